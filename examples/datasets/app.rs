@@ -3,15 +3,22 @@
 //! The tests take this file in by `#[path]`, so modules refer to each other with `super::`.
 
 pub(crate) mod analytics;
+pub(crate) mod args;
 pub(crate) mod data;
+pub(crate) mod dev;
 pub(crate) mod generate;
 pub(crate) mod goals;
 pub(crate) mod insights;
 pub(crate) mod problem;
+pub(crate) mod purchase;
 pub(crate) mod report;
 pub(crate) mod request;
+pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod text;
+pub(crate) mod tokens;
+pub(crate) mod wallet;
 
 use std::sync::Arc;
 
@@ -48,15 +55,44 @@ impl Service {
     }
 }
 
-/// The routes, not priced yet.
-pub(crate) fn free_router(service: Arc<Service>) -> Router {
-    Router::new()
-        .route("/demand-insights", post(demand_insights))
-        .route("/ai-early-adopters-goals", post(early_adopters_goals))
-        .route("/analytics/agent-conversions", post(agent_conversions))
+/// The routes, three of them priced: `price` is in whole tokens, such as `0.49`.
+///
+/// # Errors
+/// A price that is none.
+pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) -> Result<Router, ConfigError> {
+    let price = amount(merchant, price)?;
+    let priced = |resource: &str, label, check| merchant.price_with(resource, price_if(check, price))?.label(label);
+    let allowed = service.allowed.clone();
+    let check_filters = move |_: &Parts, body: &Bytes| request::check_filters(&allowed, body);
+
+    let insights = priced("demand-insights", "Demand insights", request::check_query)?;
+    let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
+    let conversions = merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
+    Ok(Router::new()
+        .route("/demand-insights", post(demand_insights).route_layer(insights))
+        .route("/ai-early-adopters-goals", post(early_adopters_goals).route_layer(goals))
+        .route("/analytics/agent-conversions", post(agent_conversions).route_layer(conversions))
         .route("/developer/analytics-filters", get(analytics_filters))
-        .route("/healthz", get("ok\n"))
-        .with_state(service)
+        .route("/healthz", get(async || "ok\n"))
+        .route("/", get(async || include_str!("welcome.txt")))
+        .with_state(service))
+}
+
+fn amount(merchant: &Merchant, price: &str) -> Result<Amount, ConfigError> {
+    let decimals = merchant.assets().first().map_or(0, Asset::decimals);
+    let amount = Amount::parse_decimal(price, decimals).ok().filter(|amount| !amount.is_zero());
+    amount.ok_or(ConfigError::BadPrice { decimals })
+}
+
+/// One price for all that can be answered; the rest is refused before anybody pays.
+fn price_if(
+    check: impl Fn(&Parts, &Bytes) -> Result<(), Response<Bytes>>,
+    price: Amount,
+) -> impl Fn(&Parts, &Bytes) -> Price {
+    move |parts, body| match check(parts, body) {
+        Ok(()) => Price::Charge(price),
+        Err(refusal) => Price::Refuse(refusal.into()),
+    }
 }
 
 type Shared = State<Arc<Service>>;
