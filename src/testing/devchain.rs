@@ -67,7 +67,6 @@ impl DevChain {
     }
 
     /// A chain to be configured.
-    #[must_use]
     pub fn builder() -> DevChainBuilder {
         DevChainBuilder::default()
     }

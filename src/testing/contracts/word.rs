@@ -60,6 +60,6 @@ mod tests {
 
         let mut expected = [0; 32];
         expected[12..].fill(7);
-        assert_eq!(Word::from(Address::from_bytes([7; 20])), Word::new(expected));
+        assert_eq!(Word::from(Address::new([7; 20])), Word::new(expected));
     }
 }
