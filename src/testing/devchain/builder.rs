@@ -14,15 +14,12 @@ use super::{
     rpc::{Rpc, unexpected},
 };
 use crate::{
-    protocol::{Address, Amount},
+    protocol::{Address, Amount, Asset},
     testing::contracts,
 };
 
 /// Native USDC on Base.
-const USDC: Address = Address::new([
-    0x83, 0x35, 0x89, 0xfc, 0xd6, 0xed, 0xb6, 0xe0, 0x8f, 0x4c, 0x7c, 0x32, 0xd4, 0xf7, 0x1b, 0x54, 0xbd, 0xa0, 0x29,
-    0x13,
-]);
+const USDC: Address = Asset::USDC_BASE.contract();
 
 /// What each account begins with, in base units: 1,000,000 USDC.
 const USDC_OF_AN_ACCOUNT: u128 = 1_000_000_000_000;

@@ -1,0 +1,48 @@
+//! The boxed twin of [`Ledger`], so that the layer is not generic over it.
+
+use std::{future::Future, pin::Pin};
+
+use super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation};
+use crate::protocol::{ChainTime, IntentKey};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
+
+pub(crate) trait ErasedLedger: Send + Sync + 'static {
+    fn begin(&self, head: ChainTime) -> Boxed<'_, ()>;
+    fn reserve<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Reservation>;
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal>;
+    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Commit>;
+    fn release<'a>(&'a self, lease: &'a Lease, handler: Handler) -> Boxed<'a, ()>;
+    fn is_consumed(&self, intent: IntentKey) -> Boxed<'_, bool>;
+    fn health(&self) -> Boxed<'_, ()>;
+}
+
+impl<L: Ledger> ErasedLedger for L {
+    fn begin(&self, head: ChainTime) -> Boxed<'_, ()> {
+        Box::pin(Ledger::begin(self, head))
+    }
+
+    fn reserve<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Reservation> {
+        Box::pin(Ledger::reserve(self, claim))
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal> {
+        Box::pin(Ledger::renew(self, lease))
+    }
+
+    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Commit> {
+        Box::pin(Ledger::commit(self, lease))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, handler: Handler) -> Boxed<'a, ()> {
+        Box::pin(Ledger::release(self, lease, handler))
+    }
+
+    fn is_consumed(&self, intent: IntentKey) -> Boxed<'_, bool> {
+        Box::pin(Ledger::is_consumed(self, intent))
+    }
+
+    fn health(&self) -> Boxed<'_, ()> {
+        Box::pin(Ledger::health(self))
+    }
+}

@@ -1,0 +1,111 @@
+//! Is it spent? The [`Ledger`] marks an intent and a transfer together, once; it knows nothing of chains or HTTP.
+//!
+//! A pair of intent and transfer is *free*, then *reserved* under a lease, then free again or *consumed* for good.
+//! A lease that is not kept up runs out and is taken over by the next [`reserve`](Ledger::reserve); the fence in
+//! it makes sure that whoever lost it can no longer renew, commit or release.
+
+mod claim;
+#[cfg(feature = "test-util")]
+pub mod conformance;
+mod erased;
+mod error;
+mod memory;
+
+use std::{future::Future, time::Duration};
+
+pub use claim::{Claim, Lease};
+pub(crate) use erased::ErasedLedger;
+pub use error::LedgerError;
+pub use memory::MemoryLedger;
+
+use crate::protocol::{ChainTime, IntentKey};
+
+/// Remembers what was sold.
+///
+/// One recipient on one chain has one ledger, whatever the number of merchants, routes and processes: two would sell
+/// each transfer twice. Every method is one transaction or one script; what decides is a single write judged by
+/// unique indexes, never a value read earlier. An `Err` means only that the backend failed, and nothing is
+/// known of the outcome. Dropping a returned future must be harmless.
+pub trait Ledger: Send + Sync + 'static {
+    /// Starts a ledger's memory: one that has no low-water mark yet starts it at the head's time. Repeatable.
+    fn begin(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Reserves the claim's intent together with the first of its transfers that is free.
+    ///
+    /// Leases that ran out are taken over here. A grant counts as an attempt of this intent and transfer, until a
+    /// [`release`](Ledger::release) says that the handler was not started.
+    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send;
+
+    /// Prolongs a lease by its full length from now, if it is still held.
+    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<Renewal, LedgerError>> + Send;
+
+    /// Consumes intent and transfer, durably, if the lease is still held; [`Commit::Done`] also when this very
+    /// lease is committed already.
+    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<Commit, LedgerError>> + Send;
+
+    /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and not committed.
+    fn release(&self, lease: &Lease, handler: Handler) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Whether this intent bought its answer.
+    fn is_consumed(&self, intent: IntentKey) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// Whether the backend can be reached and written to.
+    fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
+
+/// What became of a claim. Of several refusals that apply, the first in this order is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Reservation {
+    /// Intent and transfer are held.
+    Granted(Lease),
+    /// The intent bought its answer already.
+    IntentConsumed,
+    /// Every transfer of the claim bought something already.
+    PaymentUsed,
+    /// The intent, or every transfer that is not used up, is held by another lease.
+    Busy {
+        /// When to ask again.
+        retry_after: Duration,
+    },
+    /// The handler was started too often for this intent and this transfer.
+    TooManyAttempts {
+        /// When the next start is allowed.
+        retry_after: Duration,
+    },
+    /// Every transfer that is not used up is at or below the ledger's low-water mark: it may have been spent before
+    /// this ledger's memory began.
+    BeforeMemory,
+}
+
+/// What became of a lease at renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Renewal {
+    /// It is held, and lasts its full length from now.
+    Held,
+    /// Another holds the pair, or nobody does.
+    LeaseLost,
+}
+
+/// What became of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Commit {
+    /// It is recorded, durably, under this lease.
+    Done,
+    /// The lease was lost; nothing was recorded under it.
+    LeaseLost,
+}
+
+/// Whether the handler ran under a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handler {
+    /// It was called: the attempt counts.
+    Started,
+    /// It was never called: the attempt does not count.
+    NotStarted,
+}

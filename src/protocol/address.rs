@@ -1,0 +1,111 @@
+//! `Address`: twenty bytes that name an account or a contract.
+
+use std::{fmt, str::FromStr};
+
+/// An EVM account or contract.
+///
+/// Parsing takes `0x` and 40 hexadecimal digits; all lower or all upper case is taken as it is, mixed
+/// case must be a correct [EIP-55](https://eips.ethereum.org/EIPS/eip-55) checksum. `Display` writes the
+/// checksummed form, `{:x}` the lower-case one (cheaper: no hash).
+///
+/// ```
+/// use tower_x402::protocol::Address;
+/// let usdc: Address = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".parse()?;
+/// assert_eq!(usdc.to_string(), "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+/// assert!("0x833589fCD6eDb6E08f4c7C32D4f71b54bda02913".parse::<Address>().is_err());
+/// # Ok::<(), tower_x402::protocol::ParseAddressError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address([u8; 20]);
+
+/// Why a text is no [`Address`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an address is 0x and 40 hexadecimal digits; mixed case must be a correct EIP-55 checksum")]
+#[non_exhaustive]
+pub struct ParseAddressError;
+
+impl Address {
+    /// The zero address: where tokens are minted from and burnt to, never a payer or a recipient.
+    pub const ZERO: Self = Self([0; 20]);
+
+    /// From the bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+
+    /// The EIP-55 form, without `0x`.
+    fn checksummed(self) -> [u8; 40] {
+        let mut text = [0; 40];
+        // Cannot fail: the buffer is twice the input.
+        let _ = const_hex::encode_to_slice(self.0, &mut text);
+        let hash = keccak256(&text);
+        for (i, letter) in text.iter_mut().enumerate() {
+            let nibble = hash[i / 2] >> (4 * (1 - i % 2)) & 0x0f;
+            if nibble >= 8 {
+                letter.make_ascii_uppercase();
+            }
+        }
+        text
+    }
+}
+
+/// Keccak-256 of at most 135 bytes (one block), which is all that EIP-55 needs.
+fn keccak256(short: &[u8; 40]) -> [u8; 32] {
+    const RATE: usize = 136;
+    let mut block = [0_u8; RATE];
+    block[..40].copy_from_slice(short);
+    block[40] = 0x01;
+    block[RATE - 1] |= 0x80;
+    let mut state = [0_u64; 25];
+    for (lane, bytes) in state.iter_mut().zip(block.chunks_exact(8)) {
+        *lane = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    }
+    keccak::Keccak::new().with_f1600(|f1600| f1600(&mut state));
+    let mut out = [0; 32];
+    for (bytes, lane) in out.chunks_exact_mut(8).zip(state) {
+        bytes.copy_from_slice(&lane.to_le_bytes());
+    }
+    out
+}
+
+impl FromStr for Address {
+    type Err = ParseAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix("0x").filter(|rest| rest.len() == 40).ok_or(ParseAddressError)?;
+        let mut bytes = [0; 20];
+        const_hex::decode_to_slice(digits, &mut bytes).map_err(|_| ParseAddressError)?;
+        let address = Self(bytes);
+        let mixed = digits.bytes().any(|b| b.is_ascii_lowercase()) && digits.bytes().any(|b| b.is_ascii_uppercase());
+        if mixed && address.checksummed() != *digits.as_bytes() {
+            return Err(ParseAddressError);
+        }
+        Ok(address)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.checksummed();
+        write!(f, "0x{}", text.as_slice().escape_ascii())
+    }
+}
+
+impl fmt::LowerHex for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(const_hex::Buffer::<20, true>::new().format(&self.0))
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(self, f)
+    }
+}

@@ -1,0 +1,144 @@
+//! `Amount`: how much of a token, in base units; decimal text in and out, never rounded, never a float.
+
+use std::fmt;
+
+use ruint::aliases::U256;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// An amount of a token in base units (USDC: millionths).
+///
+/// ```
+/// use tower_x402::protocol::Amount;
+/// let price = Amount::parse_decimal("0.49", 6)?;
+/// assert_eq!(price.to_string(), "490000");          // base units
+/// assert_eq!(price.to_decimal(6), "0.49");
+/// assert!(Amount::parse_decimal("0.0000019", 6).is_err());   // refused, not rounded
+/// # Ok::<(), tower_x402::protocol::ParseAmountError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(U256);
+
+/// Why a text is no [`Amount`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseAmountError {
+    /// Not digits, or digits with one point between them.
+    #[error("an amount is digits, with at most one point between them")]
+    Malformed,
+    /// More digits after the point than the token has decimals.
+    #[error("an amount has no more decimals than its token")]
+    TooManyDecimals,
+    /// Above 2²⁵⁶ − 1 base units.
+    #[error("an amount is at most 2^256 - 1 base units")]
+    TooLarge,
+}
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(U256::ZERO);
+    /// The most that a token can express.
+    pub const MAX: Self = Self(U256::MAX);
+
+    /// From a number of base units.
+    #[must_use]
+    pub fn from_base_units(units: u128) -> Self {
+        Self(U256::from(units))
+    }
+
+    /// From 32 big-endian bytes, as contracts write them.
+    #[must_use]
+    pub const fn from_be_bytes(bytes: [u8; 32]) -> Self {
+        Self(U256::from_be_bytes(bytes))
+    }
+
+    /// As 32 big-endian bytes.
+    #[must_use]
+    pub const fn to_be_bytes(self) -> [u8; 32] {
+        self.0.to_be_bytes()
+    }
+
+    /// Reads base units: decimal digits without sign, point, space or leading zero.
+    ///
+    /// # Errors
+    /// [`ParseAmountError`] when the text is anything else.
+    pub fn parse_base_units(text: &str) -> Result<Self, ParseAmountError> {
+        if !is_canonical_integer(text) {
+            return Err(ParseAmountError::Malformed);
+        }
+        U256::from_str_radix(text, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
+    }
+
+    /// Reads a decimal such as `0.49` of a token with that many decimals.
+    ///
+    /// # Errors
+    /// [`ParseAmountError`] for signs, exponents, separators, spaces, a missing digit on either side of the
+    /// point, leading zeros, and more decimals than the token has (refused, never rounded).
+    pub fn parse_decimal(text: &str, decimals: u8) -> Result<Self, ParseAmountError> {
+        let (whole, fraction) = match text.split_once('.') {
+            Some((whole, fraction)) => (whole, fraction),
+            None => (text, "0"),
+        };
+        if !is_canonical_integer(whole) || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(ParseAmountError::Malformed);
+        }
+        let fraction = if text.contains('.') { fraction } else { "" };
+        let missing = usize::from(decimals).checked_sub(fraction.len()).ok_or(ParseAmountError::TooManyDecimals)?;
+        let digits = format!("{whole}{fraction}{:0<missing$}", "");
+        U256::from_str_radix(&digits, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
+    }
+
+    /// Writes a decimal such as `0.49`, without trailing zeros.
+    #[must_use]
+    pub fn to_decimal(self, decimals: u8) -> String {
+        let width = usize::from(decimals) + 1;
+        let digits = format!("{:0>width$}", self.0.to_string());
+        let (whole, fraction) = digits.split_at(digits.len() - usize::from(decimals));
+        match fraction.trim_end_matches('0') {
+            "" => whole.to_owned(),
+            fraction => format!("{whole}.{fraction}"),
+        }
+    }
+
+    /// The sum, or `None` above [`Amount::MAX`].
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
+
+    /// Whether this is nothing.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+}
+
+fn is_canonical_integer(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'))
+}
+
+/// Base units.
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A decimal string of base units: JSON numbers lose digits.
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::parse_base_units(&text).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,79 @@
+//! `Asset`: a token that is accepted.
+
+use std::borrow::Cow;
+
+use super::{Address, Network};
+
+/// An ERC-20 token on one chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asset {
+    network: Network,
+    contract: Address,
+    decimals: u8,
+    symbol: Cow<'static, str>,
+}
+
+impl Asset {
+    /// Native USDC on Base, [Circle's contract](https://developers.circle.com/stablecoins/usdc-contract-addresses).
+    pub const USDC_BASE: Self = Self::usdc(
+        Network::BASE,
+        *b"\x83\x35\x89\xfc\xd6\xed\xb6\xe0\x8f\x4c\x7c\x32\xd4\xf7\x1b\x54\xbd\xa0\x29\x13",
+        "USDC",
+    );
+    /// USDC bridged from Ethereum to Base.
+    pub const USDBC_BASE: Self = Self::usdc(
+        Network::BASE,
+        *b"\xd9\xaa\xec\x86\xb6\x5d\x86\xf6\xa7\xb5\xb1\xb0\xc4\x2f\xfa\x53\x17\x10\xb6\xca",
+        "USDbC",
+    );
+    /// USDC on Base Sepolia.
+    pub const USDC_BASE_SEPOLIA: Self = Self::usdc(
+        Network::BASE_SEPOLIA,
+        *b"\x03\x6c\xbd\x53\x84\x2c\x54\x26\x63\x4e\x79\x29\x54\x1e\xc2\x31\x8f\x3d\xcf\x7e",
+        "USDC",
+    );
+
+    const fn usdc(network: Network, contract: [u8; 20], symbol: &'static str) -> Self {
+        Self { network, contract: Address::new(contract), decimals: 6, symbol: Cow::Borrowed(symbol) }
+    }
+
+    /// Any other token. What is said here of its decimals is checked against the chain when the merchant is built.
+    #[must_use]
+    pub fn new(network: Network, contract: Address, decimals: u8, symbol: impl Into<Cow<'static, str>>) -> Self {
+        Self { network, contract, decimals, symbol: symbol.into() }
+    }
+
+    /// The USDC of a chain that this crate knows.
+    #[must_use]
+    pub const fn usdc_of(network: Network) -> Option<Self> {
+        match network {
+            Network::BASE => Some(Self::USDC_BASE),
+            Network::BASE_SEPOLIA => Some(Self::USDC_BASE_SEPOLIA),
+            _ => None,
+        }
+    }
+
+    /// The chain.
+    #[must_use]
+    pub const fn network(&self) -> Network {
+        self.network
+    }
+
+    /// The token contract.
+    #[must_use]
+    pub const fn contract(&self) -> Address {
+        self.contract
+    }
+
+    /// How many decimals one token has: USDC 6.
+    #[must_use]
+    pub const fn decimals(&self) -> u8 {
+        self.decimals
+    }
+
+    /// Its short name.
+    #[must_use]
+    pub fn symbol(&self) -> &str {
+        &self.symbol
+    }
+}

@@ -1,0 +1,115 @@
+//! The digest that ties an intent to one request, where its price was asked for that request.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{RouteSeal, redemption::is_proof_member};
+
+/// 128 bits of a keyed hash over method, path, query and body.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestDigest([u8; 16]);
+
+impl RequestDigest {
+    pub(crate) const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// In constant time: a digest stands for a request that only its author should know.
+impl PartialEq for RequestDigest {
+    fn eq(&self, other: &Self) -> bool {
+        constant_time_eq::constant_time_eq_16(&self.0, &other.0)
+    }
+}
+
+impl Eq for RequestDigest {}
+
+impl std::fmt::Debug for RequestDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RequestDigest")
+    }
+}
+
+/// Digests a request: of a JSON object its members other than the two of a proof, keys sorted, white space
+/// between tokens dropped; of any other body its bytes.
+pub(crate) fn digest_request(seal: &RouteSeal, method: &http::Method, uri: &http::Uri, body: &[u8]) -> RequestDigest {
+    let mut hasher = seal.digest_hasher();
+    let mut field = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_be_bytes());
+        hasher.update(bytes);
+    };
+    field(method.as_str().as_bytes());
+    field(uri.path().as_bytes());
+    field(uri.query().map_or(b"-" as &[u8], |_| b"?"));
+    field(uri.query().unwrap_or_default().as_bytes());
+    match members(body) {
+        Some(members) => {
+            field(b"object");
+            for (name, value) in members {
+                field(name.as_bytes());
+                field(&without_space(value.get()));
+            }
+        }
+        None => {
+            field(b"bytes");
+            field(body);
+        }
+    }
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    RequestDigest(digest)
+}
+
+/// The members of a JSON object but for the proof's, sorted by name; several of one name stay, in their order.
+fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
+    let Members(mut members) = serde_json::from_slice(body).ok()?;
+    members.retain(|(name, _)| !is_proof_member(name));
+    members.sort_by(|a, b| a.0.cmp(&b.0));
+    Some(members)
+}
+
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(name) = map.next_key::<super::redemption::Name<'de>>()? {
+                    members.push((name.0, map.next_value()?));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+/// Drops white space between tokens; inside strings it means something.
+fn without_space(json: &str) -> Vec<u8> {
+    let (mut inside, mut escaped) = (false, false);
+    json.bytes()
+        .filter(|&byte| {
+            let keep = inside || !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+            match byte {
+                b'"' if !escaped => inside = !inside,
+                _ => {}
+            }
+            escaped = inside && byte == b'\\' && !escaped;
+            keep
+        })
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! Every header name of the contract, and the small writers that belong to no other value.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// On a quote: recipient, chain, label, expiry and amount, as one JSON object.
+pub const PAY: HeaderName = HeaderName::from_static("pay");
+/// On a quote, and on errors that carry a fresh one: the intent id.
+pub const X_PRICE_INTENT: HeaderName = HeaderName::from_static("x-price-intent");
+/// On a quote: the accepted token contracts.
+pub const X_PAYMENT_CONTRACTS: HeaderName = HeaderName::from_static("x-payment-contracts");
+/// On a request: a redemption, as JSON or base64 of it.
+pub const X402_PAYMENT: HeaderName = HeaderName::from_static("x402-payment");
+/// On an answer that was sold: what was taken.
+pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
+
+/// The media type of every body the layer writes (RFC 9457).
+pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// What a browser may read of our answers.
+pub const EXPOSED: HeaderValue =
+    HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, Retry-After");
+
+pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");
+
+/// Removes what only the layer may say, so that no handler can speak in its name.
+pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
+    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS] {
+        headers.remove(name);
+    }
+    let foreign: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("payment-")).cloned().collect();
+    for name in foreign {
+        headers.remove(name);
+    }
+}
+
+/// Adds our headers to what the answer exposes already, on however many lines that stands.
+pub(crate) fn expose(headers: &mut HeaderMap) {
+    let mut merged = Vec::new();
+    for line in headers.get_all(header::ACCESS_CONTROL_EXPOSE_HEADERS) {
+        merged.extend_from_slice(line.as_bytes());
+        merged.extend_from_slice(b", ");
+    }
+    merged.extend_from_slice(EXPOSED.as_bytes());
+    // Values joined by a comma are a value; the fall-back cannot be reached.
+    let merged = HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, merged);
+}

@@ -1,0 +1,37 @@
+//! What is said: the values that go over the wire and their text. No I/O, no clock, no async.
+
+mod address;
+mod amount;
+mod asset;
+mod digest;
+pub mod headers;
+mod intent;
+mod network;
+mod problem;
+mod quote;
+mod receipt;
+mod redemption;
+mod seal;
+mod terms;
+mod text;
+mod transfer;
+mod tx_hash;
+
+pub use address::{Address, ParseAddressError};
+pub use amount::{Amount, ParseAmountError};
+pub use asset::Asset;
+pub use intent::{INTENT_ID_MAX, IntentId, IntentKey};
+pub use network::{Network, ParseNetworkError};
+pub use problem::{ProblemCode, RetryRule};
+pub use quote::{Quote, QuoteError};
+pub use receipt::Receipt;
+pub use redemption::{HEADER_MAX, InvalidRedemption, Proof};
+pub use seal::{SealingKeyError, SealingKeys};
+pub use terms::Terms;
+pub use transfer::{ChainTime, PaymentKey, Transfer};
+pub use tx_hash::{ParseTxHashError, TxHash};
+
+pub(crate) use digest::{RequestDigest, digest_request};
+pub(crate) use quote::{QuoteTemplate, RenderedQuote};
+pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
+pub(crate) use text::ascii_json;

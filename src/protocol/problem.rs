@@ -1,0 +1,131 @@
+//! `ProblemCode`: the one table of what the layer answers when it does not sell.
+
+use http::StatusCode;
+
+/// What a client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RetryRule {
+    /// Pay for the quote, then redeem.
+    Pay,
+    /// Redeem the same transaction with the fresh intent of this answer. Do not pay.
+    RedeemWithFreshIntent,
+    /// Correct the request and send it again with the same proof. Do not pay.
+    Correct,
+    /// Send the same request again, after `Retry-After` where it is given. Do not pay.
+    AskAgain,
+    /// Nothing was taken by this request; find out why before paying again.
+    Investigate,
+}
+
+macro_rules! problems {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:ident, $rule:ident, $title:literal, $detail:literal;)+) => {
+        /// The short codes of the contract, each with its status, title and rule.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ProblemCode { $($(#[$doc])* $name,)+ }
+
+        impl ProblemCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The short code, as in the body's `error`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str { match self { $(Self::$name => $code,)+ } }
+
+            /// The HTTP status.
+            #[must_use]
+            pub const fn status(self) -> StatusCode { match self { $(Self::$name => StatusCode::$status,)+ } }
+
+            /// What a client does next.
+            #[must_use]
+            pub const fn retry(self) -> RetryRule { match self { $(Self::$name => RetryRule::$rule,)+ } }
+
+            /// The body's `title`.
+            #[must_use]
+            pub const fn title(self) -> &'static str { match self { $(Self::$name => $title,)+ } }
+
+            /// The body's `detail`: what to do next.
+            #[must_use]
+            pub const fn detail(self) -> &'static str { match self { $(Self::$name => $detail,)+ } }
+        }
+    };
+}
+
+problems! {
+    /// No proof: here is a quote.
+    PaymentRequired = "payment_required", PAYMENT_REQUIRED, Pay, "Payment required",
+        "Send a transfer as `pay` says, then send this request again with `intentId` and `txHash`.";
+    /// A transaction without an intent.
+    IntentRequired = "intent_required", BAD_REQUEST, RedeemWithFreshIntent, "Intent required",
+        "Send the same transaction again with the intent in this answer. Do not pay again.";
+    /// An intent without a transaction.
+    TxRequired = "tx_required", BAD_REQUEST, Correct, "Transaction required",
+        "Add `txHash`, the hash of the transaction that paid.";
+    /// The proof is not in a shape that is read.
+    InvalidRedemption = "invalid_redemption", BAD_REQUEST, Correct, "Invalid redemption",
+        "Send `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once, with a method other than HEAD. Do not pay again.";
+    /// The content type says JSON, the body is none.
+    InvalidBody = "invalid_body", BAD_REQUEST, Correct, "Invalid body",
+        "Send one JSON value in UTF-8, or correct the content type.";
+    /// A body that must be looked at is over the limit.
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, Correct, "Body too large",
+        "Send a smaller body, or redeem with the x402-payment header.";
+    /// A body that must be looked at did not arrive in time.
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, AskAgain, "Body time-out",
+        "Send the request again, faster.";
+    /// A body that must be looked at is compressed.
+    UnsupportedEncoding = "unsupported_encoding", UNSUPPORTED_MEDIA_TYPE, Correct, "Unsupported encoding",
+        "Send the body uncompressed, or redeem with the x402-payment header.";
+    /// The intent does not open here.
+    IntentNotFound = "intent_not_found", NOT_FOUND, RedeemWithFreshIntent, "Intent not found",
+        "This intent is not known for this request. Send the same transaction again with the intent in this answer, if there is one. Do not pay again.";
+    /// The payment came too late for the quote.
+    IntentExpired = "intent_expired", GONE, RedeemWithFreshIntent, "Intent expired",
+        "The payment is later than this quote allows. Send the same transaction again with the intent in this answer, if there is one. Do not pay again.";
+    /// The transaction is not mined deeply enough, or not known yet.
+    TxNotConfirmed = "tx_not_confirmed", CONFLICT, AskAgain, "Transaction not confirmed",
+        "The transaction is not confirmed yet. Ask again after Retry-After. Do not pay again.";
+    /// The transaction pays nobody here.
+    TransferNotFound = "transfer_not_found", UNPROCESSABLE_ENTITY, Investigate, "Transfer not found",
+        "The transaction is final, and has no transfer of an accepted token to the recipient. Find out why before paying again; a further payment begins with a new quote.";
+    /// The transaction pays too little.
+    InsufficientAmount = "insufficient_amount", UNPROCESSABLE_ENTITY, Investigate, "Insufficient amount",
+        "No single transfer in the transaction reaches the price; transfers are not added up. Find out why before paying again; a further payment begins with a new quote.";
+    /// The payment is older than what is accepted.
+    PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
+        "The payment is older than this seller accepts. Contact the seller.";
+    /// Every transfer of the transaction bought something already.
+    TxAlreadyUsed = "tx_already_used", CONFLICT, Investigate, "Transaction already used",
+        "Every qualifying transfer of this transaction has bought an answer already. Nothing was taken now.";
+    /// The intent bought its answer already.
+    AlreadyConsumed = "already_consumed", CONFLICT, Investigate, "Already consumed",
+        "This intent has bought its answer already. Nothing was taken now.";
+    /// The same intent or payment is being redeemed right now.
+    RedemptionInProgress = "redemption_in_progress", CONFLICT, AskAgain, "Redemption in progress",
+        "This intent or payment is being redeemed right now. Ask again after Retry-After. Do not pay again.";
+    /// The handler was started often enough for this intent and payment.
+    TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, AskAgain, "Too many attempts",
+        "The service did not manage to answer. Ask again after Retry-After; the payment stays good.";
+    /// The chain could not be asked.
+    VerificationUnavailable = "verification_unavailable", SERVICE_UNAVAILABLE, AskAgain, "Verification unavailable",
+        "The payment cannot be checked right now. Ask again after Retry-After; the payment is safe.";
+    /// The ledger could not be asked.
+    LedgerUnavailable = "ledger_unavailable", SERVICE_UNAVAILABLE, AskAgain, "Ledger unavailable",
+        "The payment cannot be booked right now. Ask again after Retry-After; the payment is safe.";
+    /// The answer was ready; whether its sale was recorded is not known.
+    OutcomeUnknown = "outcome_unknown", SERVICE_UNAVAILABLE, AskAgain, "Outcome unknown",
+        "Whether the sale was recorded is not known. Ask again with the same intent and transaction; if that says already_consumed, contact the seller.";
+    /// The handler took too long.
+    AnswerTimeout = "answer_timeout", GATEWAY_TIMEOUT, AskAgain, "Answer time-out",
+        "The service took too long. Ask again; nothing was taken.";
+    /// The handler itself asked for payment.
+    UpstreamPaymentRequired = "upstream_payment_required", BAD_GATEWAY, AskAgain, "Upstream payment required",
+        "The service itself met a payment it could not make. Ask again later; nothing was taken.";
+}
+
+impl std::fmt::Display for ProblemCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,271 @@
+//! `Proof`: an intent and a transaction hash, read strictly from a header or a JSON body.
+
+use std::{borrow::Cow, fmt};
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use http::{HeaderMap, HeaderValue};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::{IntentId, TxHash, headers::X402_PAYMENT};
+
+/// The longest `x402-payment` header, in bytes.
+pub const HEADER_MAX: usize = 8 * 1024;
+
+const INTENT: &str = "intentId";
+const TX: &str = "txHash";
+
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// What a request shows of a payment: an intent id, a transaction hash, or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Proof {
+    /// Both: a redemption.
+    Redemption {
+        /// The intent of a quote.
+        intent: IntentId,
+        /// The payment.
+        transaction: TxHash,
+    },
+    /// Only the intent.
+    IntentOnly(IntentId),
+    /// Only the transaction.
+    TransactionOnly(TxHash),
+}
+
+/// A proof was presented in a shape that is not read: never a reason for a quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a redemption has `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once")]
+#[non_exhaustive]
+pub struct InvalidRedemption;
+
+/// What a JSON text shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// No member of a proof.
+    Nothing,
+    Proof(Proof),
+    Invalid,
+    /// Not one JSON value in UTF-8.
+    NotJson,
+}
+
+impl Proof {
+    /// Reads the `x402-payment` header: `None` where there is none.
+    ///
+    /// # Errors
+    /// [`InvalidRedemption`] for a header that is sent twice, is empty, too long, or is neither a JSON object
+    /// with a proof nor base64 of one.
+    pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, InvalidRedemption> {
+        let mut values = headers.get_all(X402_PAYMENT).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(value), None) => Self::from_header(value).map(Some),
+            (Some(_), Some(_)) => Err(InvalidRedemption),
+        }
+    }
+
+    fn from_header(value: &HeaderValue) -> Result<Self, InvalidRedemption> {
+        let bytes = value.as_bytes();
+        if bytes.len() > HEADER_MAX {
+            return Err(InvalidRedemption);
+        }
+        let json = match bytes.first() {
+            Some(b'{') => Cow::Borrowed(bytes),
+            _ => Cow::Owned(STANDARD.decode(bytes).or_else(|_| URL_SAFE.decode(bytes)).map_err(|_| InvalidRedemption)?),
+        };
+        match look(&json) {
+            Looked::Proof(proof) => Ok(proof),
+            Looked::Nothing | Looked::Invalid | Looked::NotJson => Err(InvalidRedemption),
+        }
+    }
+}
+
+pub(crate) fn is_proof_member(name: &str) -> bool {
+    name == INTENT || name == TX
+}
+
+/// Reads the two members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
+pub(crate) fn look(json: &[u8]) -> Looked {
+    // serde_json does not check the UTF-8 of what it skips.
+    let Ok(text) = std::str::from_utf8(json) else { return Looked::NotJson };
+    match serde_json::from_str::<Members>(text) {
+        Ok(Members { intent: Member::Absent, tx: Member::Absent }) => Looked::Nothing,
+        Ok(Members { intent, tx }) => proof(intent, tx).map_or(Looked::Invalid, Looked::Proof),
+        Err(_) => Looked::NotJson,
+    }
+}
+
+fn proof(intent: Member<'_>, tx: Member<'_>) -> Option<Proof> {
+    let intent = match intent {
+        Member::Absent => None,
+        Member::Text(text) => Some(IntentId::new(text)?),
+        Member::Invalid => return None,
+    };
+    let tx = match tx {
+        Member::Absent => None,
+        Member::Text(text) => Some(text.parse().ok()?),
+        Member::Invalid => return None,
+    };
+    match (intent, tx) {
+        (Some(intent), Some(transaction)) => Some(Proof::Redemption { intent, transaction }),
+        (Some(intent), None) => Some(Proof::IntentOnly(intent)),
+        (None, Some(transaction)) => Some(Proof::TransactionOnly(transaction)),
+        (None, None) => None,
+    }
+}
+
+#[derive(Default)]
+enum Member<'a> {
+    /// Not there, `null` or empty.
+    #[default]
+    Absent,
+    Text(Cow<'a, str>),
+    Invalid,
+}
+
+#[derive(Default)]
+struct Members<'a> {
+    intent: Member<'a>,
+    tx: Member<'a>,
+}
+
+/// A member's name, unescaped, borrowed where it can be.
+pub(crate) struct Name<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(AnyText).map(|text| match text {
+            Member::Text(name) => Self(name),
+            Member::Absent | Member::Invalid => Self(Cow::Borrowed("")),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Member<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyText)
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Whole)
+    }
+}
+
+/// A value that should be a string: anything else is read to its end and is invalid.
+struct AnyText;
+
+impl<'de> Visitor<'de> for AnyText {
+    type Value = Member<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Member::Absent)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(if text.is_empty() { Member::Absent } else { Member::Text(Cow::Borrowed(text)) })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(if text.is_empty() { Member::Absent } else { Member::Text(Cow::Owned(text.to_owned())) })
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Member::Invalid)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Member::Invalid)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Member::Invalid)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Member::Invalid)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Member::Invalid)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Member::Invalid)
+    }
+}
+
+/// The whole text: an object's two members, or nothing of any other value.
+struct Whole;
+
+impl<'de> Visitor<'de> for Whole {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Members::default();
+        let (mut intents, mut txs) = (0_u8, 0_u8);
+        while let Some(Name(name)) = map.next_key()? {
+            let (slot, count) = match &*name {
+                INTENT => (&mut members.intent, &mut intents),
+                TX => (&mut members.tx, &mut txs),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *count = count.saturating_add(1);
+            *slot = map.next_value()?;
+            if *count > 1 {
+                *slot = Member::Invalid;
+            }
+        }
+        Ok(members)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Members::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Members::default())
+    }
+}

@@ -1,0 +1,294 @@
+//! Sealing: an intent id is a token under a keyed MAC, so that quotes need no storage and any replica can open them.
+//!
+//! The token, before base64url: version (1 byte), key id (4), nonce (12), issue time (8), lifetime in seconds (4),
+//! amount (length byte and that many bytes, no leading zero), digest flag (1) and, if set, digest (16), tag (16).
+//! Chain, recipient, realm and resource are not carried: they are part of the key that a route seals with.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use rand::RngCore as _;
+
+use super::{Address, Amount, IntentId, IntentKey, Network, RequestDigest};
+
+const VERSION: u8 = 1;
+const TAG: usize = 16;
+const TOKEN_MAX: usize = 1 + 4 + 12 + 8 + 4 + 33 + 1 + 16 + TAG;
+
+type KeyId = [u8; 4];
+
+/// The keys that seal intents: the first one seals, all of them open.
+///
+/// Replicas share them. To rotate, put a new key in front and keep the old one listed until every quote
+/// it sealed has aged out: quote lifetime + grace + maximum payment age.
+#[derive(Clone)]
+pub struct SealingKeys(Vec<([u8; 32], KeyId)>);
+
+/// Why sealing keys cannot be used. Says nothing of what they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealingKeyError {
+    /// Not 32 bytes in hexadecimal.
+    #[error("a sealing key is 64 hexadecimal digits (32 bytes); make one with `openssl rand -hex 32`")]
+    Malformed,
+    /// The environment variable that should hold the keys is unset or empty.
+    #[error("environment variable {name} holds no sealing key: set it to 64 hexadecimal digits")]
+    MissingVariable {
+        /// Its name.
+        name: String,
+    },
+    /// One key was given twice.
+    #[error("a sealing key is listed twice: name each key once, the sealing one first")]
+    Duplicate,
+    /// The operating system gave no randomness to make a key from.
+    #[error("the system has no randomness to make a key from")]
+    NoRandomness,
+}
+
+impl SealingKeys {
+    /// One key: 32 random bytes.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(vec![(key, key_id(&key))])
+    }
+
+    /// Adds a former key, which opens and no longer seals.
+    ///
+    /// # Errors
+    /// [`SealingKeyError::Duplicate`] when it is listed already.
+    pub fn with_former(mut self, key: [u8; 32]) -> Result<Self, SealingKeyError> {
+        let id = key_id(&key);
+        if self.0.iter().any(|(_, known)| *known == id) {
+            return Err(SealingKeyError::Duplicate);
+        }
+        self.0.push((key, id));
+        Ok(self)
+    }
+
+    /// Keys as text: 64 hexadecimal digits each, separated by commas, the sealing one first.
+    ///
+    /// # Errors
+    /// [`SealingKeyError::Malformed`], [`SealingKeyError::Duplicate`].
+    pub fn parse(text: &str) -> Result<Self, SealingKeyError> {
+        let mut keys = text.split(',').map(parse_key);
+        let first = keys.next().ok_or(SealingKeyError::Malformed)??;
+        keys.try_fold(Self::new(first), |all, key| all.with_former(key?))
+    }
+
+    /// Keys from an environment variable, in the form of [`parse`](Self::parse).
+    ///
+    /// # Errors
+    /// [`SealingKeyError::MissingVariable`] when it is unset or empty, else as [`parse`](Self::parse).
+    pub fn from_env(name: &str) -> Result<Self, SealingKeyError> {
+        match std::env::var(name) {
+            Ok(text) if !text.trim().is_empty() => Self::parse(&text),
+            _ => Err(SealingKeyError::MissingVariable { name: name.to_owned() }),
+        }
+    }
+
+    /// A key that lives with this process: its quotes cannot be redeemed after a restart or at a replica.
+    ///
+    /// # Errors
+    /// [`SealingKeyError::NoRandomness`] when the operating system has none.
+    pub fn random() -> Result<Self, SealingKeyError> {
+        use rand::TryRngCore as _;
+        let mut key = [0; 32];
+        rand::rngs::OsRng.try_fill_bytes(&mut key).map_err(|_| SealingKeyError::NoRandomness)?;
+        Ok(Self::new(key))
+    }
+}
+
+/// Tells how many keys there are, and nothing else.
+impl fmt::Debug for SealingKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKeys").field("keys", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+fn parse_key(text: &str) -> Result<[u8; 32], SealingKeyError> {
+    let mut bytes = [0; 32];
+    let hex = Some(text.trim()).filter(|hex| hex.len() == 64).ok_or(SealingKeyError::Malformed)?;
+    const_hex::decode_to_slice(hex, &mut bytes).map_err(|_| SealingKeyError::Malformed)?;
+    Ok(bytes)
+}
+
+fn key_id(key: &[u8; 32]) -> KeyId {
+    let hash = blake3::derive_key("tower-x402 2026-11 sealing key id", key);
+    [hash[0], hash[1], hash[2], hash[3]]
+}
+
+/// What a token fixes beside what its route's key fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IntentTerms {
+    pub(crate) amount: Amount,
+    pub(crate) issued: u64,
+    pub(crate) lifetime: u32,
+    pub(crate) digest: Option<RequestDigest>,
+}
+
+impl IntentTerms {
+    /// The last moment at which a payment for this quote counts, grace not included.
+    pub(crate) const fn expiry(&self) -> u64 {
+        self.issued.saturating_add(self.lifetime as u64)
+    }
+}
+
+/// One route's key for one recipient under one sealing key.
+#[derive(Clone)]
+pub(crate) struct RouteSeal {
+    id: KeyId,
+    key: [u8; 32],
+}
+
+impl RouteSeal {
+    fn new(key: &([u8; 32], KeyId), realm: &str, network: Network, recipient: Address, resource: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(&key.0);
+        for field in [
+            b"intent" as &[u8],
+            realm.as_bytes(),
+            &network.chain_id().to_be_bytes(),
+            recipient.as_bytes(),
+            resource.as_bytes(),
+        ] {
+            hasher.update(&(field.len() as u64).to_be_bytes());
+            hasher.update(field);
+        }
+        Self { id: key.1, key: *hasher.finalize().as_bytes() }
+    }
+
+    /// A keyed hash of anything, 128 bits, apart from what tags use.
+    pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
+        blake3::Hasher::new_keyed(&blake3::derive_key("tower-x402 2026-11 request digest", &self.key))
+    }
+
+    fn tag(&self, token: &[u8]) -> ([u8; TAG], IntentKey) {
+        let hash = blake3::keyed_hash(&self.key, token);
+        let (mut tag, mut key) = ([0; TAG], [0; 16]);
+        tag.copy_from_slice(&hash.as_bytes()[..16]);
+        key.copy_from_slice(&hash.as_bytes()[16..]);
+        (tag, IntentKey::new(key))
+    }
+}
+
+/// A route's seals: the first one seals, all of them open. One for each sealing key and each recipient, present or former.
+#[derive(Clone)]
+pub(crate) struct Seals(Vec<(Address, RouteSeal)>);
+
+impl Seals {
+    /// `recipients`: the present one first.
+    pub(crate) fn new(
+        keys: &SealingKeys,
+        realm: &str,
+        network: Network,
+        recipients: &[Address],
+        resource: &str,
+    ) -> Self {
+        let pairs = recipients.iter().flat_map(|&recipient| keys.0.iter().map(move |key| (recipient, key)));
+        Self(
+            pairs
+                .map(|(recipient, key)| (recipient, RouteSeal::new(key, realm, network, recipient, resource)))
+                .collect(),
+        )
+    }
+
+    /// The seal that new intents get: of the present recipient, under the present key.
+    #[expect(clippy::indexing_slicing, reason = "there is always a recipient and a key")]
+    pub(crate) fn present(&self) -> &RouteSeal {
+        &self.0[0].1
+    }
+
+    /// Appends a fresh intent id to `out`.
+    pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
+        let seal = self.present();
+        let mut token = Token::default();
+        token.push(&[VERSION]);
+        token.push(&seal.id);
+        let mut nonce = [0; 12];
+        rand::rng().fill_bytes(&mut nonce);
+        token.push(&nonce);
+        token.push(&terms.issued.to_be_bytes());
+        token.push(&terms.lifetime.to_be_bytes());
+        let amount = terms.amount.to_be_bytes();
+        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
+        token.push(&[(amount.len() - zeros) as u8]);
+        token.push(&amount[zeros..]);
+        token.push(&[u8::from(terms.digest.is_some())]);
+        if let Some(digest) = &terms.digest {
+            token.push(digest.as_bytes());
+        }
+        let (tag, _) = seal.tag(token.bytes());
+        token.push(&tag);
+        let start = out.len();
+        out.resize(start + token.bytes().len().div_ceil(3) * 4, 0);
+        let written = URL_SAFE_NO_PAD.encode_slice(token.bytes(), &mut out[start..]).unwrap_or(0);
+        out.truncate(start + written);
+    }
+
+    /// Opens an intent id: what it fixes, the recipient it was sealed for, the key a ledger knows it by, and the seal.
+    pub(crate) fn open(&self, id: &IntentId) -> Option<(IntentTerms, Address, IntentKey, &RouteSeal)> {
+        let mut buffer = [0; TOKEN_MAX + 2];
+        let length = URL_SAFE_NO_PAD.decode_slice(id.as_str(), &mut buffer).ok()?;
+        let (token, tag) = buffer.get(..length)?.split_last_chunk::<TAG>()?;
+        let key_id: &KeyId = token.get(1..5)?.try_into().ok()?;
+        let (recipient, seal, key) =
+            self.0.iter().filter(|(_, seal)| seal.id == *key_id).find_map(|(recipient, seal)| {
+                let (expected, key) = seal.tag(token);
+                constant_time_eq::constant_time_eq_16(&expected, tag).then_some((*recipient, seal, key))
+            })?;
+        Some((parse_token(token)?, recipient, key, seal))
+    }
+}
+
+/// Says nothing: everything in here is derived from a key.
+impl fmt::Debug for Seals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seals").finish_non_exhaustive()
+    }
+}
+
+fn parse_token(token: &[u8]) -> Option<IntentTerms> {
+    let (head, rest) = token.split_first_chunk::<17>()?;
+    (head[0] == VERSION).then_some(())?;
+    let (issued, rest) = rest.split_first_chunk::<8>()?;
+    let (lifetime, rest) = rest.split_first_chunk::<4>()?;
+    let (&length, rest) = rest.split_first()?;
+    let (minimal, rest) = rest.split_at_checked(usize::from(length))?;
+    let mut amount = [0; 32];
+    amount.get_mut(32_usize.checked_sub(minimal.len())?..)?.copy_from_slice(minimal);
+    let digest = match rest {
+        [0] => None,
+        [1, digest @ ..] => Some(RequestDigest::new(digest.try_into().ok()?)),
+        _ => return None,
+    };
+    Some(IntentTerms {
+        amount: Amount::from_be_bytes(amount),
+        issued: u64::from_be_bytes(*issued),
+        lifetime: u32::from_be_bytes(*lifetime),
+        digest,
+    })
+}
+
+/// A token being written, on the stack.
+struct Token {
+    bytes: [u8; TOKEN_MAX],
+    length: usize,
+}
+
+impl Default for Token {
+    fn default() -> Self {
+        Self { bytes: [0; TOKEN_MAX], length: 0 }
+    }
+}
+
+impl Token {
+    /// Every field has a bound, and `TOKEN_MAX` is their sum.
+    fn push(&mut self, field: &[u8]) {
+        let end = self.length + field.len();
+        self.bytes[self.length..end].copy_from_slice(field);
+        self.length = end;
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}

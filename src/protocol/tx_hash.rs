@@ -1,0 +1,52 @@
+//! `TxHash`: thirty-two bytes that name a transaction.
+
+use std::{fmt, str::FromStr};
+
+/// A transaction hash. Uniqueness is judged on these bytes, never on a spelling.
+///
+/// Parsing takes `0x` and 64 hexadecimal digits in either case, and nothing else; `Display` writes lower case.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxHash([u8; 32]);
+
+/// Why a text is no [`TxHash`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a transaction hash is 0x and 64 hexadecimal digits")]
+#[non_exhaustive]
+pub struct ParseTxHashError;
+
+impl TxHash {
+    /// From the bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl FromStr for TxHash {
+    type Err = ParseTxHashError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_prefix("0x").filter(|rest| rest.len() == 64).ok_or(ParseTxHashError)?;
+        let mut bytes = [0; 32];
+        const_hex::decode_to_slice(digits, &mut bytes).map_err(|_| ParseTxHashError)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for TxHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(const_hex::Buffer::<32, true>::new().format(&self.0))
+    }
+}
+
+impl fmt::Debug for TxHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,28 @@
+//! The boxed twin of [`Verifier`], so that the layer is not generic over it.
+
+use std::{future::Future, pin::Pin};
+
+use super::{Verdict, Verifier, VerifyError};
+use crate::protocol::{Asset, ChainTime, Network, Terms, TxHash};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send + 'a>>;
+
+pub(crate) trait ErasedVerifier: Send + Sync + 'static {
+    fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()>;
+    fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict>;
+    fn head(&self) -> Boxed<'_, ChainTime>;
+}
+
+impl<V: Verifier> ErasedVerifier for V {
+    fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()> {
+        Box::pin(Verifier::check(self, network, assets))
+    }
+
+    fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict> {
+        Box::pin(Verifier::verify(self, terms, transaction))
+    }
+
+    fn head(&self) -> Boxed<'_, ChainTime> {
+        Box::pin(Verifier::head(self))
+    }
+}

@@ -1,0 +1,1 @@
+//! ERC-20 transfers over JSON-RPC.
