@@ -83,7 +83,7 @@ impl DevChain {
         self.chain_id
     }
 
-    /// The address of its USDC, that of native USDC on Base.
+    /// The address of its USDC: on a chain that says it is Base, that of native USDC there.
     #[must_use]
     pub fn usdc(&self) -> Address {
         self.usdc

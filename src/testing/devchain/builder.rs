@@ -14,12 +14,9 @@ use super::{
     rpc::{Rpc, unexpected},
 };
 use crate::{
-    protocol::{Address, Amount, Asset},
+    protocol::{Address, Amount, Asset, Network},
     testing::contracts,
 };
-
-/// Native USDC on Base.
-const USDC: Address = Asset::USDC_BASE.contract();
 
 /// What each account begins with, in base units: 1,000,000 USDC.
 const USDC_OF_AN_ACCOUNT: u128 = 1_000_000_000_000;
@@ -55,7 +52,7 @@ impl DevChainBuilder {
         self
     }
 
-    /// The EIP-155 chain id, 8453 by default.
+    /// The EIP-155 chain id, 8453 by default. It also says where USDC is: at the address of the real one on that chain, if there is one, else that on Base.
     pub fn chain_id(mut self, id: u64) -> Self {
         self.chain_id = id;
         self
@@ -97,12 +94,12 @@ impl DevChainBuilder {
             accounts: accounts(&rpc).await?,
             rpc,
             chain_id: self.chain_id,
-            usdc: USDC,
+            usdc: usdc_of(self.chain_id),
             every: self.every.map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0)),
             sending: tokio::sync::Mutex::default(),
             anvil,
         };
-        chain.set_code(USDC, contracts::USDC.runtime).await?;
+        chain.set_code(chain.usdc, contracts::USDC.runtime).await?;
         for account in &chain.accounts {
             chain.set_usdc(account.address(), Amount::from_base_units(USDC_OF_AN_ACCOUNT)).await?;
         }
@@ -121,6 +118,11 @@ impl DevChainBuilder {
         arguments.extend(self.genesis.map(|time| format!("--timestamp={time}")));
         arguments
     }
+}
+
+/// Where the real USDC is on a chain with this id; on one without, where it is on Base.
+fn usdc_of(chain_id: u64) -> Address {
+    Asset::usdc_of(Network::eip155(chain_id)).unwrap_or(Asset::USDC_BASE).contract()
 }
 
 async fn accounts(rpc: &Rpc) -> Result<Vec<DevAccount>, DevChainError> {
