@@ -13,7 +13,7 @@ use crate::protocol::TxHash;
 
 /// Blocks, time and reorganisations. Each call fails as [`DevChain::rpc`] does.
 impl DevChain {
-    /// Mines `blocks` blocks now; the first one takes the transactions that wait.
+    /// Mines `blocks` blocks now; the first one takes the transactions that wait. Blocks mined within one second have the same time.
     pub async fn mine(&self, blocks: u64) -> Result<(), DevChainError> {
         self.rpc.call("anvil_mine", json!([format!("{blocks:#x}")])).await.map(drop)
     }
@@ -32,7 +32,8 @@ impl DevChain {
         }
     }
 
-    /// With `true` every transaction is mined as it comes, instead of by time; `false` is [`DevChain::pause_mining`] with what waits left waiting.
+    /// With `true` every transaction is mined as it comes, instead of by time; `false` ends that, and then only [`DevChain::mine`] mines,
+    /// or [`DevChain::resume_mining`] goes back to mining by time.
     pub async fn set_automine(&self, on: bool) -> Result<(), DevChainError> {
         self.rpc.call("evm_setAutomine", json!([on])).await.map(drop)
     }
