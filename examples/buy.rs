@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use alloy::primitives::{Address, B256};
 use clap::Parser;
 
-use purchase::Order;
+use purchase::{Asked, Order};
 use wallet::{BoxError, Wallet};
 
 /// Buys one answer from a service behind tower-x402.
@@ -57,9 +57,18 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> Result<String, BoxError> {
     let order = Order { url: args.url, body: args.body, max: args.max, tokens: args.tokens };
     if let Some(transaction) = args.paid {
-        return purchase::redeem_paid(&order, transaction).await;
+        return redeem_paid(&order, transaction).await;
     }
     let key = args.key.ok_or("name the account that pays with --key or X402_BUYER_KEY")?;
     let rpc_url = args.rpc_url.ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
     purchase::buy(&order, &Wallet::new(&key, &rpc_url)?).await
+}
+
+/// Redeems a payment that was made earlier: asks for an intent only, and pays nothing.
+async fn redeem_paid(order: &Order, transaction: B256) -> Result<String, BoxError> {
+    let http = purchase::client()?;
+    match purchase::ask(&http, order).await? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::Quoted(quote) => purchase::redeem(&http, order, &quote, transaction).await,
+    }
 }

@@ -108,6 +108,7 @@ fn row(group: &str, (conversions, visitors): (u64, u64)) -> Row {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

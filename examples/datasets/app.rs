@@ -28,7 +28,12 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
+use http::request::Parts;
 use serde::Serialize;
+use tower_x402::{
+    ConfigError, Merchant, Price,
+    protocol::{Amount, Asset},
+};
 
 use analytics::Allowed;
 use data::Data;
@@ -67,7 +72,8 @@ pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) ->
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
-    let conversions = merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
+    let conversions =
+        merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
     Ok(Router::new()
         .route("/demand-insights", post(demand_insights).route_layer(insights))
         .route("/ai-early-adopters-goals", post(early_adopters_goals).route_layer(goals))
@@ -85,13 +91,10 @@ fn amount(merchant: &Merchant, price: &str) -> Result<Amount, ConfigError> {
 }
 
 /// One price for all that can be answered; the rest is refused before anybody pays.
-fn price_if(
-    check: impl Fn(&Parts, &Bytes) -> Result<(), Response<Bytes>>,
-    price: Amount,
-) -> impl Fn(&Parts, &Bytes) -> Price {
+fn price_if(check: impl Fn(&Parts, &Bytes) -> Result<(), Problem>, price: Amount) -> impl Fn(&Parts, &Bytes) -> Price {
     move |parts, body| match check(parts, body) {
         Ok(()) => Price::Charge(price),
-        Err(refusal) => Price::Refuse(refusal.into()),
+        Err(refusal) => Price::Refuse(refusal.into_http().into()),
     }
 }
 
@@ -153,4 +156,166 @@ async fn agent_conversions(State(service): Shared, body: Bytes) -> Result<Json<N
 
 async fn analytics_filters(State(service): Shared) -> Json<Allowed> {
     Json(service.allowed.clone())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use axum::body::Body;
+    use http::{Request, StatusCode};
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+    use tower_x402::{
+        clock::{Clock, SystemClock},
+        ledger::MemoryLedger,
+        protocol::{Address, ChainTime, SealingKeys},
+        testing::ScriptedVerifier,
+    };
+
+    use super::*;
+
+    const RECIPIENT: Address = Address::new([7; 20]);
+    const PAYER: Address = Address::new([8; 20]);
+
+    struct Shop {
+        app: Router,
+        chain: ScriptedVerifier,
+        now: u64,
+    }
+
+    async fn shop() -> Shop {
+        let now = SystemClock.unix();
+        let chain = ScriptedVerifier::new(ChainTime::from_unix(now));
+        let merchant = Merchant::builder(RECIPIENT)
+            .verifier(chain.clone())
+            .ledger(MemoryLedger::new())
+            .sealing_keys(SealingKeys::random().unwrap())
+            .build()
+            .await
+            .unwrap();
+        let service = Service::new(Data::load(&data::default_dir()).unwrap()).await.unwrap();
+        let app = router(Arc::new(service), &merchant, "0.49").unwrap().layer(serve::cors());
+        Shop { app, chain, now }
+    }
+
+    impl Shop {
+        async fn post(&self, path: &str, body: &Value) -> (StatusCode, http::HeaderMap, Value) {
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(Body::from(body.to_string())).unwrap();
+            let (parts, body) = self.app.clone().oneshot(request).await.unwrap().into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
+        }
+
+        /// Mines a block with a payment in it.
+        fn pay(&mut self) -> String {
+            self.now += 2;
+            let now = ChainTime::from_unix(self.now);
+            self.chain.set_head(now);
+            let price = Amount::from_base_units(490_000);
+            self.chain.pay(RECIPIENT, Asset::USDC_BASE.contract(), PAYER, price, now).to_string()
+        }
+
+        async fn bought(&mut self, path: &str, mut body: Value) -> Value {
+            let (status, headers, quote) = self.post(path, &body).await;
+            assert_eq!(status, StatusCode::PAYMENT_REQUIRED, "{quote}");
+            assert_eq!(headers["x-price-intent"], quote["intentId"].as_str().unwrap());
+            assert_eq!(quote["pay"]["amount"], "490000");
+            body["intentId"] = quote["intentId"].clone();
+            body["txHash"] = self.pay().into();
+            let (status, headers, answer) = self.post(path, &body).await;
+            assert_eq!(status, StatusCode::OK, "{answer}");
+            assert!(headers.contains_key("payment-response"));
+            let (status, _, again) = self.post(path, &body).await;
+            assert_eq!((status, again["error"].as_str()), (StatusCode::CONFLICT, Some("already_consumed")));
+            answer
+        }
+    }
+
+    fn members(answer: &Value) -> Vec<&str> {
+        answer.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    #[tokio::test]
+    async fn each_endpoint_sells_its_answer_once() {
+        let mut shop = shop().await;
+        let chat = shop.bought("/demand-insights", json!({ "query": "pricing" })).await;
+        assert_eq!(members(&chat), ["dataHash", "reply", "resultType", "schemaVersion"]);
+        assert_eq!((&chat["resultType"], &chat["schemaVersion"]), (&json!("chat"), &json!("chat/v1")));
+        assert_eq!(chat["dataHash"].as_str().unwrap().len(), 64);
+        assert!(chat["reply"].as_str().unwrap().starts_with("# "));
+
+        let goals = shop.bought("/ai-early-adopters-goals", json!({ "query": "support" })).await;
+        assert_eq!(members(&goals), ["dataHash", "datasetCount", "reply", "resultType", "schemaVersion"]);
+        assert!(goals["datasetCount"].as_u64().unwrap() >= 1_200);
+
+        let filters = json!({ "filters": { "aggregate": "agent", "country": "Germany" } });
+        let stats = shop.bought("/analytics/agent-conversions", filters).await;
+        assert_eq!(members(&stats), ["resultType", "schemaVersion", "stats"]);
+        assert_eq!(stats["stats"]["aggregate"], "agent");
+        assert_eq!(members(&stats["stats"]["rows"][0]), ["conversions", "group", "rate", "visitors"]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_answered_is_never_quoted() {
+        let shop = shop().await;
+        for (path, body, code) in [
+            ("/demand-insights", json!({ "query": " " }), "invalid_query"),
+            ("/ai-early-adopters-goals", json!({}), "invalid_query"),
+            ("/analytics/agent-conversions", json!({ "filters": { "country": "Atlantis" } }), "invalid_filters"),
+        ] {
+            let (status, headers, problem) = shop.post(path, &body).await;
+            assert_eq!((status, problem["error"].as_str()), (StatusCode::BAD_REQUEST, Some(code)), "{path}");
+            assert_eq!(headers["content-type"], "application/problem+json");
+            assert!(!headers.contains_key("pay"));
+        }
+    }
+
+    #[tokio::test]
+    async fn wrong_filters_leave_the_payment_for_right_ones() {
+        let mut shop = shop().await;
+        let path = "/analytics/agent-conversions";
+        let (_, _, quote) = shop.post(path, &json!({ "filters": {} })).await;
+        let two = json!({ "country": "Germany", "industry": "Retail" });
+        let mut body = json!({ "intentId": quote["intentId"], "txHash": shop.pay(), "filters": two });
+        let (status, headers, problem) = shop.post(path, &body).await;
+        assert_eq!((status, problem["error"].as_str()), (StatusCode::BAD_REQUEST, Some("invalid_filters")));
+        assert!(!headers.contains_key("payment-response"));
+        body["filters"] = json!({ "country": "Germany" });
+        let (status, _, answer) = shop.post(path, &body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+
+    #[tokio::test]
+    async fn browsers_may_buy() {
+        let shop = shop().await;
+        let preflight = Request::options("/demand-insights")
+            .header("origin", "https://example.org")
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "content-type,x402-payment")
+            .body(Body::empty());
+        let response = shop.app.clone().oneshot(preflight.unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let allowed = response.headers()["access-control-allow-headers"].to_str().unwrap();
+        assert!(allowed.contains("x402-payment"), "{allowed}");
+
+        let (_, headers, _) = shop.post("/demand-insights", &json!({ "query": "x" })).await;
+        assert_eq!(headers["access-control-allow-origin"], "*");
+        let exposed: Vec<_> = headers.get_all("access-control-expose-headers").iter().collect();
+        let exposed = format!("{exposed:?}").to_lowercase();
+        for name in ["pay", "x-price-intent", "x-payment-contracts", "payment-response", "retry-after"] {
+            assert!(exposed.contains(name), "{name} in {exposed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_free_is_free() {
+        let shop = shop().await;
+        for path in ["/", "/healthz", "/developer/analytics-filters"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = shop.app.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK, "{path}");
+        }
+    }
 }

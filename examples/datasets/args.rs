@@ -174,6 +174,7 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -226,7 +227,9 @@ mod tests {
     #[test]
     fn help_shows_every_flag_and_no_secret() {
         let help = read(&["--help"]).unwrap_err();
-        for flag in ["listen", "dev", "buy", "rpc-url", "chain-id", "recipient", "token", "price", "quote-ttl", "quote-grace"] {
+        for flag in
+            ["listen", "dev", "buy", "rpc-url", "chain-id", "recipient", "token", "price", "quote-ttl", "quote-grace"]
+        {
             assert!(help.contains(&format!("--{flag}")), "{flag}");
         }
         for flag in ["max-payment-age", "finality", "sealing-key", "ledger", "data"] {

@@ -47,11 +47,16 @@ impl Dev {
         &self.chain.accounts()[number]
     }
 
-    /// Buys one answer from each endpoint and shows how.
-    ///
-    /// # Errors
-    /// The step that failed.
-    pub(crate) async fn buy(&self, base: &str) -> Result<(), BoxError> {
+    /// Shows how to buy: by buying, if asked, and by commands to copy.
+    pub(crate) async fn show(&self, base: &str, price: &str, buy: bool) {
+        if buy && let Err(error) = self.buy(base).await {
+            eprintln!("error: {error}");
+        }
+        println!("{}", self.commands(base, price));
+    }
+
+    /// Buys one answer from each endpoint.
+    async fn buy(&self, base: &str) -> Result<(), BoxError> {
         // Not the account that the printed commands use: two purchases at once would fight for a nonce.
         let wallet = Wallet::new(self.account(2).private_key(), self.rpc_url())?;
         for (path, body) in ORDERS {
@@ -64,7 +69,7 @@ impl Dev {
     }
 
     /// Commands to copy, which buy an answer.
-    pub(crate) fn commands(&self, base: &str, price: &str) -> String {
+    fn commands(&self, base: &str, price: &str) -> String {
         let buyer = self.account(1);
         let (rpc, from, key, token) = (self.rpc_url(), buyer.address(), buyer.private_key(), self.chain.usdc());
         let (path, body) = ORDERS[0];

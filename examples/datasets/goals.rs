@@ -78,6 +78,7 @@ fn words(out: &mut String, found: &[&Goal], all: &[Goal]) {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -232,6 +232,7 @@ fn visitor_text(chat: &Chat) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

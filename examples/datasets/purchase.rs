@@ -55,34 +55,27 @@ pub(crate) async fn buy(order: &Order, wallet: &Wallet) -> Result<String, BoxErr
         Ok(block) => say(&format!("mined in block {block}")),
         Err(error) => return Err(kept(&error.to_string(), paid)),
     }
-    redeem(&http, order, quote.intent.as_str().to_owned(), paid).await
-}
-
-/// Redeems a payment that was made earlier: asks for an intent only, and pays nothing.
-///
-/// # Errors
-/// A sentence that names the transaction.
-pub(crate) async fn redeem_paid(order: &Order, paid: B256) -> Result<String, BoxError> {
-    let http = client()?;
-    match ask(&http, order).await? {
-        Asked::Answered(answer) => Ok(answer),
-        Asked::Quoted(quote) => redeem(&http, order, quote.intent.as_str().to_owned(), paid).await,
-    }
+    redeem(&http, order, &quote, paid).await
 }
 
 /// Follows no redirect: a proof of payment is for the seller alone.
-fn client() -> Result<Client, BoxError> {
+pub(crate) fn client() -> Result<Client, BoxError> {
     let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(10));
     Ok(client.timeout(Duration::from_secs(660)).build()?)
 }
 
-enum Asked {
+/// What a first request is answered with.
+pub(crate) enum Asked {
     Quoted(Box<Quote>),
     /// It costs nothing.
     Answered(String),
 }
 
-async fn ask(http: &Client, order: &Order) -> Result<Asked, BoxError> {
+/// Asks for the answer without paying.
+///
+/// # Errors
+/// A sentence.
+pub(crate) async fn ask(http: &Client, order: &Order) -> Result<Asked, BoxError> {
     let request = http.post(&order.url).header(CONTENT_TYPE, "application/json");
     let response = request.body(order.body.clone()).send().await?;
     match response.status() {
@@ -151,8 +144,12 @@ fn kept(reason: &str, paid: B256) -> BoxError {
     format!("{reason}\nDo not pay again. If transaction {paid} is mined, redeem it with --paid {paid}").into()
 }
 
-async fn redeem(http: &Client, order: &Order, mut intent: String, paid: B256) -> Result<String, BoxError> {
-    let (start, mut renewed) = (Instant::now(), false);
+/// Redeems a payment, and asks again for as long as the seller says that it may.
+///
+/// # Errors
+/// A sentence that names the transaction.
+pub(crate) async fn redeem(http: &Client, order: &Order, quote: &Quote, paid: B256) -> Result<String, BoxError> {
+    let (start, mut renewed, mut intent) = (Instant::now(), false, quote.intent.as_str().to_owned());
     loop {
         let proof = serde_json::json!({ "intentId": intent, "txHash": paid }).to_string();
         let request = http.post(&order.url).header(CONTENT_TYPE, "application/json").header(X402_PAYMENT, proof);

@@ -12,22 +12,20 @@ use super::{
 
 const MAX_QUERY: usize = 2_000;
 
-type Refusal = http::Response<Bytes>;
-
 /// For the pricing of the two routes with a `query`.
 ///
 /// # Errors
-/// The response that refuses the request.
-pub(crate) fn check_query(_: &Parts, body: &Bytes) -> Result<(), Refusal> {
-    query(body).map(|_| ()).map_err(Problem::into_http)
+/// What the request is refused with.
+pub(crate) fn check_query(_: &Parts, body: &Bytes) -> Result<(), Problem> {
+    query(body).map(drop)
 }
 
 /// For the pricing of the analytics route.
 ///
 /// # Errors
-/// The response that refuses the request.
-pub(crate) fn check_filters(allowed: &Allowed, body: &Bytes) -> Result<(), Refusal> {
-    filters(allowed, body).map(|_| ()).map_err(Problem::into_http)
+/// What the request is refused with.
+pub(crate) fn check_filters(allowed: &Allowed, body: &Bytes) -> Result<(), Problem> {
+    filters(allowed, body).map(drop)
 }
 
 /// The question in `body`, without white space around it.
@@ -105,6 +103,7 @@ fn object(body: &[u8]) -> Result<Option<Map<String, Value>>, Problem> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -61,7 +61,8 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
         Err(Ending::Wrong(reason)) => return Err(Failure::flags(reason)),
     };
     if let Some(dir) = &args.generate {
-        return generate::write(dir).map_err(|error| Failure::world(format!("cannot write {}: {error}", dir.display())));
+        return generate::write(dir)
+            .map_err(|error| Failure::world(format!("cannot write {}: {error}", dir.display())));
     }
     log();
     sell(args).await
@@ -95,6 +96,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
         std::future::pending().await
     };
     tokio::select! {
+        biased;
         served = serve::serve(listener, app.layer(serve::cors())) => served.map_err(Failure::world),
         () = show => Ok(()),
     }
@@ -103,8 +105,9 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
 /// Who is paid, how that is verified, and where it is recorded.
 async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
     let network = Network::eip155(args.chain_id.unwrap_or(Network::BASE.chain_id()));
-    let verifier = tokens::verifier(args).await.map_err(Failure::flags)?;
-    let assets = tokens::assets(args, network, &verifier).await.map_err(Failure::flags)?;
+    let rpc_url = args.rpc_url.first().map_or("", String::as_str);
+    let assets = tokens::assets(&args.token, network, rpc_url).await.map_err(Failure::flags)?;
+    let verifier = tower_x402::testing::ScriptedVerifier::new(tower_x402::protocol::ChainTime::from_unix(0));
     let LedgerArg::Memory = args.ledger;
     let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
         .network(network)

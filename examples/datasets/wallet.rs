@@ -76,7 +76,7 @@ impl Wallet {
 
     /// Sends a signed transfer.
     pub(crate) async fn send(&self, signed: TxEnvelope) -> Result<(), BoxError> {
-        self.provider.send_tx_envelope(signed).await?;
+        self.provider.send_tx_envelope(signed).await.map(drop)?;
         Ok(())
     }
 
