@@ -46,11 +46,11 @@ pub(crate) async fn buy(order: &Order, wallet: &Wallet) -> Result<String, BoxErr
         Asked::Answered(answer) => return Ok(answer),
         Asked::Quoted(quote) => quote,
     };
-    let price = format!("{} {}", quote.amount.to_decimal(quote.decimals), quote.symbol);
+    // What a seller wrote is shown escaped: it could carry control characters.
+    let price = format!("{} {}", quote.amount.to_decimal(quote.decimals), quote.symbol.escape_debug());
     say(&format!("402  {:?} costs {price}, to {}, chain {}", quote.label, quote.recipient, quote.network.chain_id()));
     let token = acceptable(order, &quote, wallet).await?;
     let paid = pay(wallet, token, &quote).await?;
-    say(&format!("paid {price} in transaction {paid}"));
     match wallet.mined(paid).await {
         Ok(block) => say(&format!("mined in block {block}")),
         Err(error) => return Err(kept(&error.to_string(), paid)),
@@ -123,7 +123,7 @@ async fn funded_token(order: &Order, quote: &Quote, wallet: &Wallet) -> Result<A
         }
     }
     let price = quote.amount.to_decimal(quote.decimals);
-    Err(format!("{} has less than {price} {}: nothing was paid", wallet.address, quote.symbol).into())
+    Err(format!("{} has less than {price} of the accepted tokens: nothing was paid", wallet.address).into())
 }
 
 fn units(amount: Amount) -> U256 {
@@ -134,6 +134,7 @@ async fn pay(wallet: &Wallet, token: Address, quote: &Quote) -> Result<B256, Box
     let to = Address::from(*quote.recipient.as_bytes());
     let signed = wallet.sign(token, to, units(quote.amount)).await?;
     let hash = *signed.tx_hash();
+    say(&format!("paying from {} in transaction {hash}", wallet.address));
     // An error here does not mean that the transfer was not sent.
     wallet.send(signed).await.map_err(|error| kept(&error.to_string(), hash))?;
     Ok(hash)
@@ -163,17 +164,19 @@ pub(crate) async fn redeem(http: &Client, order: &Order, quote: &Quote, paid: B2
         };
         match refusal.fresh_intent {
             Some(fresh) if !renewed => {
-                say(&format!("{}; redeeming the same payment with a fresh intent", refusal.text));
+                say(&format!("{} Redeeming the same payment with a fresh intent.", refusal.text));
                 (intent, renewed) = (fresh, true);
                 continue;
             }
             _ => {}
         }
-        let pause = refusal.retry_after.ok_or_else(|| kept(&refusal.text, paid))?;
+        let Some(pause) = refusal.retry_after else {
+            return Err(format!("{}\nThe payment is transaction {paid}; nothing more was paid", refusal.text).into());
+        };
         if start.elapsed() + pause > PATIENCE {
             return Err(kept(&refusal.text, paid));
         }
-        say(&format!("{}; asking again in {} s", refusal.text, pause.as_secs()));
+        say(&format!("{} Asking again in {} s.", refusal.text, pause.as_secs()));
         tokio::time::sleep(pause).await;
     }
 }
@@ -198,7 +201,8 @@ impl Refusal {
         let (code, detail) = (word("error"), word("detail"));
         let again = retry_after(&headers).filter(|_| status.is_client_error() || status.is_server_error());
         let fresh_intent = headers.get(X_PRICE_INTENT).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        Self { text: format!("{}  {code} {detail}", status.as_u16()), retry_after: again, fresh_intent }
+        let text = format!("{}  {} {}", status.as_u16(), code.escape_debug(), detail.escape_debug());
+        Self { text, retry_after: again, fresh_intent }
     }
 
     /// The connection broke: whether the answer was sold is not known, and the same pair tells.

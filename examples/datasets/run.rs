@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, fmt::Display, fs, io, path::Path, process::ExitCode, sync::Arc};
 
 use tower_x402::{
-    Merchant,
+    ConfigError, Merchant,
     ledger::MemoryLedger,
     protocol::{Address, Network, SealingKeys},
 };
@@ -87,7 +87,12 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
         args.recipient = Some(dev.recipient());
     }
     let merchant = merchant(&args, keys).await?;
-    let app = router(Arc::new(service), &merchant, &args.price).map_err(Failure::flags)?;
+    let app = router(Arc::new(service), &merchant, &args.price).map_err(|error| match error {
+        ConfigError::BadPrice { decimals } => {
+            Failure::flags(format!("--price is a positive number such as 0.49, with at most {decimals} decimals"))
+        }
+        other => Failure::flags(other),
+    })?;
 
     let show = async {
         if let Some(dev) = &dev {
@@ -107,7 +112,7 @@ async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
     let network = Network::eip155(args.chain_id.unwrap_or(Network::BASE.chain_id()));
     let rpc_url = args.rpc_url.first().map_or("", String::as_str);
     let assets = tokens::assets(&args.token, network, rpc_url).await.map_err(Failure::flags)?;
-    let verifier = tower_x402::testing::ScriptedVerifier::new(tower_x402::protocol::ChainTime::from_unix(0));
+    let verifier = super::standin::V::new(rpc_url);
     let LedgerArg::Memory = args.ledger;
     let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
         .network(network)
