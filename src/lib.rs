@@ -102,3 +102,7 @@ pub use paywall::{
     ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;
+
+#[cfg(all(doctest, feature = "axum", feature = "evm", feature = "test-util"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
