@@ -13,6 +13,8 @@ mod receipt;
 mod redemption;
 mod seal;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod text;
 mod transfer;
 mod tx_hash;
