@@ -7,7 +7,10 @@ mod purchase;
 #[path = "datasets/wallet.rs"]
 mod wallet;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use alloy::primitives::{Address, B256};
 use clap::Parser;
@@ -42,11 +45,9 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
-        Ok(answer) => {
-            println!("{answer}");
-            ExitCode::SUCCESS
-        }
+    let answer = run(Args::parse()).await;
+    match answer.and_then(|answer| Ok(writeln!(io::stdout(), "{answer}")?)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

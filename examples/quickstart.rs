@@ -1,6 +1,9 @@
-//! Sells one answer. With the address that is paid and an RPC endpoint of Base:
+//! Sells one answer. With the address that is paid, an RPC endpoint of Base, and a key for the quotes:
 //!
-//! `X402_RECIPIENT=0x… X402_RPC_URL=https://… cargo run --example quickstart --features full`
+//! ```sh
+//! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
+//! cargo run --example quickstart --features full
+//! ```
 
 use std::{env, error::Error};
 
@@ -13,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let merchant = Merchant::builder(env::var("X402_RECIPIENT")?.parse()?) // who is paid: USDC on Base
         .verifier(EvmVerifier::connect([env::var("X402_RPC_URL")?]).await?) // is it paid?
         .ledger(MemoryLedger::new()) // is it spent?
-        .sealing_keys(SealingKeys::random()?) // only we can make our quotes
+        .sealing_keys(SealingKeys::from_env("X402_KEY")?) // only we can make our quotes
         .build()
         .await?;
 

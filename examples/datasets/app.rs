@@ -17,7 +17,6 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod text;
-pub(crate) mod tokens;
 pub(crate) mod wallet;
 
 use std::sync::Arc;

@@ -3,14 +3,14 @@
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, builder::BoolishValueParser, error::ErrorKind};
-use tower_x402::protocol::Address;
+use tower_x402::{protocol::Address, verify::evm::Finality};
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "datasets", version)]
 pub(crate) struct Args {
     /// Where to listen
-    #[arg(long, env = "X402_LISTEN", default_value = "127.0.0.1:4020")]
+    #[arg(long, env = "X402_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:4020")]
     pub(crate) listen: SocketAddr,
     /// Start a local chain, use throw-away accounts, and print commands that buy an answer
     #[arg(long, env = "X402_DEV", value_parser = BoolishValueParser::new())]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',')]
     pub(crate) token: Vec<Address>,
     /// Price of one answer, in whole tokens
-    #[arg(long, env = "X402_PRICE", default_value = "0.49")]
+    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49")]
     pub(crate) price: String,
     /// How long a quote may be paid
     #[arg(long, env = "X402_QUOTE_TTL", value_name = "TIME", default_value = "15m", value_parser = duration)]
@@ -43,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_MAX_PAYMENT_AGE", value_name = "TIME", default_value = "24h", value_parser = duration)]
     pub(crate) max_payment_age: Duration,
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
-    #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1")]
-    pub(crate) finality: FinalityArg,
+    #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
+    pub(crate) finality: Finality,
     /// Key that seals quotes: 64 hexadecimal digits, or a file with them [default: one that lives with the process]
     #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX|FILE", hide_env_values = true)]
     pub(crate) sealing_key: Option<String>,
@@ -109,26 +109,13 @@ fn one_sentence(message: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// When a payment counts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum FinalityArg {
-    Confirmations(u64),
-    Safe,
-    Finalized,
-}
-
-impl std::str::FromStr for FinalityArg {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "safe" => Ok(Self::Safe),
-            "finalized" => Ok(Self::Finalized),
-            number => match number.parse() {
-                Ok(blocks) if blocks > 0 => Ok(Self::Confirmations(blocks)),
-                _ => Err("it is a number of blocks from 1 on, `safe` or `finalized`"),
-            },
-        }
+/// A number of blocks, `safe` or `finalized`.
+fn finality(text: &str) -> Result<Finality, &'static str> {
+    match (text, text.parse()) {
+        ("safe", _) => Ok(Finality::Safe),
+        ("finalized", _) => Ok(Finality::Finalized),
+        (_, Ok(blocks)) if blocks > 0 => Ok(Finality::Confirmations(blocks)),
+        _ => Err("it is a number of blocks from 1 on, `safe` or `finalized`"),
     }
 }
 
@@ -191,7 +178,7 @@ mod tests {
     fn defaults_are_those_of_the_issue() {
         let args = read(&PAID).unwrap();
         assert_eq!(args.listen.to_string(), "127.0.0.1:4020");
-        assert_eq!((args.price.as_str(), args.finality), ("0.49", FinalityArg::Confirmations(1)));
+        assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
         assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
         assert_eq!(args.ledger, LedgerArg::Memory);
     }

@@ -161,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn tags_may_be_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let chat = r#"{"id":"1","date":"2026-01-01","country":"Peru","page":"home","turns":[{"by":"visitor","text":"How much?"}]}"#;
+        let goal = r#"{"id":"1","date":"2026-01-01","country":"Peru","role":"cook","goal":"I want to cook with AI."}"#;
+        let sold = r#"{"month":"2026-01","agent":"A","category":"B","industry":"C","country":"Peru","visitors":0,"conversions":0}"#;
+        for (name, line) in [(CHATS, chat), (GOALS, goal), (CONVERSIONS, sold)] {
+            fs::write(dir.path().join(name), line).unwrap();
+        }
+        let data = Data::load(dir.path()).unwrap();
+        assert!(data.chats.records[0].tags.is_empty() && data.goals.records[0].tags.is_empty());
+    }
+
+    #[test]
     fn a_broken_line_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let missing = Data::load(dir.path()).unwrap_err().to_string();

@@ -1,5 +1,7 @@
 //! `--dev`: a local chain, and somebody with money on it.
 
+use std::io::{self, Write};
+
 use alloy::primitives::hex;
 use tower_x402::{
     protocol::{Address, Amount},
@@ -52,7 +54,8 @@ impl Dev {
         if buy && let Err(error) = self.buy(base).await {
             eprintln!("error: {error}");
         }
-        println!("{}", self.commands(base, price));
+        // Nobody may be reading.
+        let _ = writeln!(io::stdout(), "{}", self.commands(base, price));
     }
 
     /// Buys one answer from each endpoint.

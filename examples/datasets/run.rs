@@ -6,6 +6,7 @@ use tower_x402::{
     ConfigError, Merchant,
     ledger::MemoryLedger,
     protocol::{Address, Network, SealingKeys},
+    verify::{VerifyError, VerifyErrorKind, evm::EvmVerifier},
 };
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     args::{Args, Ending, LedgerArg},
     data::{self, Data},
     dev::Dev,
-    generate, router, serve, tokens,
+    generate, router, serve,
 };
 
 /// Why the program ends early: a sentence and an exit code.
@@ -37,7 +38,8 @@ pub(crate) async fn main() -> ExitCode {
     ending(run(env::args_os()).await)
 }
 
-fn ending(result: Result<(), Failure>) -> ExitCode {
+/// Says why it ended, and with which code.
+pub(crate) fn ending(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(code, reason)) => {
@@ -81,11 +83,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let listener = serve::listen(args.listen).await.map_err(Failure::world)?;
     let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
 
-    let dev = if args.dev { Some(Dev::start().await.map_err(Failure::world)?) } else { None };
-    if let Some(dev) = &dev {
-        args.rpc_url = vec![dev.rpc_url().to_owned()];
-        args.recipient = Some(dev.recipient());
-    }
+    let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let app = router(Arc::new(service), &merchant, &args.price).map_err(|error| match error {
         ConfigError::BadPrice { decimals } => {
@@ -107,12 +105,23 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     }
 }
 
+async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
+    eprintln!("starting a local chain; the first time, npm brings it");
+    let dev = Dev::start().await.map_err(Failure::world)?;
+    args.rpc_url = vec![dev.rpc_url().to_owned()];
+    args.recipient = Some(dev.recipient());
+    Ok(dev)
+}
+
 /// Who is paid, how that is verified, and where it is recorded.
 async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
     let network = Network::eip155(args.chain_id.unwrap_or(Network::BASE.chain_id()));
-    let rpc_url = args.rpc_url.first().map_or("", String::as_str);
-    let assets = tokens::assets(&args.token, network, rpc_url).await.map_err(Failure::flags)?;
-    let verifier = super::standin::V::new(rpc_url);
+    let verifier = EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality);
+    let verifier = verifier.connect().await.map_err(chain)?;
+    let mut assets = Vec::new();
+    for contract in &args.token {
+        assets.push(verifier.asset(*contract).await.map_err(chain)?);
+    }
     let LedgerArg::Memory = args.ledger;
     let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
         .network(network)
@@ -122,10 +131,29 @@ async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
         .quote_ttl(args.quote_ttl)
         .quote_grace(args.quote_grace)
         .max_payment_age(args.max_payment_age);
+    // Without any, the merchant takes the USDC of the chain.
     for asset in assets {
         builder = builder.asset(asset);
     }
-    builder.build().await.map_err(Failure::flags)
+    builder.build().await.map_err(|error| match error {
+        ConfigError::Verifier(error) => chain(error),
+        ConfigError::Ledger(error) => Failure::world(error),
+        ConfigError::NoAsset { network } => {
+            Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
+        }
+        ConfigError::BadDuration { what, min, max } => {
+            Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
+        }
+        other => Failure::flags(other),
+    })
+}
+
+/// A chain that cannot be reached is not the fault of the flags; one that is not what they say is.
+fn chain(error: VerifyError) -> Failure {
+    match error.kind() {
+        VerifyErrorKind::Unavailable => Failure::world(error),
+        _ => Failure::flags(error),
+    }
 }
 
 /// The key in hexadecimal, or in a file; else one that lives with the process.

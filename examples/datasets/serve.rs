@@ -32,13 +32,22 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))
 }
 
-/// Serves until Ctrl-C or SIGTERM, then finishes what is in flight.
+/// Serves until Ctrl-C or SIGTERM, then finishes what is in flight; a second one ends it at once.
 ///
 /// # Errors
 /// What the listener says.
 pub(crate) async fn serve(listener: TcpListener, app: Router) -> std::io::Result<()> {
     eprintln!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app).with_graceful_shutdown(asked_to_end()).await
+    tokio::select! {
+        served = axum::serve(listener, app).with_graceful_shutdown(asked_to_end()) => served,
+        () = asked_twice() => Ok(()),
+    }
+}
+
+async fn asked_twice() {
+    asked_to_end().await;
+    eprintln!("finishing what is in flight");
+    asked_to_end().await;
 }
 
 async fn asked_to_end() {
