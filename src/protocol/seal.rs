@@ -21,6 +21,15 @@ type KeyId = [u8; 4];
 ///
 /// Replicas share them. To rotate, put a new key in front and keep the old one listed until every quote
 /// it sealed has aged out: quote lifetime + grace + maximum payment age.
+///
+/// ```
+/// use tower_x402::protocol::SealingKeys;
+/// let (new, old) = ("1f".repeat(32), "2e".repeat(32));
+/// let keys = SealingKeys::parse(&format!("{new},{old}"))?;
+/// assert_eq!(format!("{keys:?}"), "SealingKeys { keys: 2, .. }");     // never what they are
+/// assert!(SealingKeys::parse("correct horse battery staple").is_err());
+/// # Ok::<(), tower_x402::protocol::SealingKeyError>(())
+/// ```
 #[derive(Clone)]
 pub struct SealingKeys(Vec<([u8; 32], KeyId)>);
 
