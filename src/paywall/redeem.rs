@@ -142,8 +142,15 @@ impl<'a> Opened<'a> {
         let verdict = merchant.verifier.verify(&terms, transaction).await;
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
-            Ok(Verdict::Paid { transfers, head }) if !transfers.is_empty() => return Ok((transfers, head)),
-            Ok(Verdict::Paid { .. } | Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
+            Ok(Verdict::Paid { mut transfers, head }) => {
+                // A verifier that judged by other terms, or another transaction, must not sell here.
+                transfers.retain(|transfer| transfer.transaction == transaction && terms.admit(transfer));
+                if !transfers.is_empty() {
+                    return Ok((transfers, head));
+                }
+                ProblemCode::TransferNotFound.into()
+            }
+            Ok(Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
             Ok(Verdict::NotConfirmed { retry_after }) => Problem::after(ProblemCode::TxNotConfirmed, retry_after),
             Ok(Verdict::Insufficient { paid }) => {
                 Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
