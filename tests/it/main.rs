@@ -3,5 +3,6 @@
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod devchain;
+mod readme;
 mod sale;
 mod support;
