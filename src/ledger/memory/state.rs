@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     super::{Claim, Commit, Handler, Lease, Renewal, Reservation},
-    starts::{KEPT, Pair, Starts},
+    starts::{KEPT, Starts},
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
 
