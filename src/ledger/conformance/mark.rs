@@ -111,7 +111,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(stage: &Stage<'_, H>
     let beyond = released.keep_until(&released.transfers()[0]).unix() + 1;
     nudge(stage, beyond, None).await?;
     for claim in [&released, &run_out] {
-        let _ = stage.sell(&stage.claim_at(beyond, stage.intent(), claim.transfers())).await?;
+        let _ = stage.hold(&stage.claim_at(beyond, stage.intent(), claim.transfers())).await?;
     }
     Ok(())
 }
