@@ -3,6 +3,7 @@
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod devchain;
+mod ledger;
 mod readme;
 mod sale;
 mod support;
