@@ -3,5 +3,6 @@
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod devchain;
+mod flow;
 mod sale;
 mod support;
