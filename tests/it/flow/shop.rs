@@ -53,8 +53,12 @@ impl Shop {
             let layer = merchant.charge(&path[1..], Amount::from_base_units(units)).unwrap();
             app = app.route(path, post(answer).route_layer(layer));
         }
-        let url = serve(app.with_state(handler.clone())).await;
-        Self { merchant, url, http: client(), handler }
+        Self::serving(merchant, app.with_state(handler.clone()), handler).await
+    }
+
+    /// Any service behind that merchant's layers.
+    pub async fn serving(merchant: Merchant, app: Router, handler: Counter) -> Self {
+        Self { merchant, url: serve(app).await, http: client(), handler }
     }
 
     /// How often a handler ran.
@@ -77,7 +81,11 @@ impl Shop {
     }
 
     pub async fn quote(&self, path: &str) -> Quote {
-        let answer = self.post(path, &json!({ "query": "why" })).await;
+        self.quote_for(path, &json!({ "query": "why" })).await
+    }
+
+    pub async fn quote_for(&self, path: &str, body: &Value) -> Quote {
+        let answer = self.post(path, body).await;
         assert_eq!((answer.status, answer.code()), (402, "payment_required"), "{}", answer.body);
         let quote = Quote::from_headers(&answer.headers).unwrap();
         assert_eq!(answer.body["intentId"], quote.intent.as_str());
@@ -187,7 +195,7 @@ impl Answer {
 
     /// It was refused with this code, and with everything that goes with it.
     #[track_caller]
-    pub fn refused(self, code: &str) -> Self {
+    pub fn refused(self, code: &str) -> Refusal {
         let Self { status, headers, body } = &self;
         assert_eq!((*status, self.code()), (status_of(code), code), "{body}");
         assert_eq!(body["status"], *status);
@@ -200,10 +208,18 @@ impl Answer {
         if let Some(intent) = headers.get("x-price-intent") {
             assert_eq!(body["intentId"], intent.to_str().unwrap());
         }
-        self
+        Refusal { headers: self.headers, body: self.body }
     }
+}
 
-    /// The intent that came with a refusal.
+/// An answer that was refused as the contract says.
+pub struct Refusal {
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Refusal {
+    /// The intent that came with it.
     #[track_caller]
     pub fn fresh_intent(self) -> String {
         self.headers["x-price-intent"].to_str().unwrap().to_owned()
