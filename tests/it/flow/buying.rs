@@ -157,6 +157,8 @@ async fn a_node_that_stands_still_costs_the_payer_nothing() {
     let payment = market.pay(PRICE).await;
 
     signal(&market, "-STOP");
+    // A busy machine takes a moment to stop all its threads.
+    while tokio::time::timeout(Duration::from_millis(100), market.chain.block_number()).await.is_ok() {}
     let stuck = shop.redeem(INSIGHTS, &intent, payment).await;
     signal(&market, "-CONT");
     stuck.refused("verification_unavailable");

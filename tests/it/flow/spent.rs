@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tower_x402::{
     protocol::{Amount, TxHash},
@@ -44,6 +45,51 @@ async fn a_second_redemption_buys_nothing_whatever_else_is_true() {
     // Of a pair that bought nothing yet, nobody can tell now.
     shop.redeem(INSIGHTS, &fresh, TxHash::new([9; 32])).await.refused("verification_unavailable");
     assert_eq!(shop.runs(), 2);
+    // A quote needs nobody.
+    shop.intent(GOALS).await;
+}
+
+#[tokio::test]
+async fn shown_many_times_at_once_it_buys_one_answer() {
+    let market = Market::new().await;
+    let shop = market.shop().await;
+    let intent = shop.intent(INSIGHTS).await;
+    let payment = market.pay(PRICE).await;
+    let answers = join_all((0..32).map(|_| shop.redeem(INSIGHTS, &intent, payment))).await;
+    let (sold, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 200);
+    assert_eq!((sold.len(), shop.runs()), (1, 1));
+    for answer in refused {
+        let code = answer.code().to_owned();
+        assert!(["already_consumed", "redemption_in_progress"].contains(&code.as_str()), "{code}");
+        answer.refused(&code);
+    }
+    shop.redeem(INSIGHTS, &intent, payment).await.refused("already_consumed");
+}
+
+/// Everybody asks until the answer is final: three paid, so three are served, whoever they are.
+#[tokio::test]
+async fn three_transfers_shown_by_many_at_once_buy_three_answers() {
+    let market = Market::new().await;
+    let shop = market.shop().await;
+    let payment = batch(&market, [PRICE; 3]).await;
+    let ask = async || {
+        let intent = shop.intent(INSIGHTS).await;
+        loop {
+            let answer = shop.redeem(INSIGHTS, &intent, payment).await;
+            match answer.code() {
+                "redemption_in_progress" => drop(answer.refused("redemption_in_progress")),
+                "tx_already_used" => break Err(answer.refused("tx_already_used")),
+                _ => break Ok(answer.sold()["payer"].as_str().unwrap().to_owned()),
+            }
+        }
+    };
+    let answers = join_all((0..12).map(|_| ask())).await;
+    let mut payers: Vec<_> = answers.into_iter().filter_map(Result::ok).collect();
+    let mut expected = [1, 2, 3].map(|buyer| market.buyer(buyer).to_string());
+    payers.sort();
+    expected.sort();
+    assert_eq!(payers, expected);
+    assert_eq!(shop.runs(), 3);
 }
 
 #[tokio::test]
