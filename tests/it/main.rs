@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/datasets/app.rs"]
+mod datasets;
 mod devchain;
+mod flow;
 mod ledger;
 mod readme;
 mod sale;
