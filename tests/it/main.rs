@@ -2,6 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
+mod bodies;
+mod config;
 mod devchain;
+mod faulty;
+mod pricing;
+mod proofs;
 mod sale;
+mod selling;
 mod support;
+mod wire;
