@@ -23,9 +23,11 @@ use crate::{
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Receipt, RouteSeal, Transfer, TxHash,
     },
-    verify::Verdict,
+    verify::{Verdict, VerifyError},
 };
 
+/// How long a verdict may take. Verifiers keep time themselves, and much less of it; this is for one that does not.
+const VERIFY_WAIT: Duration = Duration::from_secs(60);
 /// How long one question to the ledger may take.
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// When to ask again where a backend did not answer.
@@ -139,7 +141,8 @@ impl<'a> Opened<'a> {
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
         let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = merchant.verifier.verify(&terms, transaction).await;
+        let verdict = merchant.verifier.verify(&terms, transaction);
+        let verdict = timeout(VERIFY_WAIT, verdict).await.unwrap_or(Err(VerifyError::unavailable()));
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
