@@ -158,6 +158,19 @@ async fn no_more_is_read_than_the_limit() {
     assert_problem(ask(&service, send("text/plain", body)).await, 413, "body_too_large").await;
 }
 
+/// White space one byte at a time: a quarter of a million pieces, each looked at once.
+#[tokio::test]
+async fn small_pieces_cost_no_more_than_large_ones() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().body_limit(1 << 18).unwrap(), echo(Counter::default()));
+    let began = std::time::Instant::now();
+    for content_type in ["application/json", ""] {
+        let (body, _) = sender(in_bytes(&" ".repeat(1 << 18)).into_iter().chain([data("{")]), 0);
+        assert_problem(ask(&service, send(content_type, body)).await, 413, "body_too_large").await;
+    }
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_sender_is_given_ten_seconds_in_all() {
     let (shop, service, counter) = shop().await;
