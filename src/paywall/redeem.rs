@@ -121,11 +121,13 @@ impl<'a> Opened<'a> {
 
     /// Reserves a payment for this intent, or tells why not.
     async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+        // For the recipient that was paid, if that is a former one.
+        let fresh = |code| order.fresh_for(self.recipient, code, now);
         if !self.honours(order, now) {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentNotFound, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentNotFound)).await);
         }
         if self.aged_out() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         let (mut transfers, head) = match self.verify(transaction).await {
             Ok(paid) => paid,
@@ -133,7 +135,7 @@ impl<'a> Opened<'a> {
         };
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         self.reserve(transfers, head).await
     }
