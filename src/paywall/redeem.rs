@@ -30,8 +30,8 @@ use crate::{
 const VERIFY_WAIT: Duration = Duration::from_secs(60);
 /// How long one question to the ledger may take.
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
-/// When to ask again where a backend did not answer.
-const BACKEND_AGAIN: Duration = Duration::from_secs(5);
+/// When to ask again where a backend did not answer, or another redemption is under way.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sells the answer to whoever shows an intent and a transaction.
 pub(crate) async fn redeem<S, B, ResB>(
@@ -115,7 +115,7 @@ impl<'a> Opened<'a> {
         match self.is_consumed().await {
             Ok(true) => ProblemCode::AlreadyConsumed.into(),
             Ok(false) => problem.into(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Opened<'a> {
                 Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
             }
             Ok(Verdict::TooOld) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN),
         })
     }
 
@@ -186,12 +186,15 @@ impl<'a> Opened<'a> {
             Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
             Ok(Reservation::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(Reservation::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
-            Ok(Reservation::Busy { retry_after }) => Problem::after(ProblemCode::RedemptionInProgress, retry_after),
+            // The lease may last long; the handler under it rarely does.
+            Ok(Reservation::Busy { retry_after }) => {
+                Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
+            }
             Ok(Reservation::TooManyAttempts { retry_after }) => {
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(Reservation::BeforeMemory) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         })
     }
 }

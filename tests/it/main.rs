@@ -8,6 +8,7 @@ mod devchain;
 mod faulty;
 mod pricing;
 mod proofs;
+mod readme;
 mod sale;
 mod selling;
 mod support;

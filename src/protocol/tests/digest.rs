@@ -196,7 +196,7 @@ proptest! {
     #[test]
     fn two_values_are_two_digests(a in json(), b in json()) {
         let object = |value: &serde_json::Value| format!(r#"{{"a":{value}}}"#);
-        prop_assert_eq!(body(&object(&a)) == body(&object(&b)), a.to_string() == b.to_string());
+        prop_assert_eq!(body(&object(&a)) == body(&object(&b)), a == b);
     }
 
     #[test]
