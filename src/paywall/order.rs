@@ -11,7 +11,9 @@ use super::{
     pricing::{Price, Prices, Refusal},
     respond::{Problem, fresh_intent, quote},
 };
-use crate::protocol::{Address, Amount, ProblemCode, RequestDigest, RouteSeal, digest_request, headers::NO_STORE};
+use crate::protocol::{
+    Address, Amount, ProblemCode, ProofMembers, RequestDigest, RouteSeal, digest_request, headers::NO_STORE,
+};
 
 /// What is asked for, apart from the service that answers it.
 pub(crate) struct Order {
@@ -52,7 +54,8 @@ impl Order {
     /// The digest of this request, where its body was read.
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
         let bytes = self.bytes.as_ref()?;
-        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes))
+        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes, proof_members))
     }
 
     /// What binds a new intent to this request, where the route binds them.

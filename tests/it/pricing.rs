@@ -264,6 +264,30 @@ async fn a_price_of_nothing_sells_nothing_and_gives_nothing_away() {
     }
 }
 
+/// A service that takes the two names for its own sells by them: they are no proof there, and no way around the price.
+#[tokio::test]
+async fn a_header_only_route_prices_members_of_any_name() {
+    let shop = Shop::open().await;
+    let by_hash = |_: &Parts, body: &Bytes| {
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        Price::Charge(Amount::from_base_units(100 * body["txHash"].as_str().unwrap_or("x").len() as u128))
+    };
+    let priced = shop.merchant.price_with("explain", by_hash).unwrap().header_only();
+    let bound = shop.layer().header_only().bind_request();
+    for (layer, units) in [(priced, 300), (bound, 490_000)] {
+        let service = layered(&layer, echo(Counter::default()));
+        let body = |name: &str, hash: &str| post(format!(r#"{{"{name}":"{hash}"}}"#));
+        let intent = quote_for(&service, body("txHash", "0x1"), units).await;
+        let tx = shop.pay(units.into());
+        let paid = |mut request: Request<Body>| {
+            request.headers_mut().insert("x402-payment", proof(&intent, tx).parse().unwrap());
+            request
+        };
+        assert_problem(ask(&service, paid(body("txHash", "0x12345"))).await, 404, "intent_not_found").await;
+        assert_eq!(ask(&service, paid(body("txHash", "0x1"))).await.status(), 200);
+    }
+}
+
 /// Bound by setting: only the very request that was quoted, even at a fixed price.
 #[tokio::test]
 async fn a_bound_route_sells_only_what_was_quoted() {
