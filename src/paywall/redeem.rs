@@ -23,9 +23,11 @@ use crate::{
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Receipt, RouteSeal, Transfer, TxHash,
     },
-    verify::Verdict,
+    verify::{Verdict, VerifyError},
 };
 
+/// How long a verdict may take. Verifiers keep time themselves, and much less of it; this is for one that does not.
+const VERIFY_WAIT: Duration = Duration::from_secs(60);
 /// How long one question to the ledger may take.
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// When to ask again where a backend did not answer, or another redemption is under way.
@@ -119,11 +121,13 @@ impl<'a> Opened<'a> {
 
     /// Reserves a payment for this intent, or tells why not.
     async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+        // For the recipient that was paid, if that is a former one.
+        let fresh = |code| order.fresh_for(self.recipient, code, now);
         if !self.honours(order, now) {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentNotFound, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentNotFound)).await);
         }
         if self.aged_out() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         let (mut transfers, head) = match self.verify(transaction).await {
             Ok(paid) => paid,
@@ -131,7 +135,7 @@ impl<'a> Opened<'a> {
         };
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         self.reserve(transfers, head).await
     }
@@ -139,7 +143,8 @@ impl<'a> Opened<'a> {
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
         let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = merchant.verifier.verify(&terms, transaction).await;
+        let verdict = merchant.verifier.verify(&terms, transaction);
+        let verdict = timeout(VERIFY_WAIT, verdict).await.unwrap_or(Err(VerifyError::unavailable()));
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
