@@ -123,8 +123,7 @@ fn amounts_are_compared_in_base_units() {
 #[test]
 fn nothing_is_free_even_at_a_price_of_zero() {
     let assets = [Asset::USDC_BASE];
-    let terms =
-        Terms::new("free", Network::BASE, RECIPIENT, assets.as_slice(), Amount::ZERO, Duration::from_secs(AGE));
+    let terms = Terms::new("free", Network::BASE, RECIPIENT, assets.as_slice(), Amount::ZERO, Duration::from_secs(AGE));
     let verdict = judge(TX, &receipt(vec![transfer(0, 0)]), Some(&block()), &tip(), &terms, &policy());
     assert_eq!(verdict, Verdict::Insufficient { paid: Amount::ZERO });
 }
@@ -212,9 +211,8 @@ fn nothing_is_said_before_the_block_counts() {
         Receipt { success: Some(false), ..receipt(vec![]) },
     ];
     for receipt in kinds {
-        let judge = |canonical: Option<Block>, tip: Tip| {
-            judge(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy())
-        };
+        let judge =
+            |canonical: Option<Block>, tip: Tip| judge(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy());
         assert_eq!(judge(None, tip()), NOT_CONFIRMED, "no such block");
         assert_eq!(judge(Some(Block { hash: [9; 32], ..block() }), tip()), NOT_CONFIRMED, "orphaned");
         assert_eq!(judge(Some(Block { number: 99, ..block() }), tip()), NOT_CONFIRMED, "another height");
