@@ -194,3 +194,48 @@ async fn a_chain_that_mines_on_demand_is_never_stale() {
         assert_paid(verify(&verifier, tx(1)).await);
     }
 }
+
+#[tokio::test]
+async fn a_payment_that_vanished_after_delivery_is_counted_and_not_taken_back() {
+    let node = Node::start().await;
+    let (verifier, clock) = connect(&[&node]).await;
+    for n in 1..=3 {
+        node.pay(tx(n), 100, 490_000);
+        assert_paid(verify(&verifier, tx(n)).await);
+    }
+    // One stays, one moves to another block, one is gone.
+    node.pay(tx(4), 99, 490_000);
+    assert_paid(verify(&verifier, tx(4)).await);
+    node.script().blocks.insert(100, 1);
+    for _ in 0..31 {
+        node.mine();
+    }
+    node.pay(tx(1), 101, 490_000);
+    node.pay(tx(2), 100, 490_000);
+    node.forget(tx(3));
+    clock.advance(Duration::from_secs(62));
+
+    // Not before it is safe.
+    assert_paid(verify(&verifier, tx(4)).await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(verifier.vanished_payments(), 0);
+
+    node.script().safe = 120;
+    clock.advance(Duration::from_secs(60));
+    for _ in 0..30 {
+        node.mine();
+    }
+    assert_paid(verify(&verifier, tx(4)).await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(verifier.vanished_payments(), 1);
+    // Looked at once.
+    clock.advance(Duration::from_secs(60));
+    for _ in 0..30 {
+        node.mine();
+    }
+    node.take_calls();
+    assert_paid(verify(&verifier, tx(4)).await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(node.calls("eth_getTransactionReceipt"), 0);
+    assert_eq!(verifier.vanished_payments(), 1);
+}
