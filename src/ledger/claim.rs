@@ -75,7 +75,8 @@ impl Claim {
     /// of either.
     #[must_use]
     pub fn keep_until(&self, transfer: &Transfer) -> ChainTime {
-        transfer.block_time.max(self.pay_until).after(self.max_payment_age + HEAD_LAG + self.lease + 2 * CLOCK_SKEW)
+        let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(self.lease);
+        transfer.block_time.max(self.pay_until).after(self.max_payment_age.saturating_add(margin))
     }
 }
 

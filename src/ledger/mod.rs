@@ -4,6 +4,7 @@
 //! A lease that is not kept up runs out and is taken over by the next [`reserve`](Ledger::reserve); the fence in
 //! it makes sure that whoever lost it can no longer renew, commit or release.
 
+mod attempts;
 mod claim;
 #[cfg(feature = "test-util")]
 pub mod conformance;
@@ -11,12 +12,12 @@ mod erased;
 mod error;
 mod memory;
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 pub use claim::{Claim, Lease};
 pub(crate) use erased::ErasedLedger;
 pub use error::LedgerError;
-pub use memory::MemoryLedger;
+pub use memory::{Counts, MemoryLedger};
 
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -27,20 +28,30 @@ use crate::protocol::{ChainTime, IntentKey};
 /// unique indexes, never a value read earlier. An `Err` means only that the backend failed, and nothing is
 /// known of the outcome. Dropping a returned future must be harmless.
 pub trait Ledger: Send + Sync + 'static {
-    /// Starts a ledger's memory: one that has no low-water mark yet starts it at the head's time. Repeatable.
+    /// Starts a ledger's memory: one that has no low-water mark yet starts it at the head's time; any other stays as it
+    /// is. Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
     fn begin(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
-    /// Leases that ran out are taken over here. A grant counts as an attempt of this intent and transfer, until a
-    /// [`release`](Ledger::release) says that the handler was not started.
+    /// Passed over are transfers that are sold, that another lease holds, or that were mined at or below the
+    /// low-water mark. A lease that ran out is no obstacle: it is taken over here, in the same step, under a fresh fence.
+    ///
+    /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) says that the
+    /// handler was not started. After 16 attempts the pair cools down from the end of the last one (its release, or
+    /// the moment its lease ran out): 60 s, doubled by each further attempt, 15 min at most. While it does, the claim
+    /// is refused rather than given its next transfer, which is another customer's.
+    ///
+    /// A sale is forgotten in here, some at a time, when the claim's head is beyond its
+    /// [`keep_until`](Claim::keep_until), and the low-water mark is raised to its block time.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send;
 
-    /// Prolongs a lease by its full length from now, if it is still held.
+    /// Prolongs a lease by its full length from now, if it is still held: a lease that ran out is, until it is taken
+    /// over.
     fn renew(&self, lease: &Lease) -> impl Future<Output = Result<Renewal, LedgerError>> + Send;
 
-    /// Consumes intent and transfer, durably, if the lease is still held; [`Commit::Done`] also when this very
-    /// lease is committed already.
+    /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew));
+    /// [`Commit::Done`] also when this very lease is committed already.
     fn commit(&self, lease: &Lease) -> impl Future<Output = Result<Commit, LedgerError>> + Send;
 
     /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and not committed.
@@ -51,6 +62,37 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Whether the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
+}
+
+/// A handle that is shared.
+impl<L: Ledger> Ledger for Arc<L> {
+    fn begin(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        L::begin(self, head)
+    }
+
+    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send {
+        L::reserve(self, claim)
+    }
+
+    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<Renewal, LedgerError>> + Send {
+        L::renew(self, lease)
+    }
+
+    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<Commit, LedgerError>> + Send {
+        L::commit(self, lease)
+    }
+
+    fn release(&self, lease: &Lease, handler: Handler) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        L::release(self, lease, handler)
+    }
+
+    fn is_consumed(&self, intent: IntentKey) -> impl Future<Output = Result<bool, LedgerError>> + Send {
+        L::is_consumed(self, intent)
+    }
+
+    fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        L::health(self)
+    }
 }
 
 /// What became of a claim. Of several refusals that apply, the first in this order is given.
@@ -64,18 +106,19 @@ pub enum Reservation {
     IntentConsumed,
     /// Every transfer of the claim bought something already.
     PaymentUsed,
-    /// The intent, or every transfer that is not used up, is held by another lease.
+    /// The intent is held by another lease; or none of its transfers is free, and one at least is held.
     Busy {
-        /// When to ask again.
+        /// When the lease that is in the way runs out unless it is renewed; of several, the first. Most end sooner.
         retry_after: Duration,
     },
-    /// The handler was started too often for this intent and this transfer.
+    /// The handler was started too often for this intent and the transfer that it would get.
     TooManyAttempts {
         /// When the next start is allowed.
         retry_after: Duration,
     },
-    /// Every transfer that is not used up is at or below the ledger's low-water mark: it may have been spent before
-    /// this ledger's memory began.
+    /// Every transfer that is not used up was mined at or below the ledger's low-water mark: it may have been spent
+    /// before this ledger's memory began, or in what it has forgotten. Last of all: were one free or held, the
+    /// answer would be another.
     BeforeMemory,
 }
 

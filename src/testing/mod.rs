@@ -1,7 +1,14 @@
 //! Tools for testing a service behind the layer: a scripted verifier, a fake clock and, with `evm`, a local chain.
 
+mod clock;
+#[cfg(feature = "evm")]
+pub mod contracts;
 #[cfg(feature = "evm")]
 mod devchain;
+mod verifier;
+
+pub use clock::FakeClock;
+pub use verifier::ScriptedVerifier;
 
 #[cfg(feature = "evm")]
 pub use devchain::*;

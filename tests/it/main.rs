@@ -1,6 +1,9 @@
-//! Integration tests, one module per subject.
+//! The integration tests: one binary, a module per subject.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+#![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-#[cfg(feature = "evm")]
+mod devchain;
 mod evm;
+mod readme;
+mod sale;
+mod support;

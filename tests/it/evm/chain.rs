@@ -19,6 +19,7 @@ async fn a_preconfirmed_receipt_that_changes_its_mind() {
         node.receipt(tx(n), preconfirmed);
         assert_not_confirmed(verify(&verifier, tx(n)).await);
     }
+    assert_eq!(node.calls("eth_getBlockByNumber"), 1, "only the head: block 101 cannot be there yet");
     // The block is sealed, and there the payments are.
     node.mine();
     node.pay(tx(1), 101, 490_000);

@@ -122,9 +122,10 @@ async fn another_height_than_asked_for_is_not_believed() {
     let node = Node::start().await;
     let (verifier, _) = connect(&[&node]).await;
     node.pay(tx(1), 90, 490_000);
-    // To "latest" a good answer, to block 90 a wrong one.
+    // To "latest" a good answer; to block 90 another block that bears its hash.
+    let mut block_100 = node_head(&node).await;
+    block_100["hash"] = json!(block_hash(90, 0));
     verifier.head().await.expect("the head");
-    let block_100 = json!({ "number": "0x64", "hash": block_hash(90, 0) });
     node.fault(BLOCK, Fault::Result(block_100));
     assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
 }
@@ -228,6 +229,20 @@ async fn an_endpoint_that_failed_proves_chain_and_tokens_first() {
     node.script().tokens.clear();
     let answer = verify(&verifier, tx(2)).await;
     assert!(matches!(answer, Err(VerifyErrorKind::WrongToken { found: None, .. })), "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_failed_is_not_believed_while_it_proves_nothing() {
+    for silence in [Fault::Hang, Fault::RpcError, Fault::Status(429)] {
+        let node = Node::start().await;
+        let (verifier, _) = connect(&[&node]).await;
+        node.pay(tx(1), 100, 490_000);
+        node.fault_all(Fault::Status(502));
+        assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
+        node.heal();
+        node.fault("eth_chainId", silence.clone());
+        assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable), "{silence:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,220 @@
+//! The memory ledger's state machine: values in, values out, time a parameter.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet},
+    time::Duration,
+};
+
+use super::{
+    super::{Claim, Commit, Handler, Lease, Renewal, Reservation},
+    starts::{KEPT, Pair, Starts},
+};
+use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
+
+/// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
+const BATCH: usize = 16;
+
+/// What a ledger did and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Leases granted.
+    pub reserved: u64,
+    /// Sales recorded.
+    pub consumed: u64,
+    /// Leases given back.
+    pub released: u64,
+    /// Leases that ran out and were taken over or forgotten.
+    pub expired: u64,
+    /// Leases held now, those that ran out and were not taken over included.
+    pub held: usize,
+    /// Sales remembered now.
+    pub remembered: usize,
+    /// Payments up to this block time are refused. `None` until the ledger is begun.
+    pub low_water_mark: Option<ChainTime>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
+    mark: Option<ChainTime>,
+    fence: u64,
+    /// What is sold. Lean, and apart from what is held: there may be millions.
+    sales: HashMap<PaymentKey, Sale>,
+    sold: HashSet<IntentKey>,
+    /// Every sale once, by the time until which it is kept.
+    ages: BinaryHeap<Reverse<(ChainTime, PaymentKey)>>,
+    /// What is held. `holders` is the other way round, entry for entry.
+    holds: HashMap<PaymentKey, Hold>,
+    holders: HashMap<IntentKey, PaymentKey>,
+    starts: Starts,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Sale {
+    intent: IntentKey,
+    fence: u64,
+    block_time: ChainTime,
+}
+
+#[derive(Debug)]
+struct Hold {
+    intent: IntentKey,
+    fence: u64,
+    until: Duration,
+    keep_until: ChainTime,
+}
+
+impl State {
+    pub(super) fn begin(&mut self, head: ChainTime) {
+        self.mark.get_or_insert(head);
+    }
+
+    /// `None` when the memory was never begun.
+    pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<Reservation> {
+        self.forget_sales(claim.head());
+        self.forget_starts(now);
+        let mark = self.mark?;
+        if self.sold.contains(&claim.intent()) {
+            return Some(Reservation::IntentConsumed);
+        }
+        let (mut unsold, mut frees_at) = (false, None::<Duration>);
+        let mut free = None;
+        for transfer in claim.transfers() {
+            let key = transfer.key();
+            if self.sales.contains_key(&key) {
+                continue;
+            }
+            unsold = true;
+            if let Some(hold) = self.live(&key, now) {
+                frees_at = Some(frees_at.map_or(hold.until, |at| at.min(hold.until)));
+            } else if transfer.block_time > mark {
+                free = Some(transfer);
+                break;
+            }
+        }
+        let intent_hold = self.holders.get(&claim.intent()).and_then(|held| self.live(held, now));
+        Some(match (unsold, intent_hold, free, frees_at) {
+            (false, ..) => Reservation::PaymentUsed,
+            (_, Some(hold), ..) => Reservation::Busy { retry_after: hold.until.saturating_sub(now) },
+            (_, None, Some(transfer), _) => self.attempt(claim, transfer, now),
+            (_, None, None, Some(at)) => Reservation::Busy { retry_after: at.saturating_sub(now) },
+            (_, None, None, None) => Reservation::BeforeMemory,
+        })
+    }
+
+    pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> Renewal {
+        match self.holds.get_mut(&lease.transfer().key()).filter(|hold| hold.fence == lease.fence()) {
+            Some(hold) => {
+                hold.until = now.saturating_add(lease.length());
+                Renewal::Held
+            }
+            None => Renewal::LeaseLost,
+        }
+    }
+
+    pub(super) fn commit(&mut self, lease: &Lease) -> Commit {
+        let key = lease.transfer().key();
+        if self.sales.get(&key).is_some_and(|sale| sale.fence == lease.fence()) {
+            return Commit::Done;
+        }
+        let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
+        self.starts.sold(&(hold.intent, key));
+        self.ages.push(Reverse((hold.keep_until, key)));
+        self.sold.insert(hold.intent);
+        let block_time = lease.transfer().block_time;
+        self.sales.insert(key, Sale { intent: hold.intent, fence: hold.fence, block_time });
+        self.counts.consumed += 1;
+        Commit::Done
+    }
+
+    pub(super) fn release(&mut self, lease: &Lease, handler: Handler, now: Duration) {
+        let Some(hold) = self.take(lease) else { return };
+        let pair = (hold.intent, lease.transfer().key());
+        match handler {
+            Handler::Started => self.starts.ended(&pair, now),
+            Handler::NotStarted => self.starts.unused(&pair),
+        }
+        self.counts.released += 1;
+    }
+
+    pub(super) fn is_consumed(&self, intent: IntentKey) -> bool {
+        self.sold.contains(&intent)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts { held: self.holds.len(), remembered: self.sales.len(), low_water_mark: self.mark, ..self.counts }
+    }
+
+    /// The lease on a payment, unless it ran out.
+    fn live(&self, payment: &PaymentKey, now: Duration) -> Option<&Hold> {
+        self.holds.get(payment).filter(|hold| hold.until > now)
+    }
+
+    /// Grants a transfer on which there is no live lease, as there is none on the intent, unless it has to cool down.
+    fn attempt(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
+        let (intent, key) = (claim.intent(), transfer.key());
+        let own = self.holds.get(&key).filter(|hold| hold.intent == intent);
+        if let Some(retry_after) = self.starts.cooling(&(intent, key), own.map(|hold| hold.until), now) {
+            return Reservation::TooManyAttempts { retry_after };
+        }
+        if let Some(other) = self.holders.get(&intent).copied() {
+            self.expire(&other);
+        }
+        self.expire(&key);
+        self.fence += 1;
+        let until = now.saturating_add(claim.lease());
+        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until: claim.keep_until(transfer) });
+        self.holders.insert(intent, key);
+        self.starts.granted((intent, key), now);
+        self.counts.reserved += 1;
+        Reservation::Granted(Lease::new(claim, transfer, self.fence))
+    }
+
+    /// Ends the hold of this very lease, whatever the clock says.
+    fn take(&mut self, lease: &Lease) -> Option<Hold> {
+        let key = lease.transfer().key();
+        self.holds.get(&key).filter(|hold| hold.fence == lease.fence())?;
+        let hold = self.holds.remove(&key)?;
+        self.holders.remove(&hold.intent);
+        Some(hold)
+    }
+
+    /// Ends a hold that ran out: its attempt ended when it did.
+    fn expire(&mut self, payment: &PaymentKey) {
+        if let Some(hold) = self.holds.remove(payment) {
+            self.holders.remove(&hold.intent);
+            self.starts.ended(&(hold.intent, *payment), hold.until);
+            self.counts.expired += 1;
+        }
+    }
+
+    /// Forgets sales that age keeps from coming back, and raises the mark over each.
+    fn forget_sales(&mut self, head: ChainTime) {
+        for _ in 0..BATCH {
+            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.0 < head) else { return };
+            let Reverse((_, payment)) = std::collections::binary_heap::PeekMut::pop(oldest);
+            if let Some(sale) = self.sales.remove(&payment) {
+                self.sold.remove(&sale.intent);
+                self.mark = self.mark.max(Some(sale.block_time));
+            }
+        }
+    }
+
+    /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
+    fn forget_starts(&mut self, now: Duration) {
+        for _ in 0..BATCH {
+            let Some(pair @ (intent, payment)) = self.starts.next_due(now) else { return };
+            match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
+                Some(hold) if hold.until.saturating_add(KEPT) > now => self.starts.later(pair, now),
+                Some(_) => {
+                    self.expire(&payment);
+                    self.starts.sold(&pair);
+                }
+                None => self.starts.forget(pair, now),
+            }
+        }
+    }
+}
