@@ -10,6 +10,7 @@ mod config;
 mod datasets;
 mod devchain;
 mod drops;
+mod evm;
 mod faults;
 mod faulty;
 mod flow;
