@@ -236,7 +236,7 @@ impl State {
             + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
     }
 
-    pub(super) fn remembered_pairs(&self) -> usize {
-        self.starts.len()
+    pub(super) fn tried(&self) -> (usize, usize) {
+        self.starts.sizes()
     }
 }
