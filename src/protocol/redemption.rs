@@ -152,12 +152,11 @@ impl<'a> Member<'a> {
     fn read(value: &'a RawValue) -> Self {
         match value.get() {
             "null" => Self::Absent,
-            text if text.starts_with('"') => match serde_json::from_str(text) {
+            written => match serde_json::from_str(written) {
                 Ok(Text(text)) if text.is_empty() => Self::Absent,
                 Ok(Text(text)) => Self::Text(text),
                 Err(_) => Self::Invalid,
             },
-            _ => Self::Invalid,
         }
     }
 }
