@@ -29,21 +29,23 @@ const TEXT_MAX: usize = 100;
 /// Who is paid, on which chain, in which tokens; what tells whether, and what remembers it. Makes the layers.
 ///
 /// ```
-/// # tokio_test(async {
-/// use tower_x402::{Merchant, ledger::MemoryLedger, protocol::SealingKeys, testing::ScriptedVerifier};
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{ChainTime, SealingKeys}, testing::ScriptedVerifier};
 ///
 /// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
-///     .verifier(ScriptedVerifier::new())      // in production: `EvmVerifier::connect([url]).await?`
+///     // In production: `EvmVerifier::connect([url]).await?`.
+///     .verifier(ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000)))
 ///     .ledger(MemoryLedger::new())
 ///     .sealing_keys(SealingKeys::random()?)
 ///     .build()
 ///     .await?;
 /// let layer = merchant.charge("demand-insights", "0.49 USDC")?.label("Demand insights")?;
 /// # let _ = layer;
-/// assert!(merchant.charge("demand-insights", "0.50 USDC").is_err());   // one name, one price
+/// // One name, one price.
+/// assert!(merchant.charge("demand-insights", "0.50 USDC").is_err());
 /// # Ok::<(), tower_x402::ConfigError>(())
 /// # }).unwrap();
-/// # fn tokio_test<F: Future>(f: F) -> F::Output { tokio::runtime::Runtime::new().unwrap().block_on(f) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Merchant {

@@ -30,8 +30,8 @@ use crate::{
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// How long a verdict may take, whatever the verifier: one that bounds itself, as it should, is never cut by this.
 const VERIFIER_WAIT: Duration = Duration::from_secs(10);
-/// When to ask again where a backend did not answer.
-const BACKEND_AGAIN: Duration = Duration::from_secs(5);
+/// When to ask again where a backend did not answer, or another redemption is under way.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sells the answer to whoever shows an intent and a transaction.
 pub(crate) async fn redeem<S, B, ResB>(
@@ -115,17 +115,19 @@ impl<'a> Opened<'a> {
         match self.is_consumed().await {
             Ok(true) => ProblemCode::AlreadyConsumed.into(),
             Ok(false) => problem.into(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         }
     }
 
     /// Reserves a payment for this intent, or tells why not.
     async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+        // For the recipient that was paid, if that is a former one.
+        let fresh = |code| order.fresh_for(self.recipient, code, now);
         if !self.honours(order, now) {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentNotFound, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentNotFound)).await);
         }
         if self.aged_out() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         let (mut transfers, head) = match self.verify(transaction).await {
             Ok(paid) => paid,
@@ -133,7 +135,7 @@ impl<'a> Opened<'a> {
         };
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         self.reserve(transfers, head).await
     }
@@ -146,14 +148,21 @@ impl<'a> Opened<'a> {
             .unwrap_or(Err(VerifyError::unavailable()));
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
-            Ok(Verdict::Paid { transfers, head }) if !transfers.is_empty() => return Ok((transfers, head)),
-            Ok(Verdict::Paid { .. } | Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
+            Ok(Verdict::Paid { mut transfers, head }) => {
+                // A verifier that judged by other terms, or another transaction, must not sell here.
+                transfers.retain(|transfer| transfer.transaction == transaction && terms.admit(transfer));
+                if !transfers.is_empty() {
+                    return Ok((transfers, head));
+                }
+                ProblemCode::TransferNotFound.into()
+            }
+            Ok(Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
             Ok(Verdict::NotConfirmed { retry_after }) => Problem::after(ProblemCode::TxNotConfirmed, retry_after),
             Ok(Verdict::Insufficient { paid }) => {
                 Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
             }
             Ok(Verdict::TooOld) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN),
         })
     }
 
@@ -178,12 +187,15 @@ impl<'a> Opened<'a> {
             Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
             Ok(Reservation::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(Reservation::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
-            Ok(Reservation::Busy { retry_after }) => Problem::after(ProblemCode::RedemptionInProgress, retry_after),
+            // The lease may last long; the handler under it rarely does.
+            Ok(Reservation::Busy { retry_after }) => {
+                Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
+            }
             Ok(Reservation::TooManyAttempts { retry_after }) => {
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(Reservation::BeforeMemory) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         })
     }
 }

@@ -2,9 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Address, Amount, Asset, Network};
+use super::{Address, Amount, Asset, Network, Transfer};
 
 /// The terms that a payment is judged by.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::protocol::{Address, Amount, Asset, Network, Terms};
+/// let terms = Terms::new(
+///     "demand-insights",
+///     Network::BASE,
+///     Address::new([0x5a; 20]),
+///     [Asset::USDC_BASE, Asset::USDBC_BASE],
+///     Amount::from_base_units(490_000),
+///     Duration::from_secs(24 * 60 * 60),
+/// );
+/// assert_eq!(terms.assets()[0].symbol(), "USDC");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     resource: Arc<str>,
@@ -63,5 +77,15 @@ impl Terms {
     #[must_use]
     pub const fn max_payment_age(&self) -> Duration {
         self.max_payment_age
+    }
+
+    /// Whether this transfer, on its own, pays what these terms ask: chain, recipient, token and amount.
+    /// Its age is judged by chain time, and so elsewhere.
+    #[must_use]
+    pub fn admit(&self, transfer: &Transfer) -> bool {
+        transfer.network == self.network
+            && transfer.recipient == self.recipient
+            && transfer.amount >= self.amount
+            && self.assets.iter().any(|asset| asset.contract() == transfer.token)
     }
 }

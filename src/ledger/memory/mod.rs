@@ -1,5 +1,7 @@
 //! `MemoryLedger`: one process, one lock; a restart refuses what was paid before it.
 
+#[cfg(test)]
+mod bounds;
 mod starts;
 mod state;
 
@@ -129,7 +131,6 @@ impl Ledger for MemoryLedger {
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
