@@ -145,7 +145,6 @@ impl fmt::Debug for Shared {
 
 impl Merchant {
     /// Begins a merchant who is paid at that address: on Base, in USDC, unless told otherwise.
-    #[must_use]
     pub fn builder(recipient: Address) -> MerchantBuilder {
         MerchantBuilder::new(recipient)
     }

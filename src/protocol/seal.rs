@@ -170,6 +170,32 @@ impl RouteSeal {
         blake3::Hasher::new_keyed(&blake3::derive_key("tower-x402 2026-11 request digest", &self.key))
     }
 
+    /// Appends a fresh intent id to `out`.
+    pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
+        let mut token = Token::default();
+        token.push(&[VERSION]);
+        token.push(&self.id);
+        let mut nonce = [0; 12];
+        rand::rng().fill_bytes(&mut nonce);
+        token.push(&nonce);
+        token.push(&terms.issued.to_be_bytes());
+        token.push(&terms.lifetime.to_be_bytes());
+        let amount = terms.amount.to_be_bytes();
+        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
+        token.push(&[(amount.len() - zeros) as u8]);
+        token.push(&amount[zeros..]);
+        token.push(&[u8::from(terms.digest.is_some())]);
+        if let Some(digest) = &terms.digest {
+            token.push(digest.as_bytes());
+        }
+        let (tag, _) = self.tag(token.bytes());
+        token.push(&tag.0);
+        let start = out.len();
+        out.resize(start + token.bytes().len().div_ceil(3) * 4, 0);
+        let written = URL_SAFE_NO_PAD.encode_slice(token.bytes(), &mut out[start..]).unwrap_or(0);
+        out.truncate(start + written);
+    }
+
     fn tag(&self, token: &[u8]) -> (Tag, IntentKey) {
         let hash = blake3::keyed_hash(&self.key, token);
         let (mut tag, mut key) = ([0; TAG], [0; 16]);
@@ -215,31 +241,14 @@ impl Seals {
         &self.0[0].1
     }
 
+    /// The seal of that recipient, present or former, under the present key.
+    pub(crate) fn of(&self, recipient: Address) -> &RouteSeal {
+        self.0.iter().find(|(known, _)| *known == recipient).map_or(self.present(), |(_, seal)| seal)
+    }
+
     /// Appends a fresh intent id to `out`.
     pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
-        let seal = self.present();
-        let mut token = Token::default();
-        token.push(&[VERSION]);
-        token.push(&seal.id);
-        let mut nonce = [0; 12];
-        rand::rng().fill_bytes(&mut nonce);
-        token.push(&nonce);
-        token.push(&terms.issued.to_be_bytes());
-        token.push(&terms.lifetime.to_be_bytes());
-        let amount = terms.amount.to_be_bytes();
-        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
-        token.push(&[(amount.len() - zeros) as u8]);
-        token.push(&amount[zeros..]);
-        token.push(&[u8::from(terms.digest.is_some())]);
-        if let Some(digest) = &terms.digest {
-            token.push(digest.as_bytes());
-        }
-        let (tag, _) = seal.tag(token.bytes());
-        token.push(&tag.0);
-        let start = out.len();
-        out.resize(start + token.bytes().len().div_ceil(3) * 4, 0);
-        let written = URL_SAFE_NO_PAD.encode_slice(token.bytes(), &mut out[start..]).unwrap_or(0);
-        out.truncate(start + written);
+        self.present().seal_into(terms, out);
     }
 
     /// Opens an intent id: what it fixes, the recipient it was sealed for, the key a ledger knows it by, and the seal.

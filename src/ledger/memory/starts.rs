@@ -93,8 +93,15 @@ impl Starts {
         }
     }
 
+    /// How many pairs there are, and how many times one is to be looked at.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.pairs.len().max(self.due.len())
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.pairs.len(), self.due.len())
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self, table: impl Fn(usize) -> usize) -> usize {
+        const { assert!(size_of::<(Pair, Tried)>() == size_of::<(Pair, [u64; 3])>()) };
+        table(self.pairs.capacity()) + self.due.capacity() * size_of::<(Duration, Pair)>()
     }
 }

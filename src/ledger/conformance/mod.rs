@@ -1,0 +1,267 @@
+//! What every ledger must do, as checks that any backend can run.
+//!
+//! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
+//! [`run`]. What is found wrong is told by the name of the check and the rule that it stands for.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_x402::{ledger::{MemoryLedger, conformance::{self, Harness}}, testing::FakeClock};
+//!
+//! struct Memory(FakeClock);
+//!
+//! impl Harness for Memory {
+//!     type Ledger = MemoryLedger;
+//!
+//!     async fn fresh(&self) -> MemoryLedger {
+//!         MemoryLedger::with_clock(self.0.clone())         // a database: a schema or a file of its own
+//!     }
+//!
+//!     async fn share(&self, ledger: &MemoryLedger) -> MemoryLedger {
+//!         ledger.clone()                                   // a database: a second pool
+//!     }
+//!
+//!     async fn pass(&self, span: Duration) {
+//!         self.0.advance(span);                            // a database: tokio::time::sleep(span).await
+//!     }
+//!
+//!     fn skips_time(&self) -> bool {
+//!         true                                             // a database: false
+//!     }
+//! #   fn rounds(&self) -> usize { 5 }
+//! }
+//!
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! let report = conformance::run(&Memory(FakeClock::new(0))).await?;
+//! assert!(report.left_out.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod attempts;
+mod lease;
+mod mark;
+mod order;
+mod race;
+mod sale;
+mod stage;
+
+use std::{fmt, future::Future, time::Duration};
+
+use super::Ledger;
+use stage::{Fault, Stage};
+
+/// A check that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How a backend is put through the checks.
+///
+/// It may panic when it cannot do what it is asked: it is part of a test.
+pub trait Harness: Sync {
+    /// The backend.
+    type Ledger: Ledger;
+
+    /// A ledger that remembers nothing and was never [begun](Ledger::begin).
+    fn fresh(&self) -> impl Future<Output = Self::Ledger> + Send;
+
+    /// Another handle on the same ledger, as a replica would have: a second connection where there are connections.
+    fn share(&self, ledger: &Self::Ledger) -> impl Future<Output = Self::Ledger> + Send;
+
+    /// Lets this much time pass, or a little more, on the clock that leases and cool-downs are measured by.
+    fn pass(&self, span: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Whether [`pass`](Self::pass) takes no time. If not, the checks that need minutes are left out.
+    fn skips_time(&self) -> bool;
+
+    /// How long the leases are that a check waits for to run out. Where time cannot be skipped a second, unless the
+    /// backend's answers take so long that a second is not enough for three of them.
+    fn lease(&self) -> Duration {
+        Duration::from_secs(if self.skips_time() { 60 } else { 1 })
+    }
+
+    /// How often each race is run.
+    fn rounds(&self) -> usize {
+        100
+    }
+}
+
+/// One of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Check {
+    /// What [`run_one`] knows it by.
+    pub name: &'static str,
+    /// The rule it stands for.
+    pub rule: &'static str,
+    /// Whether it needs a harness that [skips time](Harness::skips_time).
+    pub takes_minutes: bool,
+}
+
+/// What a ledger that does everything right is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The checks that were made.
+    pub passed: Vec<Check>,
+    /// The checks that would take minutes, and were not made.
+    pub left_out: Vec<Check>,
+}
+
+/// A rule that a ledger breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The check that found it.
+    pub check: Check,
+    /// What happened instead.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; but {}", self.check.name, self.check.rule, self.detail)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Every rule that a ledger breaks; at least one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// One by one, in the order of [`CHECKS`].
+    #[must_use]
+    pub fn as_slice(&self) -> &[Violation] {
+        &self.0
+    }
+}
+
+/// One a line.
+impl fmt::Display for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the ledger breaks {} of {} rules", self.0.len(), CHECKS.len())?;
+        self.0.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
+    }
+}
+
+/// As `Display`, because that is what an `unwrap` in a test prints.
+impl fmt::Debug for Violations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Violations {}
+
+/// Makes every check, each on a ledger of its own, and tells everything that is wrong.
+///
+/// It needs a tokio runtime with its timer; races are races only on one with several threads.
+///
+/// # Errors
+/// [`Violations`]: every rule that is broken.
+pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
+    let (mut report, mut violations) = (Report::default(), Vec::new());
+    for check in CHECKS {
+        match perform(*check, harness).await {
+            Ok(true) => report.passed.push(*check),
+            Ok(false) => report.left_out.push(*check),
+            Err(violation) => violations.push(violation),
+        }
+    }
+    if violations.is_empty() { Ok(report) } else { Err(Violations(violations)) }
+}
+
+/// Makes the check of this name; `false` where there is none, or it was left out because it would take minutes.
+///
+/// # Errors
+/// [`Violation`] when the rule is broken.
+pub async fn run_one<H: Harness>(harness: &H, name: &str) -> Result<bool, Violation> {
+    match CHECKS.iter().find(|check| check.name == name) {
+        Some(check) => perform(*check, harness).await,
+        None => Ok(false),
+    }
+}
+
+async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violation> {
+    if check.takes_minutes && !harness.skips_time() {
+        return Ok(false);
+    }
+    let outcome = tokio::time::timeout(PATIENCE, dispatch(check.name, harness)).await;
+    match outcome.unwrap_or_else(|_| Err(Fault::new("it hangs"))) {
+        Ok(()) => Ok(true),
+        Err(fault) => Err(Violation { check, detail: fault.to_string() }),
+    }
+}
+
+macro_rules! checks {
+    ($($module:ident::$check:ident $(@$minutes:ident)?: $rule:literal;)*) => {
+        /// All checks.
+        pub const CHECKS: &[Check] = &[$(Check {
+            name: stringify!($check),
+            rule: $rule,
+            takes_minutes: $(stringify!($minutes).len() > 0 ||)? false,
+        }),*];
+
+        async fn dispatch<H: Harness>(name: &str, harness: &H) -> Result<(), Fault> {
+            let stage = Stage::new(harness).await;
+            $(if name == stringify!($check) {
+                return Box::pin($module::$check(&stage)).await;
+            })*
+            Err(Fault::new("there is no such check"))
+        }
+    };
+}
+
+checks! {
+    sale::nothing_before_begin: "a ledger whose memory has not begun grants nothing";
+    sale::a_pair_is_sold_once: "what is sold is refused, through every handle";
+    sale::both_are_consumed: "intent and transfer are consumed in one step";
+    sale::both_are_freed: "intent and transfer are freed in one step";
+    sale::one_transaction_pays_three: "each transfer of a transaction is spent once, on its own";
+    sale::smallest_first: "the smallest free transfer is taken, of equal ones the earliest";
+    sale::payments_are_told_apart: "a payment is chain, transaction and position, all three";
+    sale::extremes_are_kept: "every value of the types is kept as it is";
+    sale::consumed_means_committed: "an intent is consumed from its commit on, not from its reservation";
+    sale::commit_is_repeatable: "a committed lease commits again, and again";
+    sale::committed_stays: "neither release nor renewal undoes a commit";
+    sale::release_is_repeatable: "a second release does nothing, whoever holds the pair by then";
+    sale::healthy: "a ledger that works says so";
+    lease::held_is_busy: "what is held is refused, and when to ask again is told";
+    lease::intent_holds_one: "an intent under a live lease gets no other transfer";
+    lease::released_is_lost: "a released lease neither renews nor commits";
+    lease::run_out_is_taken_over: "a lease that ran out is taken over by the next claim, under a fresh fence";
+    lease::taken_over_is_lost: "a lease that was taken over neither renews, nor commits, nor releases";
+    lease::own_lease_is_taken_over: "an intent takes over its own lease that ran out, and the old one is lost";
+    lease::take_over_frees_the_rest: "taking over an intent frees the transfer it held, and the other way round";
+    lease::late_holder_commits: "a lease that ran out and was not taken over commits";
+    lease::late_holder_renews: "a lease that ran out and was not taken over renews";
+    lease::late_holder_releases: "a lease that ran out and was not taken over is released";
+    lease::renewal_prolongs: "a renewal lasts the full length from now";
+    attempts::sixteen_then_a_pause: "sixteen attempts in vain, then a pause of a minute";
+    attempts::not_started_is_none: "a handler that was not started is no attempt";
+    attempts::strangers_do_not_count: "attempts are counted for intent and transfer together";
+    attempts::running_out_counts: "a lease that ran out was an attempt";
+    attempts::no_other_transfer_instead: "who has to pause is not given another customer's transfer";
+    attempts::pauses_double @minutes: "pauses double, to a quarter of an hour";
+    attempts::pauses_begin_at_the_end @minutes: "a pause begins when the attempt ended, not when somebody asked";
+    mark::begin_is_repeatable: "the low-water mark is where the first begin put it";
+    mark::payments_at_or_below_are_refused: "a payment at or below the low-water mark is refused";
+    mark::payments_above_are_taken: "of several transfers those above the low-water mark are taken";
+    mark::kept_to_the_second: "a sale is remembered up to the last second in which it could come back";
+    mark::forgetting_raises_the_mark: "what is forgotten is refused by the low-water mark from then on";
+    mark::the_mark_never_falls: "forgetting an earlier payment does not lower the mark, nor does a head that goes back";
+    mark::nothing_sold_nothing_raised: "what was held and not sold is forgotten without a trace";
+    order::intent_consumed_comes_first: "an intent that bought its answer is told so, whatever else is true";
+    order::payment_used_comes_second: "a payment that is used up comes before a lease in the way";
+    order::busy_comes_third: "a lease in the way comes before a pause, and before the mark";
+    order::before_memory_comes_last: "the mark is told where every transfer that is not used up is below it";
+    race::one_pair: "of many at once with one pair, one is granted";
+    race::one_payment_many_intents: "of many intents at once with one payment, one is granted";
+    race::one_intent_many_payments: "of many payments at once for one intent, one is granted";
+    race::three_payments_many_intents: "of many intents at once with three transfers, three are granted, one each";
+    race::one_takes_over: "of many at once that find a lease run out, one takes it over";
+    race::commit_or_take_over: "a late commit and a take-over at once: one of them";
+    race::release_and_reserve: "a release among many claims frees the pair for one of them";
+    race::one_delivery: "of many that ask until they are answered or refused, one is answered";
+}

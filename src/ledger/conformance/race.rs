@@ -1,0 +1,236 @@
+//! Many at once. What decides must be one step: whoever looks first and marks then is caught here.
+
+use std::{collections::HashSet, future::Future, sync::Arc};
+
+use tokio::sync::Barrier;
+
+use super::{
+    super::{Claim, Commit, Handler, Lease, Ledger, Reservation},
+    Harness,
+    stage::{Fault, Stage, must_be},
+};
+use crate::protocol::Transfer;
+
+/// How many at once.
+const TASKS: usize = 64;
+
+pub(super) async fn one_pair<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let claim = stage.claim(stage.intent(), &[stage.paid()]);
+        let grants = grants(stage, vec![claim.clone(); TASKS]).await?;
+        must_be!(grants.len(), 1, "grants of one pair");
+        settle(stage, &grants).await?;
+        must_be!(stage.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after the race");
+    }
+    Ok(())
+}
+
+pub(super) async fn one_payment_many_intents<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let paid = [stage.paid()];
+        let claims: Vec<_> = (0..TASKS).map(|_| stage.claim(stage.intent(), &paid)).collect();
+        let grants = grants(stage, claims.clone()).await?;
+        must_be!(grants.len(), 1, "grants of one payment");
+        settle(stage, &grants).await?;
+        for claim in claims.iter().filter(|claim| claim.intent() != grants[0].intent()).take(2) {
+            must_be!(stage.reserve(claim).await?, Reservation::PaymentUsed, "the payment after the race");
+            let _ = stage.hold(&stage.claim(claim.intent(), &[stage.paid()])).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn one_intent_many_payments<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let intent = stage.intent();
+        let claims: Vec<_> = (0..TASKS).map(|_| stage.claim(intent, &[stage.paid()])).collect();
+        let grants = grants(stage, claims.clone()).await?;
+        must_be!(grants.len(), 1, "grants of one intent");
+        settle(stage, &grants).await?;
+        for claim in claims.iter().filter(|claim| claim.transfers()[0] != *grants[0].transfer()).take(2) {
+            must_be!(stage.reserve(claim).await?, Reservation::IntentConsumed, "the intent after the race");
+            let _ = stage.hold(&stage.claim(stage.intent(), claim.transfers())).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn three_payments_many_intents<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let first = stage.paid();
+        let all = [0, 1, 2].map(|position| Transfer { position, ..first.clone() });
+        let claims = (0..TASKS).map(|_| stage.claim(stage.intent(), &all)).collect();
+        let grants = grants(stage, claims).await?;
+        let taken: HashSet<_> = grants.iter().map(|lease| lease.transfer().position).collect();
+        must_be!((grants.len(), taken.len()), (3, 3), "grants, and transfers that were granted");
+        settle(stage, &grants).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn one_takes_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..waiting_rounds(stage) {
+        let claim = stage.brief(stage.intent(), &[stage.paid()]);
+        let old = stage.hold(&claim).await?;
+        stage.run_out().await;
+        // Half of them are the old holder's intent, half of them others.
+        let claims = (0..TASKS)
+            .map(|task| if task % 2 == 0 { claim.intent() } else { stage.intent() })
+            .map(|intent| stage.claim(intent, claim.transfers()))
+            .collect();
+        let grants = grants(stage, claims).await?;
+        must_be!(grants.len(), 1, "grants of what ran out");
+        must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
+        settle(stage, &grants).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn commit_or_take_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..waiting_rounds(stage) {
+        let claim = stage.brief(stage.intent(), &[stage.paid()]);
+        let old = stage.hold(&claim).await?;
+        stage.run_out().await;
+        let paid = claim.transfers();
+        let tasks = (0..TASKS).map(|task| {
+            let (ledger, old, claim) = (handle(stage, task), old.clone(), stage.claim(stage.intent(), paid));
+            async move {
+                Ok(if task == TASKS / 2 {
+                    (ledger.commit(&old).await? == Commit::Done, false)
+                } else {
+                    (false, matches!(ledger.reserve(&claim).await?, Reservation::Granted(_)))
+                })
+            }
+        });
+        let outcomes = together(tasks).await?;
+        let sold = outcomes.iter().filter(|(sold, _)| *sold).count();
+        let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
+        must_be!((sold, granted), (1, 0) | (0, 1), "late commits, and take-overs");
+        must_be!(stage.ledger.is_consumed(claim.intent()).await?, consumed if consumed == (sold == 1), "the intent is consumed");
+    }
+    Ok(())
+}
+
+pub(super) async fn release_and_reserve<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let claim = stage.claim(stage.intent(), &[stage.paid()]);
+        let old = stage.hold(&claim).await?;
+        let tasks = (0..TASKS).map(|task| {
+            let (ledger, old, claim) = (handle(stage, task), old.clone(), claim.clone());
+            async move {
+                // Several releases of one lease: the second must not free what a claim got after the first.
+                if task % 8 == 0 {
+                    ledger.release(&old, Handler::Started).await?;
+                    return Ok(None);
+                }
+                Ok(match ledger.reserve(&claim).await? {
+                    Reservation::Granted(lease) => Some(lease),
+                    _ => None,
+                })
+            }
+        });
+        let grants: Vec<_> = together(tasks).await?.into_iter().flatten().collect();
+        must_be!(grants.len(), 0 | 1, "grants of what was released");
+        must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the released lease");
+        settle(stage, &grants).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn one_delivery<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for _ in 0..stage.harness.rounds() {
+        let (intent, paid) = (stage.intent(), [stage.paid()]);
+        let tasks = (0..TASKS).map(|task| {
+            let ledger = handle(stage, task);
+            let claim = stage.claim(if task % 2 == 0 { intent } else { stage.intent() }, &paid);
+            async move {
+                loop {
+                    match ledger.reserve(&claim).await? {
+                        Reservation::Granted(lease) if task % 3 == 0 => {
+                            ledger.release(&lease, Handler::NotStarted).await?;
+                            return Ok(0);
+                        }
+                        Reservation::Granted(lease) => {
+                            return Ok(usize::from(ledger.commit(&lease).await? == Commit::Done));
+                        }
+                        Reservation::Busy { .. } => tokio::task::yield_now().await,
+                        Reservation::IntentConsumed | Reservation::PaymentUsed => return Ok(0),
+                        other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
+                    }
+                }
+            }
+        });
+        let delivered: usize = together(tasks).await?.iter().sum();
+        must_be!(delivered, 1, "deliveries for one payment");
+    }
+    Ok(())
+}
+
+/// Races that wait for a lease in each round are run less often where that takes real time.
+fn waiting_rounds<H: Harness>(stage: &Stage<'_, H>) -> usize {
+    if stage.harness.skips_time() { stage.harness.rounds() } else { stage.harness.rounds().min(3) }
+}
+
+/// Half of the tasks are on another replica.
+fn handle<H: Harness>(stage: &Stage<'_, H>, task: usize) -> Arc<H::Ledger> {
+    Arc::clone(if task.is_multiple_of(2) { &stage.ledger } else { &stage.twin })
+}
+
+/// Makes these claims at once, and tells what was granted.
+async fn grants<H: Harness>(stage: &Stage<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
+    let tasks = claims.into_iter().enumerate().map(|(task, claim)| {
+        let ledger = handle(stage, task);
+        async move {
+            Ok(match ledger.reserve(&claim).await? {
+                Reservation::Granted(lease) => Some(lease),
+                Reservation::Busy { .. } => None,
+                other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
+            })
+        }
+    });
+    Ok(together(tasks).await?.into_iter().flatten().collect())
+}
+
+/// Commits each of these leases from several tasks at once; each must be told that it is done.
+async fn settle<H: Harness>(stage: &Stage<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
+    for lease in leases {
+        let tasks = (0..4).map(|task| {
+            let (ledger, lease) = (handle(stage, task), lease.clone());
+            async move { Ok(ledger.commit(&lease).await?) }
+        });
+        let outcomes = together(tasks).await?;
+        must_be!(outcomes.iter().all(|outcome| *outcome == Commit::Done), true, "every commit of the holder is done");
+    }
+    Ok(())
+}
+
+/// Starts all of them at one moment, and waits for all.
+async fn together<T: Send + 'static>(
+    tasks: impl Iterator<Item = impl Future<Output = Result<T, Fault>> + Send + 'static>,
+) -> Result<Vec<T>, Fault> {
+    let tasks: Vec<_> = tasks.collect();
+    let barrier = Arc::new(Barrier::new(tasks.len()));
+    let running: Vec<_> = tasks
+        .into_iter()
+        .map(|task| {
+            let barrier = Arc::clone(&barrier);
+            tokio::spawn(async move {
+                barrier.wait().await;
+                task.await
+            })
+        })
+        .collect();
+    let mut outcomes = Vec::with_capacity(running.len());
+    for task in running {
+        outcomes.push(task.await.map_err(|_| Fault::new("a task of the race panicked"))??);
+    }
+    Ok(outcomes)
+}

@@ -1,0 +1,175 @@
+//! What every check needs: a ledger, its twin, and things to claim.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    super::{Claim, Handler, Lease, Ledger, LedgerError, Reservation},
+    Harness,
+};
+use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
+
+/// The low-water mark of the ledgers of these checks.
+pub(super) const MARK: u64 = 1_800_000_000;
+/// The block time of payments, unless a check says otherwise.
+pub(super) const PAID: u64 = MARK + 100;
+/// The head's time, unless a check says otherwise.
+pub(super) const HEAD: u64 = MARK + 200;
+/// Intents' expiry plus grace, unless a check says otherwise.
+pub(super) const PAY_UNTIL: u64 = MARK + 900;
+const AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// A lease that no check outlives.
+pub(super) const LONG: Duration = Duration::from_secs(3_600);
+
+/// What went otherwise than it should.
+#[derive(Debug)]
+pub(super) struct Fault(String);
+
+impl Fault {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<LedgerError> for Fault {
+    fn from(error: LedgerError) -> Self {
+        Self(format!("it failed: {error}"))
+    }
+}
+
+/// Holds an outcome against what it should be.
+macro_rules! must_be {
+    ($got:expr, $wanted:pat $(if $guard:expr)?, $what:literal) => {
+        match $got {
+            $wanted $(if $guard)? => {}
+            got => {
+                let wanted = concat!(stringify!($wanted) $(, " if ", stringify!($guard))?);
+                return Err($crate::ledger::conformance::stage::Fault::new(format!(
+                    "{}: {got:?} instead of {wanted}", $what
+                )));
+            }
+        }
+    };
+}
+pub(super) use must_be;
+
+pub(super) struct Stage<'a, H: Harness> {
+    pub(super) harness: &'a H,
+    pub(super) ledger: Arc<H::Ledger>,
+    /// Another handle on the same ledger.
+    pub(super) twin: Arc<H::Ledger>,
+    names: AtomicU64,
+}
+
+impl<'a, H: Harness> Stage<'a, H> {
+    pub(super) async fn new(harness: &'a H) -> Self {
+        let ledger = harness.fresh().await;
+        let twin = harness.share(&ledger).await;
+        Self { harness, ledger: Arc::new(ledger), twin: Arc::new(twin), names: AtomicU64::new(1) }
+    }
+
+    pub(super) async fn begin(&self) -> Result<(), Fault> {
+        Ok(self.ledger.begin(ChainTime::from_unix(MARK)).await?)
+    }
+
+    fn name<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0xab; N];
+        let name = self.names.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(name.iter().rev()).for_each(|(byte, part)| *byte = *part);
+        bytes
+    }
+
+    /// An intent that nobody has used.
+    pub(super) fn intent(&self) -> IntentKey {
+        IntentKey::new(self.name())
+    }
+
+    /// A payment that nobody has used.
+    pub(super) fn paid(&self) -> Transfer {
+        self.paid_at(PAID)
+    }
+
+    pub(super) fn paid_at(&self, block_time: u64) -> Transfer {
+        Transfer {
+            network: Network::BASE,
+            transaction: TxHash::new(self.name()),
+            position: 0,
+            token: Address::new([0x55; 20]),
+            payer: Address::new([0x66; 20]),
+            recipient: Address::new([0x77; 20]),
+            amount: Amount::from_base_units(490_000),
+            block_number: block_time / 2,
+            block_time: ChainTime::from_unix(block_time),
+        }
+    }
+
+    /// A claim with a lease that no check outlives.
+    pub(super) fn claim(&self, intent: IntentKey, transfers: &[Transfer]) -> Claim {
+        claim(intent, transfers, PAY_UNTIL, HEAD, LONG)
+    }
+
+    /// A claim with a lease that can be waited for.
+    pub(super) fn brief(&self, intent: IntentKey, transfers: &[Transfer]) -> Claim {
+        claim(intent, transfers, PAY_UNTIL, HEAD, self.harness.lease())
+    }
+
+    /// A claim at this head.
+    pub(super) fn claim_at(&self, head: u64, intent: IntentKey, transfers: &[Transfer]) -> Claim {
+        claim(intent, transfers, PAY_UNTIL, head, LONG)
+    }
+
+    /// A claim at this head, of an intent that is younger than it.
+    pub(super) fn young_claim(&self, head: u64, transfers: &[Transfer]) -> Claim {
+        claim(self.intent(), transfers, head + 900, head, LONG)
+    }
+
+    /// Lets a brief lease run out.
+    pub(super) async fn run_out(&self) {
+        self.harness.pass(self.harness.lease()).await;
+    }
+
+    pub(super) async fn reserve(&self, claim: &Claim) -> Result<Reservation, Fault> {
+        Ok(self.ledger.reserve(claim).await?)
+    }
+
+    /// Reserves what must be free.
+    pub(super) async fn hold(&self, claim: &Claim) -> Result<Lease, Fault> {
+        match self.ledger.reserve(claim).await? {
+            Reservation::Granted(lease) => Ok(lease),
+            other => Err(Fault::new(format!("a free pair was refused: {other:?}"))),
+        }
+    }
+
+    /// Sells what must be free.
+    pub(super) async fn sell(&self, claim: &Claim) -> Result<Lease, Fault> {
+        let lease = self.hold(claim).await?;
+        must_be!(self.ledger.commit(&lease).await?, super::super::Commit::Done, "commit of a held lease");
+        Ok(lease)
+    }
+
+    /// Starts a handler in vain, so many times.
+    pub(super) async fn fail(&self, claim: &Claim, times: usize) -> Result<(), Fault> {
+        for _ in 0..times {
+            let lease = self.hold(claim).await?;
+            self.ledger.release(&lease, Handler::Started).await?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn claim(intent: IntentKey, transfers: &[Transfer], pay_until: u64, head: u64, lease: Duration) -> Claim {
+    let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
+    Claim::new("conformance", intent, pay_until, transfers.to_vec(), head, AGE, lease)
+}

@@ -1,0 +1,205 @@
+//! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
+
+mod broken;
+mod model;
+
+use std::{sync::Arc, time::Duration};
+
+use tower_x402::{
+    ledger::{
+        Claim, Commit, Ledger, LedgerError, MemoryLedger, Reservation,
+        conformance::{self, CHECKS, Harness},
+    },
+    protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
+    testing::FakeClock,
+};
+
+const LEASE: Duration = Duration::from_secs(60);
+const AGE: Duration = Duration::from_secs(86_400);
+
+/// The memory ledger under a clock that is moved by hand.
+struct Memory {
+    clock: FakeClock,
+    rounds: usize,
+}
+
+impl Memory {
+    fn new(rounds: usize) -> Self {
+        Self { clock: FakeClock::new(0), rounds }
+    }
+}
+
+impl Harness for Memory {
+    type Ledger = MemoryLedger;
+
+    async fn fresh(&self) -> MemoryLedger {
+        MemoryLedger::with_clock(self.clock.clone())
+    }
+
+    async fn share(&self, ledger: &MemoryLedger) -> MemoryLedger {
+        ledger.clone()
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    fn skips_time(&self) -> bool {
+        true
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds
+    }
+}
+
+/// The memory ledger under the machine's clock, behind a shared handle.
+struct RealTime;
+
+impl Harness for RealTime {
+    type Ledger = Arc<MemoryLedger>;
+
+    async fn fresh(&self) -> Arc<MemoryLedger> {
+        Arc::default()
+    }
+
+    async fn share(&self, ledger: &Arc<MemoryLedger>) -> Arc<MemoryLedger> {
+        Arc::clone(ledger)
+    }
+
+    async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+
+    fn skips_time(&self) -> bool {
+        false
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::from_millis(400)
+    }
+
+    fn rounds(&self) -> usize {
+        10
+    }
+}
+
+fn paid(name: u8, position: u32, block_time: u64) -> Transfer {
+    Transfer {
+        network: Network::BASE,
+        transaction: TxHash::new([name; 32]),
+        position,
+        token: Address::new([1; 20]),
+        payer: Address::new([2; 20]),
+        recipient: Address::new([3; 20]),
+        amount: Amount::from_base_units(490_000),
+        block_number: block_time / 2,
+        block_time: ChainTime::from_unix(block_time),
+    }
+}
+
+fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim {
+    let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
+    Claim::new("insights", IntentKey::new([intent; 16]), pay_until, transfers.to_vec(), head, AGE, LEASE)
+}
+
+async fn sell(ledger: &MemoryLedger, claim: &Claim) {
+    let Reservation::Granted(lease) = ledger.reserve(claim).await.unwrap() else { panic!("it is free") };
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_memory_ledger_conforms() {
+    let report = conformance::run(&Memory::new(100)).await.unwrap();
+    assert_eq!((report.passed.len(), report.left_out.len()), (CHECKS.len(), 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_ledger_conforms_in_real_time() {
+    let report = conformance::run(&RealTime).await.unwrap();
+    assert!(report.left_out.iter().all(|check| check.takes_minutes));
+    assert_eq!(report.passed.len() + report.left_out.len(), CHECKS.len());
+}
+
+/// 64 tasks, 1,000 rounds, from a barrier; exactly one delivery in each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_64_at_once_one_is_answered_a_thousand_times() {
+    for race in ["one_pair", "one_delivery"] {
+        assert_eq!(conformance::run_one(&Memory::new(1_000), race).await, Ok(true));
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_check_is_not_made() {
+    assert_eq!(conformance::run_one(&Memory::new(1), "no_such_check").await, Ok(false));
+}
+
+#[tokio::test]
+async fn a_restart_refuses_what_was_paid_before_it() {
+    let (start, restart) = (1_000_000, 1_000_500);
+    let before = MemoryLedger::new();
+    before.begin(ChainTime::from_unix(start)).await.unwrap();
+    let payments: Vec<_> = (0..=10).map(|n| paid(n, 0, restart - 10 + u64::from(n))).collect();
+    for (intent, payment) in payments.iter().enumerate().skip(5) {
+        sell(&before, &claim(intent as u8, std::slice::from_ref(payment), restart, restart)).await;
+    }
+    let after = MemoryLedger::new();
+    let unbegun = claim(99, &payments[..1], restart, restart);
+    assert_eq!(after.reserve(&unbegun).await, Err(LedgerError::Unavailable));
+    after.begin(ChainTime::from_unix(restart)).await.unwrap();
+    for payment in &payments {
+        let replay = claim(payment.transaction.as_bytes()[0], std::slice::from_ref(payment), restart, restart + 1);
+        assert_eq!(after.reserve(&replay).await, Ok(Reservation::BeforeMemory), "sold or not: nobody can tell");
+    }
+    sell(&after, &claim(100, &[paid(100, 0, restart + 1)], restart, restart + 1)).await;
+}
+
+/// To the second: later of block time and intent's end, plus age, head lag, lease, twice the skew.
+#[tokio::test]
+async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
+    let (mark, mined) = (1_000_000, 1_000_010);
+    for pay_until in [mined - 5, mined, mined + 900] {
+        let ledger = MemoryLedger::new();
+        ledger.begin(ChainTime::from_unix(mark)).await.unwrap();
+        let payment = [paid(1, 0, mined)];
+        sell(&ledger, &claim(1, &payment, pay_until, mined)).await;
+        let last = mined.max(pay_until) + 86_400 + 180 + 60 + 240;
+        let refused = |head| {
+            let (ledger, claim) = (&ledger, claim(2, &payment, head, head));
+            async move { ledger.reserve(&claim).await.unwrap() }
+        };
+        assert_eq!(refused(last - 1).await, Reservation::PaymentUsed);
+        assert_eq!(refused(last).await, Reservation::PaymentUsed);
+        assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(mark)));
+        assert_eq!(refused(last + 1).await, Reservation::BeforeMemory);
+        let counts = ledger.counts().unwrap();
+        assert_eq!((counts.remembered, counts.consumed), (0, 1));
+        assert_eq!(counts.low_water_mark, Some(ChainTime::from_unix(mined)));
+        assert_eq!(refused(mined).await, Reservation::BeforeMemory, "a head that goes back brings nothing back");
+    }
+}
+
+/// Nothing is dropped for want of space. 20,000 sales within a second, then every one of them again.
+#[tokio::test]
+async fn every_sale_of_a_crowd_is_refused_again() {
+    let ledger = MemoryLedger::new();
+    ledger.begin(ChainTime::from_unix(1_000)).await.unwrap();
+    let crowd: Vec<_> = (0..20_000_u64)
+        .map(|n| {
+            let mut name = [0; 32];
+            name[..8].copy_from_slice(&n.to_be_bytes());
+            let intent = IntentKey::new(*name.first_chunk().unwrap());
+            let payment = Transfer { transaction: TxHash::new(name), ..paid(0, 0, 2_000) };
+            let [until, head] = [3_000, 2_000].map(ChainTime::from_unix);
+            let claim = |intent| Claim::new("insights", intent, until, vec![payment.clone()], head, AGE, LEASE);
+            [claim(intent), claim(IntentKey::new([0xff; 16]))]
+        })
+        .collect();
+    for [claim, _] in &crowd {
+        sell(&ledger, claim).await;
+    }
+    for [claim, other_intent] in &crowd {
+        assert_eq!(ledger.reserve(claim).await, Ok(Reservation::IntentConsumed));
+        assert_eq!(ledger.reserve(other_intent).await, Ok(Reservation::PaymentUsed));
+    }
+}
