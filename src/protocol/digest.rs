@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{RouteSeal, redemption::is_proof_member};
+use super::{
+    RouteSeal,
+    redemption::{Text, is_proof_member},
+};
 
 /// 128 bits of a keyed hash over method, path, query and body.
 #[derive(Clone, Copy)]
@@ -88,8 +91,8 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
             fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some(name) = map.next_key::<super::redemption::Name<'de>>()? {
-                    members.push((name.0, map.next_value()?));
+                while let Some(Text(name)) = map.next_key()? {
+                    members.push((name, map.next_value()?));
                 }
                 Ok(Members(members))
             }

@@ -38,7 +38,7 @@ pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
 /// Adds our headers to what the answer exposes already, on however many lines that stands.
 pub(crate) fn expose(headers: &mut HeaderMap) {
     let mut merged = Vec::new();
-    for line in headers.get_all(header::ACCESS_CONTROL_EXPOSE_HEADERS) {
+    for line in headers.get_all(header::ACCESS_CONTROL_EXPOSE_HEADERS).iter().filter(|line| !line.is_empty()) {
         merged.extend_from_slice(line.as_bytes());
         merged.extend_from_slice(b", ");
     }

@@ -13,6 +13,8 @@ mod receipt;
 mod redemption;
 mod seal;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod text;
 mod transfer;
 mod tx_hash;
@@ -32,6 +34,7 @@ pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{RequestDigest, digest_request};
-pub(crate) use quote::{QuoteTemplate, RenderedQuote};
+pub(crate) use quote::QuoteTemplate;
+pub(crate) use redemption::{Looked, look};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use text::ascii_json;

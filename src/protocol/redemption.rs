@@ -7,7 +7,8 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use http::{HeaderMap, HeaderValue};
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::{IntentId, TxHash, headers::X402_PAYMENT};
 
@@ -98,7 +99,10 @@ pub(crate) fn look(json: &[u8]) -> Looked {
     match serde_json::from_str::<Members>(text) {
         Ok(Members { intent: Member::Absent, tx: Member::Absent }) => Looked::Nothing,
         Ok(Members { intent, tx }) => proof(intent, tx).map_or(Looked::Invalid, Looked::Proof),
-        Err(_) => Looked::NotJson,
+        Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => Looked::NotJson,
+        // JSON all the same: an object with a name that is no Unicode may carry a proof, anything else cannot.
+        Err(_) if text.trim_start().starts_with('{') => Looked::Invalid,
+        Err(_) => Looked::Nothing,
     }
 }
 
@@ -130,142 +134,86 @@ enum Member<'a> {
     Invalid,
 }
 
-#[derive(Default)]
+impl<'a> Member<'a> {
+    /// Takes the value as it is written: what no Rust type holds (`1e999`, half a surrogate pair) is an invalid
+    /// proof, not a text that is no JSON.
+    fn read(value: &'a RawValue) -> Self {
+        match value.get() {
+            "null" => Self::Absent,
+            text if text.starts_with('"') => match serde_json::from_str(text) {
+                Ok(Text(text)) if text.is_empty() => Self::Absent,
+                Ok(Text(text)) => Self::Text(text),
+                Err(_) => Self::Invalid,
+            },
+            _ => Self::Invalid,
+        }
+    }
+}
+
 struct Members<'a> {
     intent: Member<'a>,
     tx: Member<'a>,
 }
 
-/// A member's name, unescaped, borrowed where it can be.
-pub(crate) struct Name<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(AnyText).map(|text| match text {
-            Member::Text(name) => Self(name),
-            Member::Absent | Member::Invalid => Self(Cow::Borrowed("")),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Member<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyText)
-    }
-}
-
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Whole)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 
-/// A value that should be a string: anything else is read to its end and is invalid.
-struct AnyText;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for AnyText {
-    type Value = Member<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Member::Absent)
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(if text.is_empty() { Member::Absent } else { Member::Text(Cow::Borrowed(text)) })
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(if text.is_empty() { Member::Absent } else { Member::Text(Cow::Owned(text.to_owned())) })
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Member::Invalid)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Member::Invalid)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Member::Invalid)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Member::Invalid)
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Member::Invalid)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Member::Invalid)
-    }
-}
-
-/// The whole text: an object's two members, or nothing of any other value.
-struct Whole;
-
-impl<'de> Visitor<'de> for Whole {
+impl<'de> Visitor<'de> for MembersVisitor {
     type Value = Members<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one JSON value")
+        f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Members::default();
-        let (mut intents, mut txs) = (0_u8, 0_u8);
-        while let Some(Name(name)) = map.next_key()? {
-            let (slot, count) = match &*name {
-                INTENT => (&mut members.intent, &mut intents),
-                TX => (&mut members.tx, &mut txs),
+        let (mut intent, mut tx) = (None, None);
+        while let Some(Text(name)) = map.next_key()? {
+            let slot = match &*name {
+                INTENT => &mut intent,
+                TX => &mut tx,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
             };
-            *count = count.saturating_add(1);
-            *slot = map.next_value()?;
-            if *count > 1 {
-                *slot = Member::Invalid;
-            }
+            let value = map.next_value()?;
+            *slot = Some(match slot {
+                None => Member::read(value),
+                Some(_) => Member::Invalid,
+            });
         }
-        Ok(members)
+        Ok(Members { intent: intent.unwrap_or_default(), tx: tx.unwrap_or_default() })
+    }
+}
+
+/// A JSON string, unescaped, borrowed where it can be.
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Members::default())
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Borrowed(text)))
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Members::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Members::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Members::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Members::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Members::default())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(Members::default())
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
     }
 }

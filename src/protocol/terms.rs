@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Address, Amount, Asset, Network};
+use super::{Address, Amount, Asset, Network, Transfer};
 
 /// The terms that a payment is judged by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,5 +63,15 @@ impl Terms {
     #[must_use]
     pub const fn max_payment_age(&self) -> Duration {
         self.max_payment_age
+    }
+
+    /// Whether this transfer, on its own, pays what these terms ask: chain, recipient, token and amount.
+    /// Its age is judged by chain time, and so elsewhere.
+    #[must_use]
+    pub fn admit(&self, transfer: &Transfer) -> bool {
+        transfer.network == self.network
+            && transfer.recipient == self.recipient
+            && transfer.amount >= self.amount
+            && self.assets.iter().any(|asset| asset.contract() == transfer.token)
     }
 }

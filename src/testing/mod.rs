@@ -2,6 +2,8 @@
 
 mod clock;
 #[cfg(feature = "evm")]
+pub mod contracts;
+#[cfg(feature = "evm")]
 mod devchain;
 mod verifier;
 

@@ -1,4 +1,8 @@
-//! The integration tests, one module per subject.
+//! The integration tests: one binary, a module per subject.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+#![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
-#[cfg(feature = "test-util")]
+mod devchain;
 mod ledger;
+mod sale;
+mod support;

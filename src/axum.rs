@@ -1,0 +1,39 @@
+//! How an axum handler gets its [`Receipt`]: as an extractor.
+
+use axum_core::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    response::{IntoResponse, Response},
+};
+use http::{StatusCode, request::Parts};
+
+use crate::protocol::Receipt;
+
+/// The handler asked for a [`Receipt`], and no [`X402Layer`](crate::X402Layer) put one there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no receipt: this route has no X402Layer around it, or the layer let the request through for free")]
+#[non_exhaustive]
+pub struct MissingReceipt;
+
+impl IntoResponse for MissingReceipt {
+    /// 500, with a text that names the missing layer: the service is put together wrongly.
+    fn into_response(self) -> Response {
+        (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Receipt {
+    type Rejection = MissingReceipt;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, MissingReceipt> {
+        parts.extensions.get().cloned().ok_or(MissingReceipt)
+    }
+}
+
+/// `Option<Receipt>`: for handlers that also serve requests the layer lets through for free.
+impl<S: Sync> OptionalFromRequestParts<S> for Receipt {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
+        Ok(parts.extensions.get().cloned())
+    }
+}

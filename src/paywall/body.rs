@@ -1,0 +1,117 @@
+//! The bodies that go in and out: the caller's own, or what the layer read or wrote.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// What the handler reads: the caller's body untouched, or the same bytes and trailers after the layer read them.
+    #[derive(Debug)]
+    pub struct RequestBody<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    /// What leaves the layer: the handler's body untouched, or the layer's own words.
+    #[derive(Debug)]
+    pub struct ResponseBody<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProjection]
+    #[derive(Debug)]
+    enum Kind<B> {
+        Streaming { #[pin] body: B },
+        Whole { data: Option<Bytes>, trailers: Option<HeaderMap> },
+    }
+}
+
+impl<B> RequestBody<B> {
+    pub(crate) fn streaming(body: B) -> Self {
+        Self { kind: Kind::Streaming { body } }
+    }
+
+    pub(crate) fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self { kind: Kind::whole(data, trailers) }
+    }
+}
+
+impl<B> ResponseBody<B> {
+    pub(crate) fn streaming(body: B) -> Self {
+        Self { kind: Kind::Streaming { body } }
+    }
+
+    pub(crate) fn whole(data: Bytes) -> Self {
+        Self { kind: Kind::whole(data, None) }
+    }
+}
+
+impl<B> Kind<B> {
+    fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self::Whole { data: Some(data).filter(|data| !data.is_empty()), trailers }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for Kind<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project() {
+            KindProjection::Streaming { body } => Poll::Ready(ready!(body.poll_frame(cx))),
+            KindProjection::Whole { data, trailers } => {
+                let frame = data.take().map(Frame::data).or_else(|| trailers.take().map(Frame::trailers));
+                Poll::Ready(frame.map(Ok))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Streaming { body } => body.is_end_stream(),
+            Self::Whole { data, trailers } => data.is_none() && trailers.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Streaming { body } => body.size_hint(),
+            Self::Whole { data, .. } => SizeHint::with_exact(data.as_ref().map_or(0, |data| data.len() as u64)),
+        }
+    }
+}
+
+macro_rules! forward_body {
+    ($name:ident) => {
+        impl<B: Body<Data = Bytes>> Body for $name<B> {
+            type Data = Bytes;
+            type Error = B::Error;
+
+            fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+                self.project().kind.poll_frame(cx)
+            }
+
+            fn is_end_stream(&self) -> bool {
+                self.kind.is_end_stream()
+            }
+
+            fn size_hint(&self) -> SizeHint {
+                self.kind.size_hint()
+            }
+        }
+    };
+}
+
+forward_body!(RequestBody);
+forward_body!(ResponseBody);

@@ -1,0 +1,165 @@
+//! The checkout: what was presented decides between a quote, a refusal and a sale.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, request::Parts};
+use http_body::Body;
+use tower_service::Service;
+use tracing::Instrument as _;
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    extract::{Look, Plan, Reader, is_identity},
+    layer::Route,
+    order::{Order, refused},
+    pricing::Price,
+    redeem::redeem,
+    respond::Problem,
+};
+use crate::protocol::{InvalidRedemption, ProblemCode, Proof};
+
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
+/// What the head, or head and body, show of a proof.
+pub(crate) type Presented = Result<Option<Proof>, InvalidRedemption>;
+
+/// One priced request on its way through the door, with the service that answers it.
+pub(crate) struct Checkout<S> {
+    pub(crate) order: Order,
+    pub(crate) inner: S,
+    /// Whether `inner` was polled ready: then it is let go before anything is waited for.
+    polled: bool,
+}
+
+/// What is to be done with the body first.
+pub(crate) enum Incoming<B> {
+    Read(Reader<B>),
+    Decided(Presented, RequestBody<B>),
+}
+
+/// What is to be done next.
+pub(crate) enum Step<ResB, E> {
+    Answered(Response<ResponseBody<ResB>>),
+    Checkout(Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>),
+}
+
+impl<S> Checkout<S> {
+    pub(crate) fn new(route: Arc<Route>, polled: S, parts: Parts) -> Self {
+        Self { order: Order { route, parts, bytes: None }, inner: polled, polled: true }
+    }
+
+    pub(crate) fn with_body(mut self, bytes: Bytes) -> Self {
+        self.order.bytes = Some(bytes);
+        self
+    }
+
+    /// Decides from the head where a proof is looked for, and whether the body is needed for anything else.
+    pub(crate) fn incoming<B: Body<Data = Bytes>>(&self, body: B) -> Incoming<B> {
+        let (route, headers) = (&self.order.route, &self.order.parts.headers);
+        let header = Proof::from_headers(headers);
+        let look = match header {
+            Ok(None) if !route.header_only => Look::by_content_type(headers),
+            _ => Look::Never,
+        };
+        let whole = route.binds() && header.is_ok();
+        if !whole && (look == Look::Never || body.is_end_stream()) {
+            return Incoming::Decided(header, RequestBody::streaming(body));
+        }
+        let plan =
+            Plan { look, whole, identity: is_identity(headers), limit: route.body_limit, timeout: route.body_timeout };
+        Incoming::Read(Reader::new(body, plan, header.unwrap_or_default()))
+    }
+
+    pub(crate) fn refused<ResB, E>(self, problem: impl Into<Problem>) -> Step<ResB, E> {
+        Step::Answered(self.order.problem(problem))
+    }
+}
+
+impl<S: Clone> Checkout<S> {
+    /// Lets the polled instance go: idle, it would keep its readiness from its clones.
+    pub(crate) fn let_go(&mut self) {
+        if std::mem::take(&mut self.polled) {
+            self.inner = self.inner.clone();
+        }
+    }
+
+    /// What was presented decides. A quote is answered at once; whatever may have to wait is boxed.
+    pub(crate) fn step<B, ResB>(mut self, presented: Presented, body: RequestBody<B>) -> Step<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
+        S::Future: Send,
+        S::Error: Send,
+        B: Body<Data = Bytes> + Send + 'static,
+        ResB: Send + 'static,
+    {
+        let proof = match presented {
+            Err(InvalidRedemption) => return self.refused(ProblemCode::InvalidRedemption),
+            Ok(Some(_)) if self.order.parts.method == Method::HEAD => {
+                return self.refused(ProblemCode::InvalidRedemption);
+            }
+            Ok(Some(proof)) => Some(proof),
+            Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
+                Some(Some(answer)) => return Step::Answered(answer),
+                Some(None) => {
+                    self.let_go();
+                    return Step::Checkout(Box::pin(self.serve(body)));
+                }
+                None => None,
+            },
+        };
+        self.let_go();
+        let span = tracing::info_span!("x402.checkout", resource = &*self.order.route.resource);
+        Step::Checkout(match proof {
+            None => Box::pin(self.quote_later(body).instrument(span)),
+            Some(proof) => Box::pin(self.present(proof, body).instrument(span)),
+        })
+    }
+}
+
+impl<S> Checkout<S> {
+    /// A quote whose price must be waited for.
+    async fn quote_later<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+    {
+        let price = self.order.price().await;
+        match self.order.quoted(price) {
+            Some(answer) => Ok(answer),
+            None => self.serve(body).await,
+        }
+    }
+
+    /// A request with a proof, in part or whole: never answered 402.
+    async fn present<B, ResB>(self, proof: Proof, body: RequestBody<B>) -> Answer<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+        B: Body<Data = Bytes>,
+    {
+        let order = &self.order;
+        match (proof, order.price().await) {
+            (_, Price::Free) => self.serve(body).await,
+            (_, Price::Charge(amount)) if amount.is_zero() => Ok(order.mispriced()),
+            (Proof::IntentOnly(_), Price::Charge(_)) => Ok(order.problem(ProblemCode::TxRequired)),
+            (Proof::TransactionOnly(_), Price::Charge(amount)) => {
+                Ok(order.problem(order.fresh(ProblemCode::IntentRequired, amount)))
+            }
+            (Proof::IntentOnly(_) | Proof::TransactionOnly(_), Price::Refuse(refusal)) => Ok(refused(refusal)),
+            (Proof::Redemption { intent, transaction }, price) => redeem(self, body, intent, transaction, price).await,
+        }
+    }
+
+    /// The handler, without the layer.
+    pub(crate) async fn serve<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+    {
+        let mut inner = self.inner;
+        poll_fn(|cx| inner.poll_ready(cx)).await?;
+        Ok(inner.call(Request::from_parts(self.order.parts, body)).await?.map(ResponseBody::streaming))
+    }
+}

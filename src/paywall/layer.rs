@@ -1,0 +1,217 @@
+//! `X402Layer`: one priced route's configuration.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use tower_layer::Layer;
+
+use super::{
+    gate::Gate,
+    merchant::{Shared, check_text, delivers},
+    pricing::Prices,
+    service::X402,
+};
+use crate::{
+    ConfigError,
+    protocol::{Amount, QuoteTemplate, Seals, Terms},
+};
+
+type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
+
+/// Puts a price on a service. Made by [`Merchant`](crate::Merchant); a clone sells the same thing.
+///
+/// ```
+/// # use tower_x402::{Merchant, X402Layer};
+/// # fn layer(merchant: &Merchant) -> Result<X402Layer, tower_x402::ConfigError> {
+/// let layer = merchant
+///     .charge("weather", "0.05 USDC")?
+///     .label("Tomorrow's weather")?
+///     .free_when(|method, _uri, _headers| method == http::Method::GET)
+///     .body_limit(16 * 1024)?;
+/// # Ok(layer)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct X402Layer {
+    route: Arc<Route>,
+}
+
+/// What the service needs of a route.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) merchant: Arc<Shared>,
+    pub(crate) resource: Arc<str>,
+    label: Option<Arc<str>>,
+    pub(crate) prices: Prices,
+    /// Ready where the price is fixed.
+    template: Option<QuoteTemplate>,
+    pub(crate) seals: Seals,
+    pub(crate) gate: Gate,
+    pub(crate) body_limit: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) header_only: bool,
+    pub(crate) bind: bool,
+    consumes: Arc<ConsumeRule>,
+}
+
+impl Route {
+    /// Whether intents carry a digest of the request, and so its body must be read.
+    pub(crate) fn binds(&self) -> bool {
+        self.bind || self.prices.depends_on_request()
+    }
+
+    pub(crate) fn consumes(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        (self.consumes)(status, headers)
+    }
+
+    /// The terms of a payment to one of the merchant's recipients.
+    pub(crate) fn terms(&self, recipient: crate::protocol::Address, amount: Amount) -> Terms {
+        let merchant = &self.merchant;
+        Terms::new(
+            Arc::clone(&self.resource),
+            merchant.network,
+            recipient,
+            Arc::clone(&merchant.accepted),
+            amount,
+            merchant.max_payment_age,
+        )
+    }
+
+    /// Runs `use_it` on the template of a quote over that amount.
+    pub(crate) fn with_template<T>(&self, amount: Amount, use_it: impl FnOnce(&QuoteTemplate) -> T) -> T {
+        match &self.template {
+            Some(template) => use_it(template),
+            None => use_it(&self.template(amount)),
+        }
+    }
+
+    fn template(&self, amount: Amount) -> QuoteTemplate {
+        let label = self.label.as_ref().unwrap_or(&self.resource);
+        QuoteTemplate::new(self.merchant.recipient(), self.merchant.network, label, amount, &self.merchant.assets)
+    }
+
+    fn render_constant(&mut self) {
+        self.template = match self.prices {
+            Prices::Fixed(amount) => Some(self.template(amount)),
+            Prices::Now(_) | Prices::Later(_) => None,
+        };
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("resource", &self.resource)
+            .field("label", &self.label)
+            .field("prices", &self.prices)
+            .field("gate", &self.gate)
+            .field("body_limit", &self.body_limit)
+            .field("body_timeout", &self.body_timeout)
+            .field("header_only", &self.header_only)
+            .field("bind", &self.bind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl X402Layer {
+    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, label: Option<Arc<str>>, prices: Prices) -> Self {
+        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
+        let mut route = Route {
+            merchant,
+            resource,
+            label,
+            prices,
+            template: None,
+            seals,
+            gate: Gate::default(),
+            body_limit: 64 * 1024,
+            body_timeout: Duration::from_secs(10),
+            header_only: false,
+            bind: false,
+            consumes: Arc::new(|status, _| delivers(status)),
+        };
+        route.render_constant();
+        Self { route: Arc::new(route) }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Route)) -> Self {
+        change(Arc::make_mut(&mut self.route));
+        self
+    }
+
+    /// What the quote says is sold, 1 to 100 characters; the resource's name unless set. One name has one label.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
+    /// or another layer goes without one.
+    pub fn label(self, label: &str) -> Result<Self, ConfigError> {
+        check_text("a label", label)?;
+        let label: Arc<str> = Arc::from(label);
+        self.route.merchant.register_label(&self.route.resource, &label)?;
+        Ok(self.set(|route| {
+            route.label = Some(label);
+            route.render_constant();
+        }))
+    }
+
+    /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
+    pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
+        self.set(|route| route.gate.free_when = Some(Arc::new(free)))
+    }
+
+    /// Lets CORS preflights through to the service; their responses leave without a body.
+    ///
+    /// Better: put CORS outside the layer, where preflights never reach it.
+    pub fn allow_preflight(self) -> Self {
+        self.set(|route| route.gate.preflight = true)
+    }
+
+    /// The largest body that is looked at, in bytes; 64 KiB unless set.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn body_limit(self, bytes: usize) -> Result<Self, ConfigError> {
+        if bytes == 0 {
+            return Err(ConfigError::OutOfRange { what: "body_limit" });
+        }
+        Ok(self.set(|route| route.body_limit = bytes))
+    }
+
+    /// How long a body that is looked at may take to arrive; 10 seconds unless set.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn body_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::OutOfRange { what: "body_timeout" });
+        }
+        Ok(self.set(|route| route.body_timeout = timeout))
+    }
+
+    /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names themselves.
+    pub fn header_only(self) -> Self {
+        self.set(|route| route.header_only = true)
+    }
+
+    /// Honours an intent only for the very request that was quoted, by method, path, query and body.
+    pub fn bind_request(self) -> Self {
+        self.set(|route| route.bind = true)
+    }
+
+    /// Which responses are sold, by status and headers; unless set 101, 2xx, and 3xx other than 304.
+    ///
+    /// A handler overrides it for one response with [`Consumption`](crate::Consumption) in the response's extensions.
+    /// A 402 of the handler's own is never sold.
+    pub fn consume_when(self, rule: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
+        self.set(|route| route.consumes = Arc::new(rule))
+    }
+}
+
+impl<S> Layer<S> for X402Layer {
+    type Service = X402<S>;
+
+    fn layer(&self, inner: S) -> X402<S> {
+        X402::new(Arc::clone(&self.route), inner)
+    }
+}

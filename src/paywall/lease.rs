@@ -1,0 +1,152 @@
+//! `LeaseGuard`: from the moment a pair is reserved until it is committed or released.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+};
+
+use crate::{
+    ledger::{Commit, ErasedLedger, Handler, Lease, Renewal},
+    protocol::Transfer,
+};
+
+/// How long a response waits for the release of its pair.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
+/// How long an answer waits for its commit, and how often that is tried.
+const COMMIT_WAIT: Duration = Duration::from_secs(5);
+const COMMIT_TRY: Duration = Duration::from_secs(2);
+const COMMIT_PAUSE: Duration = Duration::from_millis(100);
+/// How long one renewal may take, and how soon a failed one is tried again.
+const RENEW_TRY: Duration = Duration::from_secs(2);
+const RENEW_AGAIN: Duration = Duration::from_secs(1);
+
+/// Holds a lease. Dropped before it is settled, it releases the pair in the background: a courtesy, for
+/// the lease runs out anyway.
+pub(crate) struct LeaseGuard {
+    ledger: Arc<dyn ErasedLedger>,
+    lease: Lease,
+    /// Committed, released or lost: nothing is left to do.
+    settled: bool,
+    runtime: Option<Handle>,
+    started: AtomicBool,
+}
+
+/// How the work under a lease ended.
+pub(crate) enum Ended<T> {
+    Finished(T),
+    LeaseLost,
+    HeldTooLong,
+}
+
+/// How a commit ended.
+pub(crate) enum Committed {
+    Done,
+    LeaseLost,
+    /// The ledger did not say.
+    Unknown,
+}
+
+impl LeaseGuard {
+    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
+        Self { ledger, lease, settled: false, runtime: Handle::try_current().ok(), started: AtomicBool::new(false) }
+    }
+
+    /// The payment that is held.
+    pub(crate) const fn transfer(&self) -> &Transfer {
+        self.lease.transfer()
+    }
+
+    /// From here on the attempt counts.
+    pub(crate) fn handler_started(&self) {
+        self.started.store(true, Ordering::Relaxed);
+    }
+
+    fn handler(&self) -> Handler {
+        if self.started.load(Ordering::Relaxed) { Handler::Started } else { Handler::NotStarted }
+    }
+
+    /// Runs `work` and keeps the lease up beside it, a third of its length at a time. The first timer is made
+    /// only if `work` has to wait.
+    pub(crate) async fn keep<T>(&self, max_hold: Duration, work: impl Future<Output = T>) -> Ended<T> {
+        let mut work = pin!(work);
+        let mut upkeep = pin!(self.upkeep(max_hold));
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),
+            Poll::Pending => upkeep.as_mut().poll(cx),
+        })
+        .await
+    }
+
+    async fn upkeep<T>(&self, max_hold: Duration) -> Ended<T> {
+        let third = self.lease.length() / 3;
+        let end = Instant::now() + max_hold;
+        let mut next = Instant::now() + third;
+        loop {
+            sleep_until(next.min(end)).await;
+            let now = Instant::now();
+            if now >= end {
+                return Ended::HeldTooLong;
+            }
+            match timeout_at(end.min(now + RENEW_TRY), self.ledger.renew(&self.lease)).await {
+                Ok(Ok(Renewal::Held)) => next = now + third,
+                Ok(Ok(Renewal::LeaseLost)) => return Ended::LeaseLost,
+                Ok(Err(_)) | Err(_) => {
+                    tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
+                    next = Instant::now() + RENEW_AGAIN.min(third);
+                }
+            }
+        }
+    }
+
+    /// Records the sale, trying again for a while where the ledger does not answer.
+    pub(crate) async fn commit(&mut self) -> Committed {
+        let end = Instant::now() + COMMIT_WAIT;
+        loop {
+            match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease)).await {
+                Ok(Ok(Commit::Done)) => {
+                    self.settled = true;
+                    return Committed::Done;
+                }
+                Ok(Ok(Commit::LeaseLost)) => return Committed::LeaseLost,
+                Ok(Err(_)) | Err(_) if Instant::now() + COMMIT_PAUSE >= end => return Committed::Unknown,
+                Ok(Err(_)) | Err(_) => sleep(COMMIT_PAUSE).await,
+            }
+        }
+    }
+
+    /// Frees the pair, and waits for that a moment, so that an immediate retry finds it free.
+    pub(crate) async fn release(mut self) {
+        let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease, self.handler())).await;
+        self.settled = matches!(released, Ok(Ok(())));
+    }
+
+    /// The lease is another's now: there is nothing to give back. Answers whether the intent is consumed, as far as the
+    /// ledger can tell.
+    pub(crate) async fn lost(mut self) -> bool {
+        self.settled = true;
+        matches!(timeout(RELEASE_WAIT, self.ledger.is_consumed(self.lease.intent())).await, Ok(Ok(true)))
+    }
+}
+
+impl Drop for LeaseGuard {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take().filter(|_| !self.settled) else { return };
+        let (ledger, lease, handler) = (Arc::clone(&self.ledger), self.lease.clone(), self.handler());
+        // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
+        drop(runtime.spawn(async move {
+            let released = timeout(RELEASE_WAIT, ledger.release(&lease, handler)).await;
+            tracing::debug!(intent = %lease.intent(), released = matches!(released, Ok(Ok(()))), "lease released on departure");
+        }));
+    }
+}

@@ -1,0 +1,89 @@
+//! One priced request: its route, its head and, where it was read, its body.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header, request::Parts};
+
+use super::{
+    body::ResponseBody,
+    layer::Route,
+    pricing::{Price, Prices, Refusal},
+    respond::{Problem, fresh_intent, quote},
+};
+use crate::protocol::{Amount, ProblemCode, RequestDigest, RouteSeal, digest_request, headers::NO_STORE};
+
+/// What is asked for, apart from the service that answers it.
+pub(crate) struct Order {
+    pub(crate) route: Arc<Route>,
+    pub(crate) parts: Parts,
+    /// The whole body, where it was read.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Order {
+    pub(crate) fn problem<ResB>(&self, problem: impl Into<Problem>) -> Response<ResponseBody<ResB>> {
+        let problem = problem.into();
+        tracing::debug!(resource = &*self.route.resource, error = %problem.code, "refused");
+        problem.into_response(&self.parts.method)
+    }
+
+    /// The price, where it is known without waiting.
+    pub(crate) fn price_now(&self) -> Option<Price> {
+        match &self.route.prices {
+            Prices::Fixed(amount) => Some(Price::Charge(*amount)),
+            Prices::Now(price) => Some(price(&self.parts, &self.body())),
+            Prices::Later(_) => None,
+        }
+    }
+
+    pub(crate) async fn price(&self) -> Price {
+        match &self.route.prices {
+            Prices::Fixed(amount) => Price::Charge(*amount),
+            Prices::Now(price) => price(&self.parts, &self.body()),
+            Prices::Later(pricing) => pricing.price(&self.parts, &self.body()).await,
+        }
+    }
+
+    fn body(&self) -> Bytes {
+        self.bytes.clone().unwrap_or_default()
+    }
+
+    /// The digest of this request, where its body was read.
+    pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
+        let bytes = self.bytes.as_ref()?;
+        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes))
+    }
+
+    fn fresh_digest(&self) -> Option<RequestDigest> {
+        self.route.binds().then(|| self.digest(self.route.seals.present())).flatten()
+    }
+
+    /// An intent for this very request, for those who have paid already.
+    pub(crate) fn fresh(&self, code: ProblemCode, amount: Amount) -> Problem {
+        Problem { intent: Some(fresh_intent(&self.route, amount, self.fresh_digest())), ..code.into() }
+    }
+
+    /// The answer to a request without proof; `None` where it is free.
+    pub(crate) fn quoted<ResB>(&self, price: Price) -> Option<Response<ResponseBody<ResB>>> {
+        match price {
+            Price::Free => None,
+            Price::Refuse(refusal) => Some(refused(refusal)),
+            Price::Charge(amount) if amount.is_zero() => Some(self.mispriced()),
+            Price::Charge(amount) => Some(quote(&self.route, &self.parts.method, amount, self.fresh_digest())),
+        }
+    }
+
+    /// A price of nothing is no price: the service's fault, and nobody is served or charged by it.
+    pub(crate) fn mispriced<ResB>(&self) -> Response<ResponseBody<ResB>> {
+        tracing::error!(resource = &*self.route.resource, "the service set a price of zero; answering 500");
+        let mut response = Response::new(ResponseBody::whole(Bytes::new()));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+        response
+    }
+}
+
+pub(crate) fn refused<ResB>(refusal: Refusal) -> Response<ResponseBody<ResB>> {
+    refusal.into_response().map(ResponseBody::whole)
+}

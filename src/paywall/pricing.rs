@@ -1,0 +1,150 @@
+//! What a request costs: a fixed price, a closure, or anything that implements [`Pricing`].
+
+use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use http::{Response, request::Parts};
+
+use crate::{ConfigError, protocol::Amount};
+
+/// What one request costs.
+#[derive(Debug)]
+pub enum Price {
+    /// Nothing: the layer is not there at all, and the handler sees no [`Receipt`](crate::Receipt).
+    Free,
+    /// That many base units; never zero, which is a fault of the service and is answered 500.
+    Charge(Amount),
+    /// This request could never be answered, so nobody is asked to pay for it.
+    Refuse(Refusal),
+}
+
+/// The service's own answer to a request that it refuses before it is quoted.
+#[derive(Debug)]
+pub struct Refusal(Response<Bytes>);
+
+impl Refusal {
+    /// Refuses with this response. Its status is taken as it is, except 402, which would ask for money and becomes 400.
+    #[must_use]
+    pub fn new(response: Response<Bytes>) -> Self {
+        Self(response)
+    }
+
+    pub(crate) fn into_response(self) -> Response<Bytes> {
+        let mut response = self.0;
+        if response.status() == http::StatusCode::PAYMENT_REQUIRED {
+            *response.status_mut() = http::StatusCode::BAD_REQUEST;
+        }
+        crate::protocol::headers::strip_payment_headers(response.headers_mut());
+        response
+    }
+}
+
+impl From<Response<Bytes>> for Refusal {
+    fn from(response: Response<Bytes>) -> Self {
+        Self::new(response)
+    }
+}
+
+/// Prices requests. Asked when quoting and again when redeeming, with the request's head and whole body
+/// (under the route's limit; the members of a proof are still in it).
+pub trait Pricing: Send + Sync + 'static {
+    /// The price of this request.
+    fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send;
+}
+
+type BoxedPrice<'a> = Pin<Box<dyn Future<Output = Price> + Send + 'a>>;
+
+pub(crate) trait ErasedPricing: Send + Sync + 'static {
+    fn price<'a>(&'a self, parts: &'a Parts, body: &'a Bytes) -> BoxedPrice<'a>;
+}
+
+impl<P: Pricing> ErasedPricing for P {
+    fn price<'a>(&'a self, parts: &'a Parts, body: &'a Bytes) -> BoxedPrice<'a> {
+        Box::pin(Pricing::price(self, parts, body))
+    }
+}
+
+/// An async closure as a [`Pricing`]: it owns what it is given, for stable Rust cannot ask that one that borrows is `Send`.
+pub(crate) struct AsyncClosure<F>(pub(crate) F);
+
+impl<F, Fut> Pricing for AsyncClosure<F>
+where
+    F: Fn(Parts, Bytes) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Price> + Send,
+{
+    fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send {
+        (self.0)(parts.clone(), body.clone())
+    }
+}
+
+pub(crate) type PriceFn = dyn Fn(&Parts, &Bytes) -> Price + Send + Sync;
+
+/// The ways to set a price.
+#[derive(Clone)]
+pub(crate) enum Prices {
+    Fixed(Amount),
+    Now(Arc<PriceFn>),
+    Later(Arc<dyn ErasedPricing>),
+}
+
+impl Prices {
+    /// Whether the price hangs on the request, so that its body must be read and its intent bound to it.
+    pub(crate) const fn depends_on_request(&self) -> bool {
+        !matches!(self, Self::Fixed(_))
+    }
+}
+
+impl fmt::Debug for Prices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(amount) => f.debug_tuple("Fixed").field(amount).finish(),
+            Self::Now(_) => f.write_str("Closure"),
+            Self::Later(_) => f.write_str("Async"),
+        }
+    }
+}
+
+/// A fixed price: text such as `"0.49 USDC"`, or an [`Amount`] of base units.
+#[derive(Clone, Debug)]
+pub struct PriceTag(Tag);
+
+#[derive(Clone, Debug)]
+enum Tag {
+    Text(Cow<'static, str>),
+    Amount(Amount),
+}
+
+impl PriceTag {
+    /// Reads the price in the currency of these decimals and that symbol.
+    pub(crate) fn amount(&self, decimals: u8, symbol: &str) -> Result<Amount, ConfigError> {
+        let amount = match &self.0 {
+            Tag::Amount(amount) => *amount,
+            Tag::Text(text) => {
+                let (number, named) = text.split_once(' ').ok_or(ConfigError::BadPrice { decimals })?;
+                if named != symbol {
+                    return Err(ConfigError::WrongSymbol { symbol: symbol.to_owned() });
+                }
+                Amount::parse_decimal(number, decimals).map_err(|_| ConfigError::BadPrice { decimals })?
+            }
+        };
+        if amount.is_zero() { Err(ConfigError::BadPrice { decimals }) } else { Ok(amount) }
+    }
+}
+
+impl From<&'static str> for PriceTag {
+    fn from(text: &'static str) -> Self {
+        Self(Tag::Text(text.into()))
+    }
+}
+
+impl From<String> for PriceTag {
+    fn from(text: String) -> Self {
+        Self(Tag::Text(text.into()))
+    }
+}
+
+impl From<Amount> for PriceTag {
+    fn from(amount: Amount) -> Self {
+        Self(Tag::Amount(amount))
+    }
+}

@@ -1,0 +1,197 @@
+//! Redeeming, up to the handler: seal, chain, ledger, in that order.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    checkout::Checkout,
+    layer::Route,
+    lease::LeaseGuard,
+    order::{Order, refused},
+    pricing::Price,
+    respond::Problem,
+    sale::sell,
+};
+use crate::{
+    ledger::{Claim, LedgerError, Reservation},
+    protocol::{
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Receipt, RouteSeal, Transfer, TxHash,
+    },
+    verify::Verdict,
+};
+
+/// How long one question to the ledger may take.
+const LEDGER_WAIT: Duration = Duration::from_secs(5);
+/// When to ask again where a backend did not answer.
+const BACKEND_AGAIN: Duration = Duration::from_secs(5);
+
+/// Sells the answer to whoever shows an intent and a transaction.
+pub(crate) async fn redeem<S, B, ResB>(
+    checkout: Checkout<S>,
+    body: RequestBody<B>,
+    intent: IntentId,
+    transaction: TxHash,
+    price: Price,
+) -> Result<Response<ResponseBody<ResB>>, S::Error>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+    B: Body<Data = Bytes>,
+{
+    let route = Arc::clone(&checkout.order.route);
+    let opened = Opened::open(&route, &intent);
+    let admitted = match price {
+        Price::Free => return checkout.serve(body).await,
+        Price::Refuse(refusal) => {
+            return Ok(match opened {
+                Some(opened) if opened.is_consumed().await == Ok(true) => {
+                    checkout.order.problem(ProblemCode::AlreadyConsumed)
+                }
+                Some(_) | None => refused(refusal),
+            });
+        }
+        Price::Charge(now) => match opened {
+            Some(opened) => opened.admit(&checkout.order, transaction, now).await,
+            None => Err(checkout.order.fresh(ProblemCode::IntentNotFound, now)),
+        },
+    };
+    match admitted {
+        Ok(guard) => {
+            let receipt = Receipt::new(Arc::clone(&route.resource), intent, guard.transfer().clone());
+            sell(checkout, body, guard, receipt).await
+        }
+        Err(problem) => Ok(checkout.order.problem(problem)),
+    }
+}
+
+/// An intent whose seal opened.
+struct Opened<'a> {
+    route: &'a Route,
+    terms: IntentTerms,
+    recipient: Address,
+    key: IntentKey,
+    seal: &'a RouteSeal,
+}
+
+impl<'a> Opened<'a> {
+    fn open(route: &'a Route, intent: &IntentId) -> Option<Self> {
+        let (terms, recipient, key, seal) = route.seals.open(intent)?;
+        Some(Self { route, terms, recipient, key, seal })
+    }
+
+    /// Whether the sealed terms count for this request, whose price is `now`.
+    fn honours(&self, order: &Order, now: Amount) -> bool {
+        let same_request = match self.terms.digest {
+            Some(digest) => order.digest(self.seal) == Some(digest),
+            None => !self.route.binds(),
+        };
+        same_request || !self.route.bind && now <= self.terms.amount
+    }
+
+    /// The last block time at which a payment for this intent counts.
+    fn pay_until(&self) -> ChainTime {
+        ChainTime::from_unix(self.terms.expiry()).after(self.route.merchant.quote_grace)
+    }
+
+    /// Past the moment at which even the last payment made in time is too old.
+    fn aged_out(&self) -> bool {
+        self.route.merchant.clock.unix() > self.pay_until().after(self.route.merchant.max_payment_age).unix()
+    }
+
+    async fn is_consumed(&self) -> Result<bool, LedgerError> {
+        in_time(self.route.merchant.ledger.is_consumed(self.key)).await
+    }
+
+    /// What to answer where the chain, or anything before it, does not say "paid": a consumed intent
+    /// is consumed whatever else is true.
+    async fn unless_consumed(&self, problem: impl Into<Problem>) -> Problem {
+        match self.is_consumed().await {
+            Ok(true) => ProblemCode::AlreadyConsumed.into(),
+            Ok(false) => problem.into(),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+        }
+    }
+
+    /// Reserves a payment for this intent, or tells why not.
+    async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+        if !self.honours(order, now) {
+            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentNotFound, now)).await);
+        }
+        if self.aged_out() {
+            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+        }
+        let (mut transfers, head) = match self.verify(transaction).await {
+            Ok(paid) => paid,
+            Err(problem) => return Err(self.unless_consumed(problem).await),
+        };
+        transfers.retain(|transfer| transfer.block_time <= self.pay_until());
+        if transfers.is_empty() {
+            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+        }
+        self.reserve(transfers, head).await
+    }
+
+    async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
+        let merchant = &self.route.merchant;
+        let terms = self.route.terms(self.recipient, self.terms.amount);
+        let verdict = merchant.verifier.verify(&terms, transaction).await;
+        tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
+        Err(match verdict {
+            Ok(Verdict::Paid { mut transfers, head }) => {
+                // A verifier that judged by other terms, or another transaction, must not sell here.
+                transfers.retain(|transfer| transfer.transaction == transaction && terms.admit(transfer));
+                if !transfers.is_empty() {
+                    return Ok((transfers, head));
+                }
+                ProblemCode::TransferNotFound.into()
+            }
+            Ok(Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
+            Ok(Verdict::NotConfirmed { retry_after }) => Problem::after(ProblemCode::TxNotConfirmed, retry_after),
+            Ok(Verdict::Insufficient { paid }) => {
+                Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
+            }
+            Ok(Verdict::TooOld) => self.too_old(),
+            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, BACKEND_AGAIN),
+        })
+    }
+
+    fn too_old(&self) -> Problem {
+        Problem { contact: self.route.merchant.contact.clone(), ..ProblemCode::PaymentTooOld.into() }
+    }
+
+    async fn reserve(&self, transfers: Vec<Transfer>, head: ChainTime) -> Result<LeaseGuard, Problem> {
+        let merchant = &self.route.merchant;
+        let claim = Claim::new(
+            Arc::clone(&self.route.resource),
+            self.key,
+            self.pay_until(),
+            transfers,
+            head,
+            merchant.max_payment_age,
+            merchant.lease,
+        );
+        let reservation = in_time(merchant.ledger.reserve(&claim)).await;
+        tracing::debug!(intent = %self.key, ?reservation, "reserved");
+        Err(match reservation {
+            Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
+            Ok(Reservation::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
+            Ok(Reservation::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
+            Ok(Reservation::Busy { retry_after }) => Problem::after(ProblemCode::RedemptionInProgress, retry_after),
+            Ok(Reservation::TooManyAttempts { retry_after }) => {
+                Problem::after(ProblemCode::TooManyAttempts, retry_after)
+            }
+            Ok(Reservation::BeforeMemory) => self.too_old(),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+        })
+    }
+}
+
+/// A ledger that takes too long is a ledger that fails; a grant that comes later runs out by itself.
+async fn in_time<T>(question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
+    timeout(LEDGER_WAIT, question).await.unwrap_or(Err(LedgerError::Unavailable))
+}

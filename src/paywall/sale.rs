@@ -1,0 +1,131 @@
+//! The sale: the handler runs under a lease, and its answer leaves only after its own commit.
+
+use std::{future::poll_fn, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    checkout::Checkout,
+    lease::{Committed, Ended, LeaseGuard},
+    order::Order,
+    respond::Problem,
+};
+use crate::protocol::{
+    ProblemCode, Receipt,
+    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers},
+};
+
+/// When to ask again where it is not known what became of a sale.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Set by a handler in its response's extensions: whether this very answer is sold, whatever the route's rule says.
+///
+/// ```
+/// use http::Response;
+/// use tower_x402::Consumption;
+///
+/// let mut nothing_found = Response::new("no results; you keep your payment");
+/// nothing_found.extensions_mut().insert(Consumption::Keep);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consumption {
+    /// It is sold: intent and payment are consumed.
+    Consume,
+    /// It is given away: intent and payment stay good.
+    Keep,
+}
+
+/// Runs the handler and sells its answer.
+pub(crate) async fn sell<S, B, ResB>(
+    mut checkout: Checkout<S>,
+    body: RequestBody<B>,
+    mut guard: LeaseGuard,
+    receipt: Receipt,
+) -> Result<Response<ResponseBody<ResB>>, S::Error>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+    B: Body<Data = Bytes>,
+{
+    let max_hold = checkout.order.route.merchant.max_hold;
+    let method = checkout.order.parts.method.clone();
+    checkout.order.parts.extensions.insert(receipt.clone());
+    let Order { route, parts, .. } = checkout.order;
+    let request = Request::from_parts(parts, body);
+    let mut inner = checkout.inner;
+    let work = async {
+        poll_fn(|cx| inner.poll_ready(cx)).await?;
+        guard.handler_started();
+        inner.call(request).await
+    };
+    // The handler is gone when `keep` returns, whatever it returns.
+    let mut response = match guard.keep(max_hold, work).await {
+        Ended::Finished(Ok(response)) => response,
+        Ended::Finished(Err(error)) => {
+            guard.release().await;
+            return Err(error);
+        }
+        Ended::HeldTooLong => {
+            guard.release().await;
+            return Ok(Problem::from(ProblemCode::AnswerTimeout).into_response(&method));
+        }
+        Ended::LeaseLost => return Ok(lost(guard).await.into_response(&method)),
+    };
+    if response.status() == StatusCode::PAYMENT_REQUIRED {
+        guard.release().await;
+        return Ok(Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(&method));
+    }
+    strip_payment_headers(response.headers_mut());
+    let consumes = match response.extensions_mut().remove::<Consumption>() {
+        Some(consumption) => consumption == Consumption::Consume,
+        None => route.consumes(response.status(), response.headers()),
+    };
+    if !consumes {
+        tracing::debug!(payment = %receipt.payment_id(), status = response.status().as_u16(), "not sold");
+        guard.release().await;
+        return Ok(response.map(ResponseBody::streaming));
+    }
+    match guard.commit().await {
+        Committed::Done => {
+            tracing::info!(payment = %receipt.payment_id(), payer = ?receipt.payer(), amount = %receipt.amount(), "sold");
+            mark_sold(response.headers_mut(), &receipt);
+            Ok(response.map(ResponseBody::streaming))
+        }
+        Committed::LeaseLost => Ok(lost(guard).await.into_response(&method)),
+        Committed::Unknown => {
+            tracing::error!(payment = %receipt.payment_id(), "whether the sale was recorded is not known");
+            guard.release().await;
+            Ok(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into_response(&method))
+        }
+    }
+}
+
+/// Another holds the pair now, or sold it already: this answer must not leave.
+async fn lost(guard: LeaseGuard) -> Problem {
+    tracing::warn!("lease lost; the answer is withheld");
+    if guard.lost().await {
+        ProblemCode::AlreadyConsumed.into()
+    } else {
+        Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)
+    }
+}
+
+/// Tells the payer what was taken.
+fn mark_sold(headers: &mut HeaderMap, receipt: &Receipt) {
+    let taken = format!(
+        r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
+        receipt.transaction(),
+        receipt.network(),
+        receipt.payer(),
+        receipt.amount(),
+    );
+    // Base64 is a header value; the fall-back cannot be reached.
+    let taken = HeaderValue::try_from(STANDARD.encode(taken)).unwrap_or(HeaderValue::from_static(""));
+    headers.insert(PAYMENT_RESPONSE, taken);
+    headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
+    expose(headers);
+}

@@ -1,0 +1,80 @@
+//! `X402<S>`: the service behind the door.
+
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    checkout::{BoxError, Checkout},
+    future::ResponseFuture,
+    gate::Passage,
+    layer::Route,
+};
+
+/// A service whose answers are sold. Made by [`X402Layer`](crate::X402Layer).
+#[derive(Clone, Debug)]
+pub struct X402<S> {
+    route: Arc<Route>,
+    inner: S,
+}
+
+impl<S> X402<S> {
+    pub(crate) fn new(route: Arc<Route>, inner: S) -> Self {
+        Self { route, inner }
+    }
+
+    /// The service inside.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service inside. Called directly it sells nothing.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The service inside.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, B, ResB> Service<Request<B>> for X402<S>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    ResB: Send + 'static,
+{
+    type Response = Response<ResponseBody<ResB>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B, ResB>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        match self.route.gate.passage(&request) {
+            Passage::Free => ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), false),
+            Passage::Preflight => ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), true),
+            Passage::Priced => {
+                // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
+                let clone = self.inner.clone();
+                let polled = mem::replace(&mut self.inner, clone);
+                let (parts, body) = request.into_parts();
+                ResponseFuture::priced(Checkout::new(Arc::clone(&self.route), polled, parts), body)
+            }
+        }
+    }
+}

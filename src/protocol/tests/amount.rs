@@ -1,0 +1,213 @@
+//! Amounts: refused rather than rounded or guessed.
+
+use proptest::prelude::*;
+use ruint::aliases::U256;
+
+use super::cases;
+use crate::protocol::{
+    Amount,
+    ParseAmountError::{self, Malformed, TooLarge, TooManyDecimals},
+};
+
+const MAX: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+const MAX_PLUS_ONE: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639936";
+const MAX_MINUS_ONE: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639934";
+
+#[test]
+fn decimals_that_are_read() {
+    for (text, decimals, units) in [
+        ("0", 6, 0),
+        ("0.0", 6, 0),
+        ("0.000000", 6, 0),
+        ("1", 6, 1_000_000),
+        ("0.49", 6, 490_000),
+        ("0.490000", 6, 490_000),
+        ("0.489999", 6, 489_999),
+        ("0.490001", 6, 490_001),
+        ("0.000001", 6, 1),
+        ("10.50", 2, 1_050),
+        ("7", 0, 7),
+        ("1000000", 6, 1_000_000_000_000),
+        ("0.49", 18, 490_000_000_000_000_000),
+    ] {
+        assert_eq!(Amount::parse_decimal(text, decimals), Ok(Amount::from_base_units(units)), "{text}");
+    }
+}
+
+#[test]
+fn decimals_that_are_refused() {
+    for (text, why) in [
+        ("", Malformed),
+        (".", Malformed),
+        (".5", Malformed),
+        ("5.", Malformed),
+        ("1.2.3", Malformed),
+        ("1..2", Malformed),
+        ("1e3", Malformed),
+        ("1E3", Malformed),
+        ("1.0e-3", Malformed),
+        ("1,50", Malformed),
+        ("1,000.00", Malformed),
+        ("1_000", Malformed),
+        ("0._1", Malformed),
+        ("+1", Malformed),
+        ("-1", Malformed),
+        ("0.+1", Malformed),
+        ("0.-1", Malformed),
+        (" 1", Malformed),
+        ("1 ", Malformed),
+        ("1 .5", Malformed),
+        ("1\n", Malformed),
+        ("01", Malformed),
+        ("00", Malformed),
+        ("00.49", Malformed),
+        ("0x10", Malformed),
+        ("0b1", Malformed),
+        ("NaN", Malformed),
+        ("inf", Malformed),
+        ("Infinity", Malformed),
+        ("$0.49", Malformed),
+        ("0.49 USDC", Malformed),
+        ("٠.٤٩", Malformed),
+        ("１", Malformed),
+        ("½", Malformed),
+        ("\0", Malformed),
+        ("0.0000019", TooManyDecimals),
+        ("0.4900000", TooManyDecimals),
+        ("0.0000000", TooManyDecimals),
+        (MAX, TooLarge),
+    ] {
+        assert_eq!(Amount::parse_decimal(text, 6), Err(why), "{text:?}");
+    }
+    assert_eq!(Amount::parse_decimal("1.0", 0), Err(TooManyDecimals), "a token without decimals has no point");
+}
+
+#[test]
+fn base_units_that_are_refused() {
+    for text in [
+        "", "-1", "+1", " 1", "1 ", "1.0", "1.", ".1", "1e3", "1_0", "1,0", "01", "00", "0x1", "0b1", "NaN", "１",
+        "null",
+    ] {
+        assert_eq!(Amount::parse_base_units(text), Err(Malformed), "{text:?}");
+    }
+}
+
+#[test]
+fn the_upper_edge() {
+    assert_eq!(Amount::parse_base_units(MAX), Ok(Amount::MAX));
+    assert_eq!(Amount::parse_decimal(MAX, 0), Ok(Amount::MAX));
+    assert_eq!(Amount::MAX.to_string(), MAX);
+    assert_eq!(Amount::parse_base_units(MAX_MINUS_ONE).unwrap().checked_add(units(1)), Some(Amount::MAX));
+    assert_eq!(Amount::MAX.checked_add(units(1)), None);
+    assert_eq!(Amount::parse_base_units(MAX_PLUS_ONE), Err(TooLarge));
+    assert_eq!(Amount::parse_decimal(MAX_PLUS_ONE, 0), Err(TooLarge));
+    assert_eq!(Amount::parse_base_units(&"9".repeat(100_000)), Err(TooLarge));
+
+    let (whole, fraction) = MAX.split_at(MAX.len() - 6);
+    assert_eq!(Amount::parse_decimal(&format!("{whole}.{fraction}"), 6), Ok(Amount::MAX));
+    let (whole, fraction) = MAX_PLUS_ONE.split_at(MAX.len() - 6);
+    assert_eq!(Amount::parse_decimal(&format!("{whole}.{fraction}"), 6), Err(TooLarge));
+}
+
+#[test]
+fn a_token_with_more_decimals_than_an_amount_has_digits() {
+    assert_eq!(Amount::parse_decimal("0", 255), Ok(Amount::ZERO));
+    assert_eq!(Amount::parse_decimal("1", 255), Err(TooLarge));
+    assert_eq!(Amount::parse_decimal(&format!("0.{}1", "0".repeat(254)), 255), Ok(units(1)));
+    assert_eq!(units(1).to_decimal(255), format!("0.{}1", "0".repeat(254)));
+}
+
+#[test]
+fn decimals_that_are_written() {
+    for (amount, decimals, text) in [
+        (0, 6, "0"),
+        (0, 0, "0"),
+        (1, 6, "0.000001"),
+        (490_000, 6, "0.49"),
+        (1_000_000, 6, "1"),
+        (1_500_000, 6, "1.5"),
+        (10_000_000, 6, "10"),
+        (100, 0, "100"),
+    ] {
+        assert_eq!(units(amount).to_decimal(decimals), text);
+    }
+}
+
+#[test]
+fn json_is_a_string_of_base_units_and_nothing_else() {
+    assert_eq!(serde_json::to_string(&units(490_000)).unwrap(), r#""490000""#);
+    assert_eq!(serde_json::from_str::<Amount>(r#""490000""#).unwrap(), units(490_000));
+    for json in ["490000", "490000.0", "4.9e5", "null", "[]", "{}", r#""""#, r#""0.49""#, r#""-1""#, r#"" 1""#] {
+        assert!(serde_json::from_str::<Amount>(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn padding_and_alignment_are_kept() {
+    assert_eq!(format!("{:>8}|{:<4}|{:?}", units(49), units(1), units(7)), "      49|1   |7");
+}
+
+fn units(units: u128) -> Amount {
+    Amount::from_base_units(units)
+}
+
+fn any_amount() -> impl Strategy<Value = Amount> {
+    // As many small ones as large ones.
+    (any::<[u8; 32]>(), 0..=256_usize).prop_map(|(bytes, shift)| {
+        let number = U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default();
+        Amount::from_be_bytes(number.to_be_bytes())
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(1024))]
+
+    #[test]
+    fn every_amount_survives_its_texts(amount in any_amount(), decimals: u8) {
+        prop_assert_eq!(Amount::parse_base_units(&amount.to_string()), Ok(amount));
+        prop_assert_eq!(Amount::parse_decimal(&amount.to_decimal(decimals), decimals), Ok(amount));
+        prop_assert_eq!(Amount::from_be_bytes(amount.to_be_bytes()), amount);
+        let json = serde_json::to_string(&amount).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Amount>(&json).unwrap(), amount);
+    }
+
+    #[test]
+    fn order_is_the_order_of_numbers(a: u128, b: u128) {
+        prop_assert_eq!(units(a).cmp(&units(b)), a.cmp(&b));
+        prop_assert_eq!(units(a).checked_add(units(b)).unwrap().to_string(),
+            (U256::from(a) + U256::from(b)).to_string());
+    }
+
+    /// Against a reading that shares nothing with ours: 128-bit integers.
+    #[test]
+    fn decimals_mean_what_they_say(whole in 0_u64.., fraction in "[0-9]{1,9}", decimals in 0_u8..12) {
+        let text = format!("{whole}.{fraction}");
+        let read = Amount::parse_decimal(&text, decimals);
+        match usize::from(decimals).checked_sub(fraction.len()) {
+            None => prop_assert_eq!(read, Err(TooManyDecimals)),
+            Some(missing) => {
+                let fraction: u128 = fraction.parse().unwrap();
+                let expected = u128::from(whole) * 10_u128.pow(decimals.into())
+                    + fraction * 10_u128.pow(missing.try_into().unwrap());
+                prop_assert_eq!(read, Ok(units(expected)));
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_refused_or_canonical(text in "\\PC{0,90}|[0-9.]{0,90}|[0-9_,.eE+ -]{0,12}", decimals: u8) {
+        if let Ok(amount) = Amount::parse_base_units(&text) {
+            prop_assert_eq!(amount.to_string(), &*text);
+        }
+        match Amount::parse_decimal(&text, decimals) {
+            Ok(amount) => prop_assert_eq!(
+                amount.to_decimal(decimals),
+                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text }
+            ),
+            Err(why) => {
+                let digits = text.bytes().filter(u8::is_ascii_digit).count();
+                prop_assert!(why != ParseAmountError::TooLarge || digits + usize::from(decimals) >= 78);
+            }
+        }
+    }
+}

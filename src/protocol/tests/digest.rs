@@ -1,0 +1,206 @@
+//! The digest of a request: what a dearer price may hang on is in it, and only that.
+
+use http::{Method, Uri};
+use proptest::prelude::*;
+
+use super::{cases, keys, seals};
+use crate::protocol::{RequestDigest, digest_request};
+
+fn digest_of(method: &str, uri: &str, body: &[u8]) -> RequestDigest {
+    let seals = seals(&keys(1));
+    digest_request(seals.present(), &method.parse::<Method>().unwrap(), &uri.parse::<Uri>().unwrap(), body)
+}
+
+fn body(body: &str) -> RequestDigest {
+    digest_of("POST", "/ask?lang=en", body.as_bytes())
+}
+
+#[test]
+fn what_means_the_same_is_the_same() {
+    let one = body(r#"{"query":"who?","top":[1,{"a":"x y"}],"deep":{"b":1}}"#);
+    for other in [
+        r#" { "query" : "who?" , "top" : [ 1 , { "a" : "x y" } ] , "deep" : { "b" : 1 } } "#,
+        "{\n\t\"query\":\"who?\",\r\n\t\"top\":[1,{\"a\":\"x y\"}],\"deep\":{\"b\":1}}\n",
+        r#"{"top":[1,{"a":"x y"}],"deep":{"b":1},"query":"who?"}"#,
+        r#"{"qu\u0065ry":"who?","top":[1,{"a":"x y"}],"deep":{"b":1}}"#,
+        r#"{"intentId":"abc","query":"who?","txHash":"0x12","top":[1,{"a":"x y"}],"deep":{"b":1}}"#,
+        r#"{"query":"who?","top":[1,{"a":"x y"}],"deep":{"b":1},"\u0069ntentId":["any",{"thing":1}],"txHash":null}"#,
+    ] {
+        assert_eq!(body(other), one, "{other}");
+    }
+}
+
+#[test]
+fn what_means_something_else_differs() {
+    let bodies = [
+        r#"{"query":"who?"}"#,
+        r#"{"query":"who? "}"#,
+        r#"{"query":" who?"}"#,
+        r#"{"query":"w ho?"}"#,
+        r#"{"query":"Who?"}"#,
+        r#"{"Query":"who?"}"#,
+        r#"{"query":"who?","x":null}"#,
+        r#"{"query":"who?","x":false}"#,
+        r#"{"query":"who?","x":""}"#,
+        r#"{"query":"who?","x":" "}"#,
+        r#"{"query":"who?","x":0}"#,
+        r#"{"query":"who?","x":-0}"#,
+        r#"{"query":"who?","x":0.0}"#,
+        r#"{"query":"who?","x":[]}"#,
+        r#"{"query":"who?","x":{}}"#,
+        r#"{"query":["who?"]}"#,
+        r#"{"query":{"who?":1}}"#,
+        // Floats would make one of these.
+        r#"{"top":9007199254740992}"#,
+        r#"{"top":9007199254740993}"#,
+        r#"{"top":123456789012345678901234567890}"#,
+        r#"{"top":123456789012345678901234567891}"#,
+        r#"{"top":1e999}"#,
+        r#"{"top":1e998}"#,
+        r#"{"top":0.1}"#,
+        r#"{"top":0.10000000000000000000000000000001}"#,
+        // White space inside strings, beside quotes and backslashes that hide where a string ends.
+        r#"{"a":"\\","b":" "}"#,
+        r#"{"a":"\\ ","b":""}"#,
+        r#"{"a":"\" ","b":""}"#,
+        r#"{"a":"\"","b":" "}"#,
+        r#"{"a":"\\\" "}"#,
+        r#"{"a":"\\\""}"#,
+        // Members of one name: the first, the last, their order.
+        r#"{"a":1,"a":2}"#,
+        r#"{"a":2,"a":1}"#,
+        r#"{"a":1}"#,
+        r#"{"a":2}"#,
+        r#"{"a":1,"a":1}"#,
+        // Where one name or value ends and the next begins.
+        r#"{"ab":1}"#,
+        r#"{"a":"b1"}"#,
+        r#"{"a":12}"#,
+        r#"{"a":1,"2":3}"#,
+        r#"{"a":1,"23":""}"#,
+        // Only the outermost members are a proof's.
+        r#"{"a":{"intentId":"x"}}"#,
+        r#"{"a":{"intentId":"y"}}"#,
+        r#"{"a":{}}"#,
+        r#"{"intentid":"x"}"#,
+        // Not an object: bytes, white space and all.
+        "",
+        " ",
+        "[]",
+        "[ ]",
+        "null",
+        "{",
+        "not JSON",
+        r#"{"query":"who?"} x"#,
+        "{}",
+    ];
+    for (i, a) in bodies.iter().enumerate() {
+        for (j, b) in bodies.iter().enumerate() {
+            assert_eq!(body(a) == body(b), i == j, "{a} against {b}");
+        }
+    }
+}
+
+#[test]
+fn method_path_and_query_count() {
+    let requests = [
+        ("POST", "/ask"),
+        ("PUT", "/ask"),
+        ("GET", "/ask"),
+        ("post", "/ask"),
+        ("POST", "/ask/"),
+        ("POST", "/Ask"),
+        ("POST", "/ask?"),
+        ("POST", "/ask?a"),
+        ("POST", "/ask?a=1"),
+        ("POST", "/ask?a=2"),
+        ("POST", "/ask?a=1&b=2"),
+        ("POST", "/ask?b=2&a=1"),
+        ("POST", "/%61sk"),
+        ("POST", "/"),
+        ("POST", "/asking"),
+    ];
+    for (i, a) in requests.iter().enumerate() {
+        for (j, b) in requests.iter().enumerate() {
+            let same = digest_of(a.0, a.1, b"{}") == digest_of(b.0, b.1, b"{}");
+            assert_eq!(same, i == j, "{a:?} against {b:?}");
+        }
+    }
+}
+
+/// Behind a proxy, or over HTTP/2, the same request may carry scheme and host in its target.
+#[test]
+fn scheme_and_host_do_not_count() {
+    let one = digest_of("POST", "/ask?a=1", b"{}");
+    assert_eq!(digest_of("POST", "https://api.example/ask?a=1", b"{}"), one);
+    assert_eq!(digest_of("POST", "http://127.0.0.1:4020/ask?a=1", b"{}"), one);
+}
+
+#[test]
+fn a_digest_is_worth_nothing_under_another_key() {
+    let of = |key| {
+        let seals = seals(&keys(key));
+        digest_request(seals.present(), &Method::POST, &Uri::from_static("/"), b"{}")
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn depth_is_harmless() {
+    let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let work = move || {
+        let _ = body(&deep);
+    };
+    std::thread::Builder::new().stack_size(128 * 1024).spawn(work).unwrap().join().unwrap();
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::{Value, json};
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        "[ \\\\\"\n\t{}:,]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map("[a-c \\\\\"]{0,3}", inner, 0..4).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(512))]
+
+    #[test]
+    fn white_space_between_tokens_never_counts(value in json()) {
+        let (tight, wide) = (value.to_string(), serde_json::to_string_pretty(&value).unwrap());
+        let object = value.is_object();
+        prop_assert_eq!(body(&tight) == body(&wide), object || tight == wide);
+    }
+
+    #[test]
+    fn order_of_members_never_counts(members in proptest::collection::btree_map("[a-z ]{0,4}", json(), 0..5), turn: usize) {
+        let mut written: Vec<String> =
+            members.iter().map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
+        let one = body(&format!("{{{}}}", written.join(",")));
+        let turn = turn.checked_rem(written.len()).unwrap_or(0);
+        written.rotate_left(turn);
+        written.push(r#""txHash":"x""#.to_owned());
+        prop_assert_eq!(body(&format!("{{{}}}", written.join(","))), one);
+    }
+
+    #[test]
+    fn two_values_are_two_digests(a in json(), b in json()) {
+        let object = |value: &serde_json::Value| format!(r#"{{"a":{value}}}"#);
+        prop_assert_eq!(body(&object(&a)) == body(&object(&b)), a.to_string() == b.to_string());
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+        let _ = digest_of("POST", "/", &bytes);
+    }
+}

@@ -1,0 +1,79 @@
+//! Headers: what the layer adds, and what no handler may say in its name.
+
+use http::{HeaderMap, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEADERS};
+
+use crate::protocol::headers::{
+    EXPOSED, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_PAYMENT, expose, strip_payment_headers,
+};
+
+#[test]
+fn names_are_the_contracts() {
+    assert_eq!(
+        [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_PAYMENT, PAYMENT_RESPONSE].map(|name| name.to_string()),
+        ["pay", "x-price-intent", "x-payment-contracts", "x402-payment", "payment-response"]
+    );
+}
+
+#[test]
+fn what_is_exposed_names_every_header_that_a_payer_reads() {
+    let exposed = EXPOSED.to_str().unwrap().to_ascii_lowercase();
+    let exposed: Vec<&str> = exposed.split(", ").collect();
+    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, http::header::RETRY_AFTER] {
+        assert!(exposed.contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn exposing_merges_with_what_is_there() {
+    for (before, after) in [
+        (&[] as &[&str], ""),
+        (&[""], ""),
+        (&["X-Total"], "X-Total, "),
+        (&["X-Total, X-Page"], "X-Total, X-Page, "),
+        (&["X-Total", "", "X-Page"], "X-Total, X-Page, "),
+        (&["*"], "*, "),
+    ] {
+        let mut headers = HeaderMap::new();
+        for line in before {
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(line));
+        }
+        expose(&mut headers);
+        let lines: Vec<_> = headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter().collect();
+        assert_eq!(lines, [&format!("{after}{}", EXPOSED.to_str().unwrap())]);
+    }
+}
+
+#[test]
+fn exposing_keeps_values_beyond_ascii() {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_bytes(b"X-\xff").unwrap());
+    expose(&mut headers);
+    let merged = headers[ACCESS_CONTROL_EXPOSE_HEADERS].as_bytes();
+    assert!(merged.starts_with(b"X-\xff, Pay"));
+}
+
+#[test]
+fn a_handler_cannot_speak_in_the_layers_name() {
+    let mut headers = HeaderMap::new();
+    for name in [
+        "Pay",
+        "X-Price-Intent",
+        "X-Payment-Contracts",
+        "PAYMENT-RESPONSE",
+        "Payment-Required",
+        "payment-signature",
+        "payment-anything-at-all",
+    ] {
+        let name: http::HeaderName = name.parse().unwrap();
+        headers.append(&name, HeaderValue::from_static("forged"));
+        headers.append(&name, HeaderValue::from_static("forged twice"));
+    }
+    for kept in ["x-payment", "paying", "x-request-id", "payments", "retry-after"] {
+        headers.insert(kept, HeaderValue::from_static("kept"));
+    }
+    strip_payment_headers(&mut headers);
+    let mut left: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["paying", "payments", "retry-after", "x-payment", "x-request-id"]);
+    assert!(headers.values().all(|value| value == "kept"));
+}

@@ -1,0 +1,31 @@
+//! Intent ids and the keys that a ledger knows them by.
+
+use crate::protocol::{INTENT_ID_MAX, IntentId, IntentKey};
+
+#[test]
+fn length_is_counted_in_characters() {
+    assert_eq!(IntentId::new(""), None);
+    assert!(IntentId::new("a").is_some());
+    assert!(IntentId::new("a".repeat(INTENT_ID_MAX)).is_some());
+    assert_eq!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)), None);
+    assert!(IntentId::new("é".repeat(INTENT_ID_MAX)).is_some());
+    assert_eq!(IntentId::new("é".repeat(INTENT_ID_MAX + 1)), None);
+}
+
+#[test]
+fn case_matters() {
+    assert_ne!(IntentId::new("aB"), IntentId::new("AB"));
+}
+
+#[test]
+fn debug_lets_no_caller_write_a_line_of_a_log() {
+    let id = IntentId::new("a\r\nlevel=error\u{1b}[2J").unwrap();
+    assert_eq!(format!("{id:?}"), r#""a\r\nlevel=error\u{1b}[2J""#);
+}
+
+#[test]
+fn a_key_is_shown_by_its_first_four_bytes() {
+    let key = IntentKey::new(std::array::from_fn(|i| i as u8 + 0xa8));
+    assert_eq!(key.to_string(), "a8a9aaab");
+    assert_eq!(format!("{key:?}"), "a8a9aaab");
+}

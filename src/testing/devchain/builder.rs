@@ -1,0 +1,135 @@
+//! How a development chain is to be, and its start.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    DevChain,
+    accounts::{DevAccount, KEYS, MNEMONIC},
+    error::DevChainError,
+    install::install,
+    locate::Places,
+    process::Anvil,
+    rpc::{Rpc, unexpected},
+};
+use crate::{
+    protocol::{Address, Amount, Asset, Network},
+    testing::contracts,
+};
+
+/// What each account begins with, in base units: 1,000,000 USDC.
+const USDC_OF_AN_ACCOUNT: u128 = 1_000_000_000_000;
+
+/// Configures a [`DevChain`].
+#[derive(Clone, Debug)]
+#[must_use = "a chain runs once `start` is awaited"]
+pub struct DevChainBuilder {
+    npm: bool,
+    tools: Option<PathBuf>,
+    chain_id: u64,
+    every: Option<Duration>,
+    genesis: Option<u64>,
+    epoch: u64,
+}
+
+impl Default for DevChainBuilder {
+    fn default() -> Self {
+        Self { npm: false, tools: None, chain_id: 8453, every: Some(Duration::from_secs(2)), genesis: None, epoch: 1 }
+    }
+}
+
+impl DevChainBuilder {
+    /// Whether npm may install `anvil` where none is found: in `tools/` of the target folder, without running scripts. Off by default.
+    pub fn install_with_npm(mut self, allowed: bool) -> Self {
+        self.npm = allowed;
+        self
+    }
+
+    /// Where npm installs and where its installation is looked for, instead of `tools/` in the target folder of the running program.
+    pub fn tools_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.tools = Some(folder.into());
+        self
+    }
+
+    /// The EIP-155 chain id, 8453 by default. It also says where USDC is: at the address of the real one on that chain, if there is one, else that on Base.
+    pub fn chain_id(mut self, id: u64) -> Self {
+        self.chain_id = id;
+        self
+    }
+
+    /// Time between blocks, two seconds by default. With `None` a block is mined only when [`DevChain::mine`] is called.
+    pub fn mine_every(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.every = time.into();
+        self
+    }
+
+    /// The time of the first block in Unix seconds, now by default. The clock of the chain runs on from there.
+    pub fn genesis_time(mut self, unix_seconds: u64) -> Self {
+        self.genesis = Some(unix_seconds);
+        self
+    }
+
+    /// How many blocks `safe` is behind `latest`, one by default; `finalized` is behind by twice as many.
+    pub fn safe_depth(mut self, blocks: u64) -> Self {
+        self.epoch = blocks;
+        self
+    }
+
+    /// Starts the chain. `anvil` is looked for in `$X402_ANVIL`, on `PATH` and in `tools/` of the target folder.
+    ///
+    /// # Errors
+    ///
+    /// [`DevChainError`] says what is missing and how to get it, or why `anvil` does not run.
+    pub async fn start(self) -> Result<DevChain, DevChainError> {
+        let places = Places::of_this_process(self.tools.clone());
+        let program = match (places.find()?, self.npm) {
+            (Some(program), _) => program,
+            (None, true) => install(&places.tools.ok_or(DevChainError::NoToolsFolder)?).await?,
+            (None, false) => return Err(DevChainError::NotFound),
+        };
+        let anvil = Anvil::start(&program, &self.arguments()).await?;
+        let rpc = Rpc::new(format!("http://127.0.0.1:{}", anvil.port()))?;
+        let chain = DevChain {
+            accounts: accounts(&rpc).await?,
+            rpc,
+            chain_id: self.chain_id,
+            usdc: usdc_of(self.chain_id),
+            every: self.every.map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0)),
+            sending: tokio::sync::Mutex::default(),
+            anvil,
+        };
+        chain.set_code(chain.usdc, contracts::USDC.runtime).await?;
+        for account in &chain.accounts {
+            chain.set_usdc(account.address(), Amount::from_base_units(USDC_OF_AN_ACCOUNT)).await?;
+        }
+        Ok(chain)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--mnemonic={MNEMONIC}"), format!("--chain-id={}", self.chain_id)];
+        arguments.push(format!("--slots-in-an-epoch={}", self.epoch));
+        // In a block, transactions stand in the order in which they were sent; and there is room for all of them.
+        arguments.extend(["--order=fifo".to_owned(), "--gas-limit=400000000".to_owned()]);
+        arguments.push(match self.every {
+            Some(time) => format!("--block-time={}", time.as_secs_f64()),
+            None => "--no-mining".to_owned(),
+        });
+        arguments.extend(self.genesis.map(|time| format!("--timestamp={time}")));
+        arguments
+    }
+}
+
+/// Where the real USDC is on a chain with this id; on one without, where it is on Base.
+fn usdc_of(chain_id: u64) -> Address {
+    Asset::usdc_of(Network::eip155(chain_id)).unwrap_or(Asset::USDC_BASE).contract()
+}
+
+async fn accounts(rpc: &Rpc) -> Result<Vec<DevAccount>, DevChainError> {
+    let method = "eth_accounts";
+    let answer = rpc.call(method, json!([])).await?;
+    let addresses: Vec<String> = serde_json::from_value(answer).map_err(|_| unexpected(method))?;
+    let account = |(address, key): (&String, _)| address.parse().ok().map(|address| DevAccount::new(address, key));
+    let accounts: Option<Vec<_>> = addresses.iter().zip(KEYS).map(account).collect();
+    accounts.filter(|accounts| accounts.len() == KEYS.len()).ok_or_else(|| unexpected(method))
+}

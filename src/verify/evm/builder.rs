@@ -1,0 +1,206 @@
+//! The settings of an [`EvmVerifier`].
+
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+
+use super::{
+    EvmVerifier, Finality, Inner,
+    endpoint::Endpoint,
+    gate::Gate,
+    head::Head,
+    judge::Policy,
+    proof::{Prover, network_of},
+    receipts::Receipts,
+    rpc::Pool,
+    transport::Transport,
+};
+use crate::{
+    clock::{Clock, SystemClock},
+    protocol::{Address, Network},
+    verify::{VerifyError, VerifyErrorKind},
+};
+
+/// Builds an [`EvmVerifier`] that is not quite like the one [`EvmVerifier::connect`] gives.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
+/// use tower_x402::verify::evm::{EvmVerifier, Finality};
+/// let verifier = EvmVerifier::builder()
+///     .endpoints(["https://mainnet.base.org", "https://base-rpc.example"])
+///     .finality(Finality::Confirmations(3))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct EvmVerifierBuilder {
+    urls: Vec<String>,
+    finality: Finality,
+    block_time: Duration,
+    call_timeout: Duration,
+    total_timeout: Duration,
+    max_concurrency: usize,
+    max_queue: usize,
+    max_head_age: Option<Duration>,
+    deny: HashSet<Address>,
+    cache_bytes: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// Without the URLs: they hold keys.
+impl fmt::Debug for EvmVerifierBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EvmVerifierBuilder")
+            .field("endpoints", &self.urls.len())
+            .field("finality", &self.finality)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EvmVerifierBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            urls: Vec::new(),
+            finality: Finality::default(),
+            block_time: Duration::from_secs(2),
+            call_timeout: Duration::from_secs(2),
+            total_timeout: Duration::from_secs(5),
+            max_concurrency: 32,
+            max_queue: 512,
+            max_head_age: Some(Duration::from_secs(180)),
+            deny: HashSet::new(),
+            cache_bytes: 32 * 1024 * 1024,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// Adds JSON-RPC endpoints, http or https, all of one chain. The first is asked first.
+    pub fn endpoints(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// How deep a payment must be before it counts. Default: [`Finality::Confirmations`]`(1)`.
+    pub const fn finality(mut self, finality: Finality) -> Self {
+        self.finality = finality;
+        self
+    }
+
+    /// How often the chain brings a block: how long a head counts as fresh and an unknown transaction is
+    /// not asked about again. Default: Base's 2 s.
+    pub const fn block_time(mut self, block_time: Duration) -> Self {
+        self.block_time = block_time;
+        self
+    }
+
+    /// How long one call to one endpoint may take. Default: 2 s. After a fifth of it the next endpoint is asked too.
+    pub const fn call_timeout(mut self, call_timeout: Duration) -> Self {
+        self.call_timeout = call_timeout;
+        self
+    }
+
+    /// How long a verification may take in all, waiting for its turn included. Default: 5 s.
+    pub const fn total_timeout(mut self, total_timeout: Duration) -> Self {
+        self.total_timeout = total_timeout;
+        self
+    }
+
+    /// How many transactions are looked up at once. Default: 32.
+    pub const fn max_concurrency(mut self, look_ups: usize) -> Self {
+        self.max_concurrency = look_ups;
+        self
+    }
+
+    /// How many more may wait for their turn; the rest is [`VerifyErrorKind::Overloaded`]. Default: 512.
+    pub const fn max_queue(mut self, look_ups: usize) -> Self {
+        self.max_queue = look_ups;
+        self
+    }
+
+    /// How far the head may be behind the local clock. Default: 3 min. `None` is for chains that mine on demand:
+    /// it also turns off the rule that a head is stale when a minute of refreshes brought no newer block.
+    pub const fn max_head_age(mut self, max_head_age: Option<Duration>) -> Self {
+        self.max_head_age = max_head_age;
+        self
+    }
+
+    /// Adds senders whose transfers to the recipient are no payments: a treasury that tops it up, a bridge, a faucet.
+    pub fn deny_payers(mut self, payers: impl IntoIterator<Item = Address>) -> Self {
+        self.deny.extend(payers);
+        self
+    }
+
+    /// How many bytes of receipts are kept. Default: 32 MiB.
+    pub const fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// The time. Default: the machine's. It decides freshness and staleness; time-outs are tokio's.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Asks every endpoint which chain it serves. One that does not answer now is believed once it has.
+    ///
+    /// # Errors
+    /// - [`BadSetting`](VerifyErrorKind::BadSetting): a duration or number is zero, or a call may take longer than all;
+    /// - [`BadEndpoint`](VerifyErrorKind::BadEndpoint): no endpoint was named, or one is no http or https URL;
+    /// - [`WrongChain`](VerifyErrorKind::WrongChain): two endpoints serve different chains;
+    /// - [`Unavailable`](VerifyErrorKind::Unavailable): no endpoint answered.
+    pub async fn connect(self) -> Result<EvmVerifier, VerifyError> {
+        self.check()?;
+        let transports = self.urls.iter().map(|url| Transport::new(url)).collect::<Option<Vec<_>>>();
+        let transports = transports.filter(|transports| !transports.is_empty());
+        let transports = transports.ok_or(VerifyError::new(VerifyErrorKind::BadEndpoint))?;
+        let networks = join_all(transports.iter().map(|transport| network_of(transport, self.call_timeout))).await;
+        let mut answers = networks.iter().flatten().copied();
+        let network = answers.next().ok_or_else(VerifyError::unavailable)?;
+        if let Some(found) = answers.find(|other| *other != network) {
+            return Err(VerifyError::new(VerifyErrorKind::WrongChain { expected: network, found }));
+        }
+        let now = self.clock.monotonic();
+        let endpoints = transports.into_iter().zip(networks).enumerate().map(|(index, (transport, answer))| {
+            let endpoint = Endpoint::new(index, transport);
+            if answer.is_ok() {
+                endpoint.proved(now);
+            } else {
+                tracing::warn!(endpoint = index, "endpoint does not say which chain it serves");
+                endpoint.failed(now);
+            }
+            Arc::new(endpoint)
+        });
+        Ok(self.build(network, endpoints.collect()))
+    }
+
+    fn check(&self) -> Result<(), VerifyError> {
+        let short = |span: Duration| !span.is_zero() && span <= Duration::from_secs(3600);
+        let settings = [
+            ("finality", self.finality != Finality::Confirmations(0)),
+            ("block_time", short(self.block_time)),
+            ("call_timeout", short(self.call_timeout)),
+            ("total_timeout", short(self.total_timeout) && self.total_timeout >= self.call_timeout),
+            ("max_concurrency", (1..=tokio::sync::Semaphore::MAX_PERMITS).contains(&self.max_concurrency)),
+            ("max_head_age", self.max_head_age.is_none_or(|age| !age.is_zero())),
+        ];
+        let bad = settings.into_iter().find(|(_, good)| !good);
+        bad.map_or(Ok(()), |(what, _)| Err(VerifyError::new(VerifyErrorKind::BadSetting { what })))
+    }
+
+    fn build(self, network: Network, endpoints: Vec<Arc<Endpoint>>) -> EvmVerifier {
+        let Self { finality, block_time, call_timeout, total_timeout, clock, .. } = self;
+        let prover = Prover::new(network, call_timeout, Arc::clone(&clock));
+        let pool = Arc::new(Pool::new(endpoints, prover, call_timeout, Arc::clone(&clock)));
+        // Blocks have turns of their own: a flood of made-up transactions must not hold up the known ones.
+        let gate = || Gate::new(self.max_concurrency, self.max_queue);
+        let head = Head::new(Arc::clone(&pool), gate(), Arc::clone(&clock), finality, block_time, self.max_head_age);
+        let receipts = Receipts::new(Arc::clone(&pool), gate(), clock, block_time, total_timeout, self.cache_bytes);
+        let retry_after = finality.retry_after(block_time);
+        let policy = Policy { deny: self.deny, retry_after };
+        let (head, receipts) = (Arc::new(head), Arc::new(receipts));
+        EvmVerifier { inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, total_timeout }) }
+    }
+}

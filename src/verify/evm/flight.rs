@@ -1,0 +1,104 @@
+//! `Flights`: one look-up for all who want the same thing, in a task that none of them can end.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
+use tokio::{runtime::Handle, sync::oneshot};
+
+use crate::verify::VerifyError;
+
+type Answer<V> = Result<V, VerifyError>;
+type Flight<V> = Shared<BoxFuture<'static, Answer<V>>>;
+type UnderWay<K, V> = Arc<Mutex<HashMap<K, Flight<V>>>>;
+
+/// Look-ups under way, by what they look for.
+pub(super) struct Flights<K, V> {
+    under_way: UnderWay<K, V>,
+}
+
+impl<K, V> Default for Flights<K, V> {
+    fn default() -> Self {
+        Self { under_way: Arc::default() }
+    }
+}
+
+impl<K, V> fmt::Debug for Flights<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flights").field("under_way", &lock(&self.under_way).len()).finish()
+    }
+}
+
+impl<K, V> Flights<K, V>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Joins the look-up of `key`, or starts it.
+    ///
+    /// Whoever joins one that began earlier inherits its answer but not its failure: they share in, or start, one more.
+    pub(super) async fn join<F>(&self, key: K, start: impl Fn() -> F) -> Answer<V>
+    where
+        F: Future<Output = Answer<V>> + Send + 'static,
+    {
+        let (flight, led) = self.board(&key, &start);
+        match flight.await {
+            Err(_) if !led => self.board(&key, &start).0.await,
+            answer => answer,
+        }
+    }
+
+    fn board<F>(&self, key: &K, start: impl Fn() -> F) -> (Flight<V>, bool)
+    where
+        F: Future<Output = Answer<V>> + Send + 'static,
+    {
+        let (done, answer) = oneshot::channel();
+        let flight = {
+            let mut under_way = lock(&self.under_way);
+            if let Some(flight) = under_way.get(key) {
+                return (flight.clone(), false);
+            }
+            let answer = answer.map(|sent| sent.unwrap_or_else(|_| Err(VerifyError::unavailable())));
+            let flight = answer.boxed().shared();
+            under_way.insert(key.clone(), flight.clone());
+            flight
+        };
+        // From here on the landing takes the entry out again, whatever happens: an end, a panic, a runtime going down.
+        // The lock is free by now, because a runtime that is going down drops the task, and the landing, in `spawn`.
+        let landing = Landing { under_way: Arc::clone(&self.under_way), key: key.clone() };
+        let look_up = start();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let answer = look_up.await;
+                drop(landing);
+                // Nobody may be left to hear it; what it found is in a cache by now.
+                let _ = done.send(answer);
+            });
+        }
+        (flight, true)
+    }
+}
+
+struct Landing<K: Eq + Hash, V> {
+    under_way: UnderWay<K, V>,
+    key: K,
+}
+
+impl<K: Eq + Hash, V> Drop for Landing<K, V> {
+    fn drop(&mut self) {
+        lock(&self.under_way).remove(&self.key);
+    }
+}
+
+/// A map is whole after every statement on it: a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! `judge`: receipt, block, head, terms and policy in, verdict out. No I/O, no clock, no cache, no panic.
+
+use std::{collections::HashSet, time::Duration};
+
+use super::view::{Block, Log, Receipt};
+use crate::{
+    protocol::{Address, Amount, Terms, Transfer, TxHash},
+    verify::Verdict,
+};
+
+/// `keccak256("Transfer(address,address,uint256)")`.
+pub(super) const TRANSFER: [u8; 32] = *b"\xdd\xf2\x52\xad\x1b\xe2\xc8\x9b\x69\xc2\xb0\x68\xfc\x37\x8d\xaa\
+    \x95\x2b\xa7\xf1\x63\xc4\xa1\x16\x28\xf5\x5a\x4d\xf5\x23\xb3\xef";
+
+/// The chain's present end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tip {
+    /// The latest sealed block.
+    pub(super) head: Block,
+    /// The highest block that is deep enough; `None` while none is.
+    pub(super) confirmed: Option<u64>,
+}
+
+/// What the operator decided beyond the terms.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Policy {
+    /// Whose transfers are never payments: a treasury, a bridge, a faucet.
+    pub(super) deny: HashSet<Address>,
+    /// What to tell a client that is too early.
+    pub(super) retry_after: Duration,
+}
+
+/// What the chain says of `transaction`.
+///
+/// `canonical` is the sealed block at the height that the receipt names, if there is one. Until it is the receipt's own
+/// and deep enough, nothing else that the receipt says counts: a preconfirmed or orphaned receipt that tells of a failure
+/// may yet be mined as a payment.
+pub(super) fn judge(
+    transaction: TxHash,
+    receipt: &Receipt,
+    canonical: Option<&Block>,
+    tip: &Tip,
+    terms: &Terms,
+    policy: &Policy,
+) -> Verdict {
+    let Some(block) = settled(transaction, receipt, canonical, tip) else {
+        return Verdict::NotConfirmed { retry_after: policy.retry_after };
+    };
+    if block.time.after(terms.max_payment_age()) < tip.head.time {
+        return Verdict::TooOld;
+    }
+    if receipt.success != Some(true) {
+        return Verdict::NoTransfer;
+    }
+    let (paid, short): (Vec<_>, Vec<_>) = receipt
+        .logs
+        .iter()
+        .filter_map(|log| payment(log, transaction, block, terms, policy))
+        .partition(|transfer| transfer.amount >= terms.amount() && !transfer.amount.is_zero());
+    match short.iter().map(|transfer| transfer.amount).max() {
+        _ if !paid.is_empty() => Verdict::Paid { transfers: paid, head: tip.head.time },
+        Some(paid) => Verdict::Insufficient { paid },
+        None => Verdict::NoTransfer,
+    }
+}
+
+/// The receipt's block, if the receipt is of this transaction, agrees with itself, and stands where it counts.
+fn settled<'a>(transaction: TxHash, receipt: &Receipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
+    let mined_in = receipt.mined_in?;
+    let block = canonical.filter(|block| block.number == mined_in.number && block.hash == mined_in.hash)?;
+    let deep_enough = tip.confirmed.is_some_and(|highest| block.number <= highest);
+    let consistent = receipt
+        .logs
+        .iter()
+        .all(|log| !log.removed && log.transaction == Some(transaction) && log.block == Some(block.hash));
+    (receipt.transaction == transaction && deep_enough && consistent).then_some(block)
+}
+
+/// The transfer of an accepted token from somebody else to the recipient that this log tells of, whatever its amount.
+fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy: &Policy) -> Option<Transfer> {
+    let network = terms.network();
+    let accepted = terms.assets().iter().any(|asset| asset.contract() == log.emitter && asset.network() == network);
+    let (payer, recipient, amount) = erc20_transfer(log).filter(|_| accepted)?;
+    let foreign = payer != Address::ZERO && payer != recipient && !policy.deny.contains(&payer);
+    (recipient == terms.recipient() && foreign).then_some(Transfer {
+        network,
+        transaction,
+        position: log.position,
+        token: log.emitter,
+        payer,
+        recipient,
+        amount,
+        block_number: block.number,
+        block_time: block.time,
+    })
+}
+
+/// Exactly `Transfer(address indexed from, address indexed to, uint256 value)`: an NFT's has four topics.
+fn erc20_transfer(log: &Log) -> Option<(Address, Address, Amount)> {
+    let [signature, from, to] = log.topics.as_slice() else { return None };
+    let value: [u8; 32] = log.data.as_slice().try_into().ok()?;
+    (*signature == TRANSFER).then_some(())?;
+    Some((address(from)?, address(to)?, Amount::from_be_bytes(value)))
+}
+
+/// The address in a topic, if its twelve bytes of padding are clean.
+fn address(topic: &[u8; 32]) -> Option<Address> {
+    let (padding, address) = topic.split_first_chunk::<12>()?;
+    (*padding == [0; 12]).then_some(Address::new(address.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! `Prover`: an endpoint proves that it serves our chain and our tokens, before anything that it says is believed.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::{join_all, try_join_all};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{
+    decode,
+    endpoint::{Due, Endpoint},
+    flight::Flights,
+    transport::{Fault, Question, Transport},
+};
+use crate::{
+    clock::Clock,
+    protocol::{Address, Network},
+    verify::{VerifyError, VerifyErrorKind},
+};
+
+/// A token and the decimals that it must state.
+pub(super) type Token = (Address, u8);
+
+#[derive(Debug)]
+pub(super) struct Prover {
+    network: Network,
+    /// What an endpoint that failed has to know about before it is believed again.
+    tokens: Mutex<Vec<Token>>,
+    under_way: Flights<usize, ()>,
+    call_timeout: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why an endpoint proved nothing.
+#[derive(Clone, Debug)]
+enum Failure {
+    Silent(Fault),
+    Wrong(VerifyErrorKind),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Silent(fault)
+    }
+}
+
+impl Prover {
+    pub(super) fn new(network: Network, call_timeout: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self { network, tokens: Mutex::default(), under_way: Flights::default(), call_timeout, clock }
+    }
+
+    /// Has one endpoint prove what is due. One that proves the opposite is dropped for good: somebody must look at it.
+    pub(super) async fn prove(&self, endpoint: &Arc<Endpoint>) -> Result<(), VerifyError> {
+        self.under_way.join(endpoint.index, || self.proof(Arc::clone(endpoint))).await
+    }
+
+    fn proof(&self, endpoint: Arc<Endpoint>) -> impl Future<Output = Result<(), VerifyError>> + Send + 'static {
+        let tokens = if endpoint.due(self.clock.monotonic()) == Due::Everything { self.tokens() } else { Vec::new() };
+        let (network, limit, clock) = (self.network, self.call_timeout, Arc::clone(&self.clock));
+        async move {
+            match state_all(&endpoint.transport, network, &tokens, limit).await {
+                Ok(()) => {
+                    endpoint.proved(clock.monotonic());
+                    Ok(())
+                }
+                Err(Failure::Silent(_)) => Err(VerifyError::unavailable()),
+                Err(Failure::Wrong(why)) => {
+                    let error = VerifyError::new(why.clone());
+                    tracing::error!(endpoint = endpoint.index, %error, "endpoint dropped");
+                    endpoint.drop_for(why);
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Has all endpoints state these tokens' decimals, and remembers the tokens if none contradicts.
+    pub(super) async fn accept(&self, endpoints: &[Arc<Endpoint>], tokens: Vec<Token>) -> Result<(), VerifyError> {
+        let heard = endpoints.iter().filter(|endpoint| endpoint.dropped().is_none());
+        let tokens = &tokens;
+        let statements = join_all(heard.map(|endpoint| async move {
+            let stated = state_all(&endpoint.transport, self.network, tokens, self.call_timeout).await;
+            match &stated {
+                Ok(()) => endpoint.proved(self.clock.monotonic()),
+                Err(Failure::Silent(Fault::Endpoint)) => endpoint.failed(self.clock.monotonic()),
+                Err(_) => {}
+            }
+            stated
+        }));
+        let mut answer = Err(VerifyError::unavailable());
+        for stated in statements.await {
+            match stated {
+                Ok(()) => answer = Ok(()),
+                Err(Failure::Wrong(why)) => return Err(VerifyError::new(why)),
+                Err(Failure::Silent(_)) => {}
+            }
+        }
+        answer.inspect(|()| {
+            let mut known = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+            let new: Vec<_> = tokens.iter().filter(|token| !known.contains(token)).copied().collect();
+            known.extend(new);
+        })
+    }
+
+    fn tokens(&self) -> Vec<Token> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The chain that an endpoint says it serves.
+pub(super) async fn network_of(transport: &Transport, limit: Duration) -> Result<Network, Fault> {
+    let question = Question { method: "eth_chainId", params: json!([]) };
+    let answer = timeout(limit, transport.call(&question)).await.map_err(|_| Fault::Endpoint)??;
+    decode::chain_id(&answer).map(Network::eip155)
+}
+
+async fn state_all(transport: &Transport, network: Network, tokens: &[Token], limit: Duration) -> Result<(), Failure> {
+    let found = network_of(transport, limit).await?;
+    if found != network {
+        return Err(Failure::Wrong(VerifyErrorKind::WrongChain { expected: network, found }));
+    }
+    try_join_all(tokens.iter().map(|&token| state(transport, token, limit))).await.map(drop)
+}
+
+async fn state(transport: &Transport, (contract, expected): Token, limit: Duration) -> Result<(), Failure> {
+    let question = Question { method: "eth_call", params: decode::decimals_call(contract) };
+    let found = match timeout(limit, transport.call(&question)).await.unwrap_or(Err(Fault::Endpoint)) {
+        Ok(answer) => decode::decimals(&answer)?,
+        Err(Fault::Reverted) => None,
+        Err(fault) => return Err(fault.into()),
+    };
+    if found == Some(expected) {
+        return Ok(());
+    }
+    Err(Failure::Wrong(VerifyErrorKind::WrongToken { contract, expected, found }))
+}

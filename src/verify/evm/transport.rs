@@ -1,0 +1,161 @@
+//! `Transport`: one JSON-RPC call over HTTP to one endpoint. It caps what it reads, compares ids, follows no redirect, and
+//! never prints what it carried nor where to: URLs hold keys.
+
+use std::{
+    fmt,
+    net::IpAddr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use reqwest::{Client, Response, Url, header::CONTENT_TYPE, redirect};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+/// The longest answer that is read: a receipt of some three thousand transfers.
+const ANSWER_MAX: usize = 2 * 1024 * 1024;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) method: &'static str,
+    pub(super) params: Value,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The endpoint itself is not to be relied on now: unreachable, slow, refusing, or not speaking JSON-RPC.
+    Endpoint,
+    /// It answered this question, with nothing that can be used. Whoever chooses the question may have caused that.
+    Answer,
+    /// It ran a contract call, which failed.
+    Reverted,
+}
+
+pub(super) struct Transport {
+    url: Url,
+    http: Client,
+    last_id: AtomicU64,
+}
+
+/// Without the URL.
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+impl Transport {
+    /// Prepares calls to that URL; `None` if it is no http or https URL.
+    pub(super) fn new(url: &str) -> Option<Self> {
+        let url = Url::parse(url.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
+        // A node on this machine is never behind the proxy that the environment may name.
+        let client = if is_local(&url) { client.no_proxy() } else { client };
+        Some(Self { http: client.build().ok()?, url, last_id: AtomicU64::new(0) })
+    }
+
+    /// Asks, and gives what stands under `result`. The caller sets the time limit.
+    pub(super) async fn call(&self, question: &Question) -> Result<Box<RawValue>, Fault> {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let Question { method, params } = question;
+        let body = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
+        let response = request.send().await.map_err(|_| Fault::Endpoint)?;
+        if !response.status().is_success() {
+            return Err(Fault::Endpoint);
+        }
+        unwrap(id, &read(response).await?)
+    }
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, Fault> {
+    if response.content_length().is_some_and(|length| length > ANSWER_MAX as u64) {
+        return Err(Fault::Answer);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| Fault::Endpoint)? {
+        if body.len() + chunk.len() > ANSWER_MAX {
+            return Err(Fault::Answer);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+#[derive(Deserialize)]
+struct Reply<'a> {
+    id: u64,
+    /// Present and `null` is an answer; absent is none.
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(default)]
+    error: Option<RpcError>,
+}
+
+#[derive(Deserialize)]
+struct RpcError {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+impl RpcError {
+    /// Geth, reth and anvil say 3; others -32000 or -32015 with text. The text is looked at and goes no further.
+    fn is_revert(&self) -> bool {
+        self.code == 3 || self.message.contains("revert")
+    }
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+fn unwrap(id: u64, body: &[u8]) -> Result<Box<RawValue>, Fault> {
+    let reply: Reply<'_> = serde_json::from_slice(body).map_err(|_| Fault::Endpoint)?;
+    match reply {
+        Reply { id: other, .. } if other != id => Err(Fault::Endpoint),
+        Reply { error: Some(error), .. } if error.is_revert() => Err(Fault::Reverted),
+        Reply { error: None, result: Some(result), .. } => Ok(result.to_owned()),
+        Reply { .. } => Err(Fault::Answer),
+    }
+}
+
+fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(body: &str) -> Result<String, Fault> {
+        unwrap(7, body.as_bytes()).map(|raw| raw.get().to_owned())
+    }
+
+    #[test]
+    fn an_answer_is_the_result_under_the_id_that_was_sent() {
+        assert_eq!(result(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#).as_deref(), Ok(r#"{"a":1}"#));
+        assert_eq!(result(r#"{"id":7,"result":null}"#).as_deref(), Ok("null"));
+        assert_eq!(result(r#"{"id":7,"result":null,"error":null}"#).as_deref(), Ok("null"));
+        for foreign in
+            [r#"{"id":8,"result":1}"#, r#"{"id":null,"result":1}"#, r#"{"id":"7","result":1}"#, "[]", "<html>"]
+        {
+            assert_eq!(result(foreign), Err(Fault::Endpoint), "{foreign}");
+        }
+        assert_eq!(result(r#"{"id":7}"#), Err(Fault::Answer));
+        assert_eq!(result(r#"{"id":7,"result":1,"error":{"code":-32005}}"#), Err(Fault::Answer));
+        assert_eq!(result(r#"{"id":7,"error":{"code":3,"message":"execution reverted"}}"#), Err(Fault::Reverted));
+    }
+
+    #[test]
+    fn only_http_urls_are_endpoints() {
+        for url in ["", "localhost:8545", "ftp://a", "ws://a", "file:///etc/passwd", "http://"] {
+            assert!(Transport::new(url).is_none(), "{url}");
+        }
+        let transport = Transport::new("https://user:secret@rpc.example/v2/secret?key=secret").expect("a URL");
+        assert!(!format!("{transport:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a node said, as plain values: no alloy type goes further in than [`decode`](super::decode).
+
+use crate::protocol::{Address, ChainTime, TxHash};
+
+/// Thirty-two bytes that name a block.
+pub(super) type BlockHash = [u8; 32];
+
+/// A sealed block, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) number: u64,
+    pub(super) hash: BlockHash,
+    pub(super) parent: BlockHash,
+    pub(super) time: ChainTime,
+}
+
+/// Where a receipt says that it was mined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MinedIn {
+    pub(super) number: u64,
+    pub(super) hash: BlockHash,
+}
+
+/// A transaction's receipt. Every field is a claim that [`judge`](super::judge) checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Receipt {
+    pub(super) transaction: TxHash,
+    /// `None` while it is in no block.
+    pub(super) mined_in: Option<MinedIn>,
+    /// `None` where the node did not say (receipts from before EIP-658).
+    pub(super) success: Option<bool>,
+    /// All logs, or all that carry the signature of a transfer.
+    pub(super) logs: Vec<Log>,
+}
+
+/// One log of a receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Log {
+    /// Its place among all logs of its receipt, from 0.
+    pub(super) position: u32,
+    pub(super) emitter: Address,
+    pub(super) topics: Vec<[u8; 32]>,
+    pub(super) data: Vec<u8>,
+    pub(super) transaction: Option<TxHash>,
+    pub(super) block: Option<BlockHash>,
+    pub(super) removed: bool,
+}
+
+impl Receipt {
+    /// Roughly how much memory it takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        let logs = self.logs.iter().map(|log| size_of::<Log>() + 32 * log.topics.len() + log.data.len());
+        size_of::<Self>() + logs.sum::<usize>()
+    }
+}
