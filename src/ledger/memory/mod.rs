@@ -1,5 +1,7 @@
 //! `MemoryLedger`: one process, one lock; a restart refuses what was paid before it.
 
+#[cfg(test)]
+mod bounds;
 mod starts;
 mod state;
 

@@ -97,4 +97,10 @@ impl Starts {
     pub(super) fn len(&self) -> usize {
         self.pairs.len().max(self.due.len())
     }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self, table: impl Fn(usize) -> usize) -> usize {
+        const { assert!(size_of::<(Pair, Tried)>() == size_of::<(Pair, [u64; 3])>()) };
+        table(self.pairs.capacity()) + self.due.capacity() * size_of::<(Duration, Pair)>()
+    }
 }

@@ -218,3 +218,24 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+impl State {
+    /// What the tables take, from their capacities.
+    pub(super) fn bytes(&self) -> usize {
+        fn table<T>(capacity: usize) -> usize {
+            // One byte of control beside each entry; seven of eight places are used at most.
+            (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
+        }
+        table::<(PaymentKey, Sale)>(self.sales.capacity())
+            + table::<IntentKey>(self.sold.capacity())
+            + self.ages.capacity() * size_of::<(ChainTime, PaymentKey)>()
+            + table::<(PaymentKey, Hold)>(self.holds.capacity())
+            + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
+            + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
+    }
+
+    pub(super) fn remembered_pairs(&self) -> usize {
+        self.starts.len()
+    }
+}
