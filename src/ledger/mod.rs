@@ -11,6 +11,8 @@ pub mod conformance;
 mod erased;
 mod error;
 mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -18,6 +20,8 @@ pub use claim::{Claim, Lease};
 pub(crate) use erased::ErasedLedger;
 pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
+#[cfg(feature = "redis")]
+pub use redis::RedisLedger;
 
 use crate::protocol::{ChainTime, IntentKey};
 
