@@ -72,6 +72,7 @@ pub struct RedisLedger {
 }
 
 struct Shared {
+    prefix: String,
     /// The ledger's own record, from whose name those of all other keys follow.
     key: String,
     link: Link,
@@ -121,6 +122,12 @@ impl RedisLedger {
     /// With a client of the caller's: with certificates of its own, for instance.
     pub fn builder_for(client: driver::Client) -> RedisLedgerBuilder {
         RedisLedgerBuilder::for_client(Ok(client))
+    }
+
+    /// What every key begins with.
+    #[must_use]
+    pub fn key_prefix(&self) -> &str {
+        &self.shared.prefix
     }
 
     /// What happened since the ledger was begun, on all replicas, and what it holds now.
@@ -173,7 +180,7 @@ impl RedisLedger {
 }
 
 impl Shared {
-    fn new(prefix: &str, link: Link, replicated: Option<Replicated>, evicts: bool) -> Self {
+    fn new(prefix: String, link: Link, replicated: Option<Replicated>, evicts: bool) -> Self {
         let mut pauses = Vec::new();
         for times in 0.. {
             let pause = attempts::cool_down(times);
@@ -184,6 +191,7 @@ impl Shared {
         }
         Self {
             key: format!("{{{prefix}}}:ledger"),
+            prefix,
             link,
             replicated,
             scripts: Scripts::new(),
@@ -197,6 +205,6 @@ impl Shared {
 /// Says nothing of the server.
 impl fmt::Debug for RedisLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLedger").field("key", &self.shared.key).finish_non_exhaustive()
+        f.debug_struct("RedisLedger").field("key_prefix", &self.shared.prefix).finish_non_exhaustive()
     }
 }

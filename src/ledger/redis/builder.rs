@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use ::redis as driver;
 use driver::{Client, IntoConnectionInfo, ProtocolVersion, RedisResult};
 
-use super::{super::LedgerError, RedisLedger, Replicated, Shared, link::Link};
+use super::{
+    super::LedgerError,
+    RedisLedger, Replicated, Shared,
+    link::{Link, TIME_LIMIT},
+};
 
 /// Before the name of every key.
 const PREFIX: &str = "ledger";
@@ -20,6 +24,7 @@ pub struct RedisLedgerBuilder {
     prefix: String,
     replicas: Option<(u32, Duration)>,
     evicts: bool,
+    time_limit: Duration,
 }
 
 /// Why a server is not taken for a ledger. It carries neither a URL nor anything that the server said.
@@ -57,7 +62,7 @@ impl RedisLedgerBuilder {
     }
 
     pub(super) fn for_client(client: RedisResult<Client>) -> Self {
-        Self { client, prefix: PREFIX.to_owned(), replicas: None, evicts: false }
+        Self { client, prefix: PREFIX.to_owned(), replicas: None, evicts: false, time_limit: TIME_LIMIT }
     }
 
     /// What every key begins with, as its hash tag, instead of `ledger`: 1 to 32 of `a` to `z` and `_`.
@@ -78,6 +83,11 @@ impl RedisLedgerBuilder {
         Self { evicts: true, ..self }
     }
 
+    /// How long one question may take before it is given up as [`LedgerError::Unavailable`]: 1.9 s unless set here.
+    pub fn time_limit(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
+    }
+
     /// Connects, and makes sure that the server is one to keep a ledger on.
     ///
     /// # Errors
@@ -95,10 +105,12 @@ impl RedisLedgerBuilder {
         #[cfg(feature = "redis-tls")]
         choose_crypto();
         let replicated = match self.replicas {
-            Some((replicas, wait)) => Some(Replicated { link: Link::new(client.clone())?, replicas, wait }),
+            Some((replicas, wait)) => {
+                Some(Replicated { link: Link::new(client.clone(), self.time_limit)?, replicas, wait })
+            }
             None => None,
         };
-        let shared = Shared::new(&self.prefix, Link::new(client)?, replicated, self.evicts);
+        let shared = Shared::new(self.prefix, Link::new(client, self.time_limit)?, replicated, self.evicts);
         let ledger = RedisLedger { shared: Arc::new(shared) };
         ledger.check().await?;
         Ok(ledger)

@@ -15,13 +15,14 @@ use tokio::time::timeout;
 
 use super::super::LedgerError;
 
-/// Within this a question is answered: less than the two seconds after which the door stops waiting.
+/// Within this a question is answered, unless told otherwise: less than the two seconds after which the door stops waiting.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
 
 /// One connection that all tasks share. The driver renews it when it breaks; here it is replaced when the server
 /// does not answer on it, or says that it leads no longer: behind the same name there may be another by now.
 pub(super) struct Link {
     client: Client,
+    time_limit: Duration,
     current: Mutex<Numbered>,
 }
 
@@ -33,9 +34,13 @@ struct Numbered {
 
 impl Link {
     /// Connects when it is first asked.
-    pub(super) fn new(client: Client) -> Result<Self, LedgerError> {
-        let current = Numbered { number: 0, connection: connection(&client)? };
-        Ok(Self { client, current: Mutex::new(current) })
+    pub(super) fn new(client: Client, time_limit: Duration) -> Result<Self, LedgerError> {
+        let current = Numbered { number: 0, connection: connection(&client, time_limit)? };
+        Ok(Self { client, time_limit, current: Mutex::new(current) })
+    }
+
+    pub(super) const fn time_limit(&self) -> Duration {
+        self.time_limit
     }
 
     /// Asks one thing. Whether a question that fails was heard, nobody knows.
@@ -44,7 +49,7 @@ impl Link {
         F: Future<Output = RedisResult<T>>,
     {
         let Numbered { number, connection } = self.current();
-        match timeout(TIME_LIMIT, question(connection)).await {
+        match timeout(self.time_limit, question(connection)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 if in_doubt(&error) {
@@ -69,17 +74,17 @@ impl Link {
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.number == number
-            && let Ok(connection) = connection(&self.client)
+            && let Ok(connection) = connection(&self.client, self.time_limit)
         {
             *current = Numbered { number: number.wrapping_add(1), connection };
         }
     }
 }
 
-fn connection(client: &Client) -> Result<ConnectionManager, LedgerError> {
+fn connection(client: &Client, time_limit: Duration) -> Result<ConnectionManager, LedgerError> {
     let config = ConnectionManagerConfig::new()
-        .set_connection_timeout(Some(TIME_LIMIT))
-        .set_response_timeout(Some(TIME_LIMIT))
+        .set_connection_timeout(Some(time_limit))
+        .set_response_timeout(Some(time_limit))
         .set_number_of_retries(2)
         .set_min_delay(Duration::from_millis(50))
         .set_max_delay(Duration::from_millis(200));

@@ -8,9 +8,7 @@ use tokio::time::timeout;
 
 use super::{
     super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation},
-    RedisConnectError, RedisLedger, Shared,
-    link::TIME_LIMIT,
-    tell,
+    RedisConnectError, RedisLedger, Shared, tell,
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -174,7 +172,7 @@ impl RedisLedger {
             }
             Ok(())
         };
-        timeout(TIME_LIMIT, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
+        timeout(self.shared.link.time_limit(), check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
     }
 }
 
