@@ -130,7 +130,8 @@ async fn neither_errors_nor_logs_tell_where_the_server_is() {
         tell(&error.to_string());
         tell(&std::error::Error::source(&error).map(ToString::to_string));
     }
-    if let Some(mut server) = Private::start(&["--requirepass", "canary_password"]).await {
+    if let Some(mut server) = Private::start(&[]).await {
+        let _: () = server.command(&["CONFIG", "SET", "requirepass", "canary_password"]).await;
         let wrong = RedisLedger::connect(&format!("redis://:canary_wrong@127.0.0.1:{}", server.port())).await;
         tell(&wrong.unwrap_err());
         let url = format!("redis://:canary_password@127.0.0.1:{}", server.port());
