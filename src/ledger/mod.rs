@@ -11,6 +11,12 @@ pub mod conformance;
 mod erased;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -18,6 +24,13 @@ pub use claim::{Claim, Lease};
 pub(crate) use erased::ErasedLedger;
 pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresLedger, TablePrefixError};
+/// The driver of the SQL ledgers, for whoever brings a pool.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use sqlx;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteLedger;
 
 use crate::protocol::{ChainTime, IntentKey};
 
