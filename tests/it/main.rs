@@ -4,5 +4,8 @@
 
 mod devchain;
 mod ledger;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod ledgers;
 mod sale;
+mod servers;
 mod support;
