@@ -21,7 +21,7 @@ mod sqlite;
 use std::{future::Future, sync::Arc, time::Duration};
 
 pub use claim::{Claim, Lease};
-pub(crate) use erased::ErasedLedger;
+pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
