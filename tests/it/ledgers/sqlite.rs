@@ -92,7 +92,8 @@ async fn a_restart_keeps_everything() {
     let files = Files::new(0);
     let path = files.path(0);
     let before = begun(&path).await;
-    let sold = sell(&before, &claim(1, 1)).await;
+    let sold = hold(&before, &claim(1, 1)).await;
+    assert_eq!(before.commit(&sold).await, Ok(Commit::Done));
     let held = hold(&before, &claim(2, 2)).await;
     for _ in 0..16 {
         let lease = hold(&before, &claim(3, 3)).await;
@@ -109,7 +110,7 @@ async fn a_restart_keeps_everything() {
     assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(Reservation::TooManyAttempts { .. })));
     assert_eq!(after.commit(&sold).await, Ok(Commit::Done));
     assert_eq!(after.commit(&held).await, Ok(Commit::Done), "the lease outlives the process too");
-    assert!(sell(&after, &claim(4, 4)).await.fence() > held.fence());
+    assert!(hold(&after, &claim(4, 4)).await.fence() > held.fence());
 }
 
 #[tokio::test]
@@ -186,8 +187,8 @@ async fn what_hangs_is_unavailable_within_two_seconds() {
     let mut other = raw(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let start = Instant::now();
-    let (reserved, committed, healthy) =
-        tokio::join!(ledger.reserve(&claim(2, 2)), ledger.commit(&lease), ledger.health());
+    let rival = claim(2, 2);
+    let (reserved, committed, healthy) = tokio::join!(ledger.reserve(&rival), ledger.commit(&lease), ledger.health());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert_eq!(reserved, Err(LedgerError::Unavailable));
     assert_eq!(committed, Err(LedgerError::Unavailable));
