@@ -1,15 +1,16 @@
 //! The boxed twin of [`Ledger`], so that the layer is not generic over it.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation};
 use crate::protocol::{ChainTime, IntentKey};
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn begin(&self, head: ChainTime) -> Boxed<'_, ()>;
-    fn reserve<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Reservation>;
+    /// Owns what it needs, so that it can outlive who asked.
+    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal>;
     fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Commit>;
     fn release<'a>(&'a self, lease: &'a Lease, handler: Handler) -> Boxed<'a, ()>;
@@ -22,8 +23,8 @@ impl<L: Ledger> ErasedLedger for L {
         Box::pin(Ledger::begin(self, head))
     }
 
-    fn reserve<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, Reservation> {
-        Box::pin(Ledger::reserve(self, claim))
+    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation> {
+        Box::pin(async move { Ledger::reserve(&*self, &claim).await })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal> {

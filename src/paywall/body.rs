@@ -57,6 +57,13 @@ impl<B> ResponseBody<B> {
     }
 }
 
+/// Nothing: what tower-http's CORS and time-out layers answer with, which belong outside this one.
+impl<B> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::whole(Bytes::new())
+    }
+}
+
 impl<B> Kind<B> {
     fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
         Self::Whole { data: Some(data).filter(|data| !data.is_empty()), trailers }

@@ -74,6 +74,8 @@ pin_project! {
         #[pin]
         body: B,
         plan: Plan,
+        // The first byte after white space.
+        begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
         trailers: Option<HeaderMap>,
@@ -85,7 +87,16 @@ pin_project! {
 
 impl<B: Body<Data = Bytes>> Reader<B> {
     pub(crate) fn new(body: B, plan: Plan, header: Option<Proof>) -> Self {
-        Self { body, plan, first: Bytes::new(), rest: BytesMut::new(), trailers: None, header, timer: None }
+        Self {
+            body,
+            plan,
+            begins: None,
+            first: Bytes::new(),
+            rest: BytesMut::new(),
+            trailers: None,
+            header,
+            timer: None,
+        }
     }
 
     pub(crate) fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Read, ProblemCode>> {
@@ -115,12 +126,10 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         if self.rest.is_empty() { self.first.len() } else { self.rest.len() }
     }
 
-    fn read(&self) -> &[u8] {
-        if self.rest.is_empty() { &self.first } else { &self.rest }
-    }
-
     fn push(self: Pin<&mut Self>, data: Bytes) {
         let this = self.project();
+        // Each byte is looked at once: many small pieces must not cost more than one large one.
+        *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !byte.is_ascii_whitespace()));
         if this.first.is_empty() {
             *this.first = data;
             return;
@@ -135,11 +144,10 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     fn begun(self: Pin<&mut Self>) -> Begun {
         let plan = self.plan;
         let ended = self.body.is_end_stream();
-        let begins = self.read().iter().find(|byte| !byte.is_ascii_whitespace());
         let looked_at = match plan.look {
             Look::Never => Some(false),
             Look::Json => Some(!(ended && self.length() == 0)),
-            Look::IfObject => begins.map(|&byte| byte == b'{'),
+            Look::IfObject => self.begins.map(|byte| byte == b'{'),
         };
         if looked_at == Some(true) && !plan.identity {
             return Begun::Refused(ProblemCode::UnsupportedEncoding);
@@ -158,12 +166,11 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     fn finish(self: Pin<&mut Self>) -> Result<Read, ProblemCode> {
         let this = self.project();
         let data = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
-        let object = || data.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         let looked = match this.plan.look {
             Look::Never => this.header.take().map_or(Looked::Nothing, Looked::Proof),
             Look::Json if data.is_empty() => Looked::Nothing,
             Look::Json => look(&data),
-            Look::IfObject if object() => match look(&data) {
+            Look::IfObject if *this.begins == Some(b'{') => match look(&data) {
                 Looked::NotJson => Looked::Nothing,
                 looked => looked,
             },

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{Request, Response, StatusCode, header};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -18,6 +18,7 @@ use super::{
     checkout::{BoxError, Checkout, Incoming, Step},
     extract::Reader,
 };
+use crate::protocol::headers::strip_payment_headers;
 
 type Answer<S, B, ResB> = Result<Response<ResponseBody<ResB>>, <S as Service<Request<RequestBody<B>>>>::Error>;
 
@@ -35,7 +36,7 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S, B, ResB, F, E> {
-        Passing { #[pin] response: F, bodiless: bool },
+        Passing { #[pin] response: F, preflight: bool },
         Reading { #[pin] reader: Reader<B>, checkout: Option<Checkout<S>> },
         Answered { response: Option<Response<ResponseBody<ResB>>> },
         Checkout { future: Pin<Box<dyn Future<Output = Result<Response<ResponseBody<ResB>>, E>> + Send>> },
@@ -51,8 +52,8 @@ where
     B::Error: Into<BoxError>,
     ResB: Send + 'static,
 {
-    pub(crate) fn passing(response: S::Future, bodiless: bool) -> Self {
-        Self { state: State::Passing { response, bodiless } }
+    pub(crate) fn passing(response: S::Future, preflight: bool) -> Self {
+        Self { state: State::Passing { response, preflight } }
     }
 
     /// Decides from the head whether the body must be read first.
@@ -88,10 +89,10 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Passing { response, bodiless } => {
+                StateProjection::Passing { response, preflight } => {
                     let response = ready!(response.poll(cx))?;
-                    return Poll::Ready(Ok(if *bodiless {
-                        without_body(response)
+                    return Poll::Ready(Ok(if *preflight {
+                        without_answer(response)
                     } else {
                         response.map(ResponseBody::streaming)
                     }));
@@ -127,10 +128,19 @@ fn take<T>(slot: &mut Option<T>) -> T {
     slot.take().expect("ResponseFuture polled after completion")
 }
 
-/// An answer to a preflight: whatever the service says, nothing of it is an answer that is sold.
-fn without_body<ResB>(response: Response<ResB>) -> Response<ResponseBody<ResB>> {
-    let mut response = response.map(|_| ResponseBody::whole(Bytes::new()));
-    response.headers_mut().remove(header::CONTENT_LENGTH);
+/// An answer to a preflight: whatever the service says, nothing of it is an answer that is sold. Neither is it another
+/// protocol, or the address of an answer, or a bill; browsers take none of these for a permission.
+fn without_answer<ResB>(response: Response<ResB>) -> Response<ResponseBody<ResB>> {
+    let mut response = response.map(|_| ResponseBody::default());
+    let status = response.status();
+    if status.is_informational() || status.is_redirection() || status == StatusCode::PAYMENT_REQUIRED {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+    }
+    let headers = response.headers_mut();
+    for name in [header::CONTENT_LENGTH, header::LOCATION, header::CONTENT_LOCATION, header::UPGRADE] {
+        headers.remove(name);
+    }
+    strip_payment_headers(headers);
     response
 }
 

@@ -1,23 +1,24 @@
-//! `LeaseGuard`: from the moment a pair is reserved until it is committed or released.
+//! From the moment a pair is asked for until it is committed or released: `Asking`, then `LeaseGuard`.
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
+    task::unconstrained,
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 
 use crate::{
-    ledger::{Commit, ErasedLedger, Handler, Lease, Renewal},
+    ledger::{Boxed, Claim, Commit, ErasedLedger, Handler, Lease, LedgerError, Renewal, Reservation},
     protocol::Transfer,
 };
 
@@ -27,9 +28,54 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
 const COMMIT_TRY: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
-/// How long one renewal may take, and how soon a failed one is tried again.
+/// How long one renewal may take, and how soon a failed one is tried again; less where leases are short.
 const RENEW_TRY: Duration = Duration::from_secs(2);
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
+
+/// A reservation that is being asked for. Who stops asking, by leaving or for want of patience, does not leave a
+/// lease behind that blocks the payment until it runs out: the question is followed up in the background, and
+/// what it is granted is given back.
+pub(crate) struct Asking {
+    ledger: Arc<dyn ErasedLedger>,
+    /// `None` once it is answered.
+    question: Option<Boxed<'static, Reservation>>,
+    lease: Duration,
+    runtime: Option<Handle>,
+}
+
+impl Asking {
+    pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, claim: Claim) -> Self {
+        let (ledger, lease) = (Arc::clone(ledger), claim.lease());
+        let question = Some(Arc::clone(&ledger).reserve(claim));
+        Self { ledger, question, lease, runtime: Handle::try_current().ok() }
+    }
+}
+
+impl Future for Asking {
+    type Output = Result<Reservation, LedgerError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(question) = &mut self.question else { return Poll::Pending };
+        let answer = ready!(question.as_mut().poll(cx));
+        self.question = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        // What panicked must not be polled again.
+        let asked = self.question.take().filter(|_| !std::thread::panicking());
+        let (Some(question), Some(runtime)) = (asked, self.runtime.take()) else { return };
+        let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
+        drop(runtime.spawn(async move {
+            if let Ok(Ok(Reservation::Granted(lease))) = timeout(patience, question).await {
+                tracing::debug!(intent = %lease.intent(), "granted too late; released");
+                LeaseGuard::new(ledger, lease).release().await;
+            }
+        }));
+    }
+}
 
 /// Holds a lease. Dropped before it is settled, it releases the pair in the background: a courtesy, for
 /// the lease runs out anyway.
@@ -77,10 +123,11 @@ impl LeaseGuard {
     }
 
     /// Runs `work` and keeps the lease up beside it, a third of its length at a time. The first timer is made
-    /// only if `work` has to wait.
+    /// only if `work` has to wait. Upkeep is not held to the task's cooperative budget: work that always uses it up
+    /// would otherwise never be ended, nor its lease renewed.
     pub(crate) async fn keep<T>(&self, max_hold: Duration, work: impl Future<Output = T>) -> Ended<T> {
         let mut work = pin!(work);
-        let mut upkeep = pin!(self.upkeep(max_hold));
+        let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),
             Poll::Pending => upkeep.as_mut().poll(cx),
@@ -98,12 +145,12 @@ impl LeaseGuard {
             if now >= end {
                 return Ended::HeldTooLong;
             }
-            match timeout_at(end.min(now + RENEW_TRY), self.ledger.renew(&self.lease)).await {
+            match timeout_at(end.min(now + RENEW_TRY.min(third / 2)), self.ledger.renew(&self.lease)).await {
                 Ok(Ok(Renewal::Held)) => next = now + third,
                 Ok(Ok(Renewal::LeaseLost)) => return Ended::LeaseLost,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
-                    next = Instant::now() + RENEW_AGAIN.min(third);
+                    next = Instant::now() + RENEW_AGAIN.min(third / 4);
                 }
             }
         }

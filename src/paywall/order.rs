@@ -11,7 +11,9 @@ use super::{
     pricing::{Price, Prices, Refusal},
     respond::{Problem, fresh_intent, quote},
 };
-use crate::protocol::{Amount, ProblemCode, RequestDigest, RouteSeal, digest_request, headers::NO_STORE};
+use crate::protocol::{
+    Address, Amount, ProblemCode, ProofMembers, RequestDigest, RouteSeal, digest_request, headers::NO_STORE,
+};
 
 /// What is asked for, apart from the service that answers it.
 pub(crate) struct Order {
@@ -52,16 +54,27 @@ impl Order {
     /// The digest of this request, where its body was read.
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
         let bytes = self.bytes.as_ref()?;
-        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes))
+        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes, proof_members))
     }
 
-    fn fresh_digest(&self) -> Option<RequestDigest> {
-        self.route.binds().then(|| self.digest(self.route.seals.present())).flatten()
+    /// What binds a new intent to this request, where the route binds them.
+    fn binding(&self, seal: &RouteSeal) -> Option<RequestDigest> {
+        self.route.binds().then(|| self.digest(seal)).flatten()
     }
 
     /// An intent for this very request, for those who have paid already.
     pub(crate) fn fresh(&self, code: ProblemCode, amount: Amount) -> Problem {
-        Problem { intent: Some(fresh_intent(&self.route, amount, self.fresh_digest())), ..code.into() }
+        self.fresh_under(self.route.seals.present(), code, amount)
+    }
+
+    /// The same for a payment to this recipient, who may be a former one.
+    pub(crate) fn fresh_for(&self, recipient: Address, code: ProblemCode, amount: Amount) -> Problem {
+        self.fresh_under(self.route.seals.of(recipient), code, amount)
+    }
+
+    fn fresh_under(&self, seal: &RouteSeal, code: ProblemCode, amount: Amount) -> Problem {
+        Problem { intent: Some(fresh_intent(&self.route, seal, amount, self.binding(seal))), ..code.into() }
     }
 
     /// The answer to a request without proof; `None` where it is free.
@@ -70,7 +83,9 @@ impl Order {
             Price::Free => None,
             Price::Refuse(refusal) => Some(refused(refusal)),
             Price::Charge(amount) if amount.is_zero() => Some(self.mispriced()),
-            Price::Charge(amount) => Some(quote(&self.route, &self.parts.method, amount, self.fresh_digest())),
+            Price::Charge(amount) => {
+                Some(quote(&self.route, &self.parts.method, amount, self.binding(self.route.seals.present())))
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
     layer::Route,
-    lease::LeaseGuard,
+    lease::{Asking, LeaseGuard},
     order::{Order, refused},
     pricing::Price,
     respond::Problem,
@@ -23,13 +23,15 @@ use crate::{
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Receipt, RouteSeal, Transfer, TxHash,
     },
-    verify::Verdict,
+    verify::{Verdict, VerifyError},
 };
 
 /// How long one question to the ledger may take.
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
-/// When to ask again where a backend did not answer.
-const BACKEND_AGAIN: Duration = Duration::from_secs(5);
+/// How long a verdict may take, whatever the verifier: one that bounds itself, as it should, is never cut by this.
+const VERIFIER_WAIT: Duration = Duration::from_secs(10);
+/// When to ask again where a backend did not answer, or another redemption is under way.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sells the answer to whoever shows an intent and a transaction.
 pub(crate) async fn redeem<S, B, ResB>(
@@ -113,17 +115,19 @@ impl<'a> Opened<'a> {
         match self.is_consumed().await {
             Ok(true) => ProblemCode::AlreadyConsumed.into(),
             Ok(false) => problem.into(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         }
     }
 
     /// Reserves a payment for this intent, or tells why not.
     async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+        // For the recipient that was paid, if that is a former one.
+        let fresh = |code| order.fresh_for(self.recipient, code, now);
         if !self.honours(order, now) {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentNotFound, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentNotFound)).await);
         }
         if self.aged_out() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         let (mut transfers, head) = match self.verify(transaction).await {
             Ok(paid) => paid,
@@ -131,7 +135,7 @@ impl<'a> Opened<'a> {
         };
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
-            return Err(self.unless_consumed(order.fresh(ProblemCode::IntentExpired, now)).await);
+            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
         }
         self.reserve(transfers, head).await
     }
@@ -139,7 +143,9 @@ impl<'a> Opened<'a> {
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
         let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = merchant.verifier.verify(&terms, transaction).await;
+        let verdict = timeout(VERIFIER_WAIT, merchant.verifier.verify(&terms, transaction))
+            .await
+            .unwrap_or(Err(VerifyError::unavailable()));
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
@@ -156,7 +162,7 @@ impl<'a> Opened<'a> {
                 Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
             }
             Ok(Verdict::TooOld) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN),
         })
     }
 
@@ -175,23 +181,26 @@ impl<'a> Opened<'a> {
             merchant.max_payment_age,
             merchant.lease,
         );
-        let reservation = in_time(merchant.ledger.reserve(&claim)).await;
+        let reservation = in_time(Asking::new(&merchant.ledger, claim)).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
             Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
             Ok(Reservation::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(Reservation::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
-            Ok(Reservation::Busy { retry_after }) => Problem::after(ProblemCode::RedemptionInProgress, retry_after),
+            // The lease may last long; the handler under it rarely does.
+            Ok(Reservation::Busy { retry_after }) => {
+                Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
+            }
             Ok(Reservation::TooManyAttempts { retry_after }) => {
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(Reservation::BeforeMemory) => self.too_old(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, BACKEND_AGAIN),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         })
     }
 }
 
-/// A ledger that takes too long is a ledger that fails; a grant that comes later runs out by itself.
+/// A ledger that takes too long is a ledger that fails; a grant that comes later is given back.
 async fn in_time<T>(question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
     timeout(LEDGER_WAIT, question).await.unwrap_or(Err(LedgerError::Unavailable))
 }

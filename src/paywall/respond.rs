@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{body::ResponseBody, layer::Route};
 use crate::protocol::{
-    Amount, IntentTerms, ProblemCode, RequestDigest,
+    Amount, IntentTerms, ProblemCode, RequestDigest, RouteSeal,
     headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
 };
 
@@ -105,9 +105,9 @@ pub(crate) fn quote<ResB>(
 }
 
 /// An intent for this very request, without the bill: for those who have paid already.
-pub(crate) fn fresh_intent(route: &Route, amount: Amount, digest: Option<RequestDigest>) -> String {
+pub(crate) fn fresh_intent(route: &Route, seal: &RouteSeal, amount: Amount, digest: Option<RequestDigest>) -> String {
     let mut intent = Vec::new();
-    route.seals.seal_into(&intent_terms(route, amount, digest), &mut intent);
+    seal.seal_into(&intent_terms(route, amount, digest), &mut intent);
     // Base64url is ASCII.
     String::from_utf8(intent).unwrap_or_default()
 }

@@ -57,9 +57,11 @@ where
     let Order { route, parts, .. } = checkout.order;
     let request = Request::from_parts(parts, body);
     let mut inner = checkout.inner;
-    let work = async {
+    let held = &guard;
+    // Owns the service: one that waits for readiness keeps its place in the queue no longer than the work lasts.
+    let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
-        guard.handler_started();
+        held.handler_started();
         inner.call(request).await
     };
     // The handler is gone when `keep` returns, whatever it returns.

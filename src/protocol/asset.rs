@@ -5,6 +5,13 @@ use std::borrow::Cow;
 use super::{Address, Network};
 
 /// An ERC-20 token on one chain.
+///
+/// ```
+/// use tower_x402::protocol::{Asset, Network};
+/// let usdc = Asset::usdc_of(Network::BASE).unwrap();
+/// assert_eq!(usdc.contract().to_string(), "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+/// assert_eq!(usdc.decimals(), 6);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asset {
     network: Network,

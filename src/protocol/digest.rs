@@ -39,9 +39,24 @@ impl std::fmt::Debug for RequestDigest {
     }
 }
 
-/// Digests a request: of a JSON object its members other than the two of a proof, keys sorted, white space
+/// Whose the members are that are named like those of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProofMembers {
+    /// The payer's: they come and go between quote and redemption.
+    Payer,
+    /// The service's own, on a route that takes proofs by header only: what it asks may hang on them.
+    Service,
+}
+
+/// Digests a request: of a JSON object its members, the payer's two left out, keys sorted, white space
 /// between tokens dropped; of any other body its bytes.
-pub(crate) fn digest_request(seal: &RouteSeal, method: &http::Method, uri: &http::Uri, body: &[u8]) -> RequestDigest {
+pub(crate) fn digest_request(
+    seal: &RouteSeal,
+    method: &http::Method,
+    uri: &http::Uri,
+    body: &[u8],
+    proof_members: ProofMembers,
+) -> RequestDigest {
     let mut hasher = seal.digest_hasher();
     let mut field = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_be_bytes());
@@ -51,7 +66,7 @@ pub(crate) fn digest_request(seal: &RouteSeal, method: &http::Method, uri: &http
     field(uri.path().as_bytes());
     field(uri.query().map_or(b"-" as &[u8], |_| b"?"));
     field(uri.query().unwrap_or_default().as_bytes());
-    match members(body) {
+    match members(body, proof_members) {
         Some(members) => {
             field(b"object");
             for (name, value) in members {
@@ -69,10 +84,10 @@ pub(crate) fn digest_request(seal: &RouteSeal, method: &http::Method, uri: &http
     RequestDigest(digest)
 }
 
-/// The members of a JSON object but for the proof's, sorted by name; several of one name stay, in their order.
-fn members(body: &[u8]) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
+/// The members of a JSON object but for the payer's, sorted by name; several of one name stay, in their order.
+fn members(body: &[u8], proof_members: ProofMembers) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
     let Members(mut members) = serde_json::from_slice(body).ok()?;
-    members.retain(|(name, _)| !is_proof_member(name));
+    members.retain(|(name, _)| proof_members == ProofMembers::Service || !is_proof_member(name));
     members.sort_by(|a, b| a.0.cmp(&b.0));
     Some(members)
 }

@@ -6,6 +6,13 @@ use std::fmt;
 pub const INTENT_ID_MAX: usize = 192;
 
 /// An intent id as it stands on the wire. Whether it means anything, only its seal tells.
+///
+/// ```
+/// use tower_x402::protocol::{INTENT_ID_MAX, IntentId};
+/// assert_eq!(IntentId::new("AUbX-9_k").unwrap().as_str(), "AUbX-9_k");
+/// assert!(IntentId::new("").is_none());
+/// assert!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)).is_none());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IntentId(Box<str>);
 

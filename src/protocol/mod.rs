@@ -33,7 +33,7 @@ pub use terms::Terms;
 pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
-pub(crate) use digest::{RequestDigest, digest_request};
+pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
 pub(crate) use quote::QuoteTemplate;
 pub(crate) use redemption::{Looked, look};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};

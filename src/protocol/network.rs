@@ -3,6 +3,12 @@
 use std::{fmt, str::FromStr};
 
 /// An EVM chain, by its EIP-155 id; its text is the CAIP-2 name, `eip155:8453`.
+///
+/// ```
+/// use tower_x402::protocol::Network;
+/// assert_eq!("eip155:8453".parse(), Ok(Network::BASE));
+/// assert_eq!(Network::eip155(10).to_string(), "eip155:10");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(u64);
 

@@ -21,6 +21,15 @@ pub enum RetryRule {
 macro_rules! problems {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $status:ident, $rule:ident, $title:literal, $detail:literal;)+) => {
         /// The short codes of the contract, each with its status, title and rule.
+        ///
+        /// ```
+        /// use tower_x402::protocol::{ProblemCode, RetryRule};
+        /// let code = ProblemCode::TxNotConfirmed;
+        /// assert_eq!((code.as_str(), code.status().as_u16()), ("tx_not_confirmed", 409));
+        /// assert_eq!(code.retry(), RetryRule::AskAgain);
+        /// // Only a request without proof is ever told to pay.
+        /// assert!(ProblemCode::ALL.iter().all(|code| (code.retry() == RetryRule::Pay) == (code.status() == 402)));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ProblemCode { $($(#[$doc])* $name,)+ }

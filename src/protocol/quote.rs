@@ -12,6 +12,23 @@ use super::{
 };
 
 /// A quote, as a payer reads it from the headers of a 402.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use tower_x402::protocol::{Amount, Network, Quote, headers};
+///
+/// let mut answer = HeaderMap::new();
+/// answer.insert(headers::PAY, HeaderValue::from_static(
+///     r#"{"recipient":"0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb","chainId":8453,"label":"Demand insights","expiry":1795280400,"amount":"490000","decimals":6,"symbol":"USDC"}"#,
+/// ));
+/// answer.insert(headers::X_PRICE_INTENT, HeaderValue::from_static("AUbX-9_k"));
+/// answer.insert(headers::X_PAYMENT_CONTRACTS, HeaderValue::from_static("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"));
+///
+/// let quote = Quote::from_headers(&answer)?;
+/// assert_eq!(quote.network, Network::BASE);
+/// assert_eq!(quote.amount.to_decimal(quote.decimals), "0.49");
+/// # Ok::<(), tower_x402::protocol::QuoteError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quote {

@@ -5,6 +5,25 @@ use super::{Address, Amount, ChainTime, IntentId, Network, PaymentKey, Transfer,
 /// What a handler learns of the payment that its answer was bought with. It stands in the request's extensions.
 ///
 /// The payer is who sent the money, not who is asking: it authenticates nobody.
+///
+/// A handler under test gets one like this:
+///
+/// ```
+/// use tower_x402::protocol::{Address, Amount, Asset, ChainTime, IntentId, Network, Receipt, Transfer, TxHash};
+/// let transfer = Transfer {
+///     network: Network::BASE,
+///     transaction: TxHash::new([0xab; 32]),
+///     position: 3,
+///     token: Asset::USDC_BASE.contract(),
+///     payer: Address::new([0x11; 20]),
+///     recipient: Address::new([0x5a; 20]),
+///     amount: Amount::from_base_units(490_000),
+///     block_number: 22_000_000,
+///     block_time: ChainTime::from_unix(1_795_280_400),
+/// };
+/// let receipt = Receipt::new("demand-insights", IntentId::new("AUbX-9_k").unwrap(), transfer);
+/// assert_eq!(receipt.payment_id().to_string(), format!("eip155:8453/0x{}/3", "ab".repeat(32)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     resource: std::sync::Arc<str>,

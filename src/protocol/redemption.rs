@@ -24,6 +24,18 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIEN
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 /// What a request shows of a payment: an intent id, a transaction hash, or both.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use tower_x402::protocol::{Proof, headers::X402_PAYMENT};
+///
+/// let mut headers = HeaderMap::new();
+/// assert_eq!(Proof::from_headers(&headers), Ok(None));
+/// headers.insert(X402_PAYMENT, HeaderValue::from_static(r#"{"intentId":"AUbX-9_k"}"#));
+/// assert!(matches!(Proof::from_headers(&headers), Ok(Some(Proof::IntentOnly(_)))));
+/// headers.insert(X402_PAYMENT, HeaderValue::from_static(r#"{"intentId":"AUbX-9_k","txHash":"0x12"}"#));
+/// assert!(Proof::from_headers(&headers).is_err());     // never "no proof"
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proof {
@@ -140,12 +152,11 @@ impl<'a> Member<'a> {
     fn read(value: &'a RawValue) -> Self {
         match value.get() {
             "null" => Self::Absent,
-            text if text.starts_with('"') => match serde_json::from_str(text) {
+            written => match serde_json::from_str(written) {
                 Ok(Text(text)) if text.is_empty() => Self::Absent,
                 Ok(Text(text)) => Self::Text(text),
                 Err(_) => Self::Invalid,
             },
-            _ => Self::Invalid,
         }
     }
 }

@@ -21,6 +21,15 @@ type KeyId = [u8; 4];
 ///
 /// Replicas share them. To rotate, put a new key in front and keep the old one listed until every quote
 /// it sealed has aged out: quote lifetime + grace + maximum payment age.
+///
+/// ```
+/// use tower_x402::protocol::SealingKeys;
+/// let (new, old) = ("1f".repeat(32), "2e".repeat(32));
+/// let keys = SealingKeys::parse(&format!("{new},{old}"))?;
+/// assert_eq!(format!("{keys:?}"), "SealingKeys { keys: 2, .. }");     // never what they are
+/// assert!(SealingKeys::parse("correct horse battery staple").is_err());
+/// # Ok::<(), tower_x402::protocol::SealingKeyError>(())
+/// ```
 #[derive(Clone)]
 pub struct SealingKeys(Vec<([u8; 32], KeyId)>);
 
@@ -161,12 +170,47 @@ impl RouteSeal {
         blake3::Hasher::new_keyed(&blake3::derive_key("tower-x402 2026-11 request digest", &self.key))
     }
 
-    fn tag(&self, token: &[u8]) -> ([u8; TAG], IntentKey) {
+    /// Appends a fresh intent id to `out`.
+    pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
+        let mut token = Token::default();
+        token.push(&[VERSION]);
+        token.push(&self.id);
+        let mut nonce = [0; 12];
+        rand::rng().fill_bytes(&mut nonce);
+        token.push(&nonce);
+        token.push(&terms.issued.to_be_bytes());
+        token.push(&terms.lifetime.to_be_bytes());
+        let amount = terms.amount.to_be_bytes();
+        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
+        token.push(&[(amount.len() - zeros) as u8]);
+        token.push(&amount[zeros..]);
+        token.push(&[u8::from(terms.digest.is_some())]);
+        if let Some(digest) = &terms.digest {
+            token.push(digest.as_bytes());
+        }
+        let (tag, _) = self.tag(token.bytes());
+        token.push(&tag.0);
+        let start = out.len();
+        out.resize(start + token.bytes().len().div_ceil(3) * 4, 0);
+        let written = URL_SAFE_NO_PAD.encode_slice(token.bytes(), &mut out[start..]).unwrap_or(0);
+        out.truncate(start + written);
+    }
+
+    fn tag(&self, token: &[u8]) -> (Tag, IntentKey) {
         let hash = blake3::keyed_hash(&self.key, token);
         let (mut tag, mut key) = ([0; TAG], [0; 16]);
         tag.copy_from_slice(&hash.as_bytes()[..16]);
         key.copy_from_slice(&hash.as_bytes()[16..]);
-        (tag, IntentKey::new(key))
+        (Tag(tag), IntentKey::new(key))
+    }
+}
+
+/// A token's tag. It has no `==`: that would tell a forger, by its time, how many bytes are right.
+struct Tag([u8; TAG]);
+
+impl Tag {
+    fn is(&self, claimed: &[u8; TAG]) -> bool {
+        constant_time_eq::constant_time_eq_16(&self.0, claimed)
     }
 }
 
@@ -197,31 +241,14 @@ impl Seals {
         &self.0[0].1
     }
 
+    /// The seal of that recipient, present or former, under the present key.
+    pub(crate) fn of(&self, recipient: Address) -> &RouteSeal {
+        self.0.iter().find(|(known, _)| *known == recipient).map_or(self.present(), |(_, seal)| seal)
+    }
+
     /// Appends a fresh intent id to `out`.
     pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
-        let seal = self.present();
-        let mut token = Token::default();
-        token.push(&[VERSION]);
-        token.push(&seal.id);
-        let mut nonce = [0; 12];
-        rand::rng().fill_bytes(&mut nonce);
-        token.push(&nonce);
-        token.push(&terms.issued.to_be_bytes());
-        token.push(&terms.lifetime.to_be_bytes());
-        let amount = terms.amount.to_be_bytes();
-        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
-        token.push(&[(amount.len() - zeros) as u8]);
-        token.push(&amount[zeros..]);
-        token.push(&[u8::from(terms.digest.is_some())]);
-        if let Some(digest) = &terms.digest {
-            token.push(digest.as_bytes());
-        }
-        let (tag, _) = seal.tag(token.bytes());
-        token.push(&tag);
-        let start = out.len();
-        out.resize(start + token.bytes().len().div_ceil(3) * 4, 0);
-        let written = URL_SAFE_NO_PAD.encode_slice(token.bytes(), &mut out[start..]).unwrap_or(0);
-        out.truncate(start + written);
+        self.present().seal_into(terms, out);
     }
 
     /// Opens an intent id: what it fixes, the recipient it was sealed for, the key a ledger knows it by, and the seal.
@@ -233,7 +260,7 @@ impl Seals {
         let (recipient, seal, key) =
             self.0.iter().filter(|(_, seal)| seal.id == *key_id).find_map(|(recipient, seal)| {
                 let (expected, key) = seal.tag(token);
-                constant_time_eq::constant_time_eq_16(&expected, tag).then_some((*recipient, seal, key))
+                expected.is(tag).then_some((*recipient, seal, key))
             })?;
         Some((parse_token(token)?, recipient, key, seal))
     }

@@ -5,6 +5,20 @@ use std::{sync::Arc, time::Duration};
 use super::{Address, Amount, Asset, Network, Transfer};
 
 /// The terms that a payment is judged by.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::protocol::{Address, Amount, Asset, Network, Terms};
+/// let terms = Terms::new(
+///     "demand-insights",
+///     Network::BASE,
+///     Address::new([0x5a; 20]),
+///     [Asset::USDC_BASE, Asset::USDBC_BASE],
+///     Amount::from_base_units(490_000),
+///     Duration::from_secs(24 * 60 * 60),
+/// );
+/// assert_eq!(terms.assets()[0].symbol(), "USDC");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     resource: Arc<str>,

@@ -5,6 +5,15 @@ use std::{fmt, str::FromStr};
 /// A transaction hash. Uniqueness is judged on these bytes, never on a spelling.
 ///
 /// Parsing takes `0x` and 64 hexadecimal digits in either case, and nothing else; `Display` writes lower case.
+///
+/// ```
+/// use tower_x402::protocol::TxHash;
+/// let upper: TxHash = format!("0x{}", "AB".repeat(32)).parse()?;
+/// assert_eq!(upper, TxHash::new([0xab; 32]));
+/// assert_eq!(upper.to_string(), format!("0x{}", "ab".repeat(32)));
+/// assert!("ab".repeat(32).parse::<TxHash>().is_err());     // no `0x`
+/// # Ok::<(), tower_x402::protocol::ParseTxHashError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxHash([u8; 32]);
 

@@ -256,7 +256,6 @@ fn is_ours(transfer: &Transfer, terms: &Terms) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -17,7 +17,8 @@ use crate::protocol::{Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash
 /// An `Err` means only that the chain could not be asked; everything the chain says is a [`Verdict`].
 /// A verdict holds for the very terms and the very moment it was given for, and must not be cached.
 ///
-/// Dropping a returned future must be harmless.
+/// Dropping a returned future must be harmless. A verifier bounds its own waiting: the layer gives up on a verdict
+/// after 10 seconds, as if the chain could not be asked.
 pub trait Verifier: Send + Sync + 'static {
     /// Checks, before the first sale, that the chain is the one it is said to be and each token has the
     /// decimals it is said to have.

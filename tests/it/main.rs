@@ -2,10 +2,31 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
+mod bodies;
+mod commits;
+mod config;
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/datasets/app.rs"]
+mod datasets;
 mod devchain;
+mod drops;
+mod evm;
+mod faults;
+mod faulty;
+mod flow;
+mod hyper_server;
+mod leases;
 mod ledger;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod ledgers;
+mod memory;
+mod pricing;
+mod proofs;
+mod races;
+mod readme;
 mod sale;
+mod selling;
 mod servers;
 mod support;
+mod tower_contract;
+mod wire;

@@ -17,6 +17,8 @@ use tower_x402::{
     testing::{FakeClock, ScriptedVerifier},
 };
 
+use crate::faulty::FaultyLedger;
+
 /// The present moment of every scripted test, in Unix seconds.
 pub const NOW: u64 = 1_795_280_000;
 pub const PRICE: &str = "0.49 USDC";
@@ -34,6 +36,8 @@ pub fn payer() -> Address {
 pub struct Shop {
     pub chain: ScriptedVerifier,
     pub ledger: Arc<MemoryLedger>,
+    /// What the merchant sees of `ledger`.
+    pub faults: FaultyLedger,
     pub clock: FakeClock,
     pub merchant: Merchant,
 }
@@ -49,14 +53,30 @@ impl Shop {
         // The ledger's memory begins an hour ago, so that payments of the last hour count.
         let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW - 3600));
         let ledger = Arc::new(MemoryLedger::with_clock(clock.clone()));
+        let faults = FaultyLedger::new(Arc::clone(&ledger));
         let builder = Merchant::builder(recipient())
             .verifier(chain.clone())
-            .ledger(Arc::clone(&ledger))
+            .ledger(faults.clone())
             .clock(clock.clone())
             .sealing_keys(SealingKeys::new(KEY));
         let merchant = set(builder).build().await.unwrap();
         chain.set_head(ChainTime::from_unix(NOW));
-        Self { chain, ledger, clock, merchant }
+        Self { chain, ledger, faults, clock, merchant }
+    }
+
+    /// A second merchant on the same chain and ledger.
+    pub async fn sibling(&self, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Merchant {
+        let builder = Merchant::builder(recipient())
+            .verifier(self.chain.clone())
+            .ledger(self.faults.clone())
+            .clock(self.clock.clone())
+            .sealing_keys(SealingKeys::new(KEY));
+        set(builder).build().await.unwrap()
+    }
+
+    /// The layer that most tests use.
+    pub fn layer(&self) -> X402Layer {
+        self.merchant.charge("answer", PRICE).unwrap()
     }
 
     /// Mines a payment of that many base units, now.
@@ -92,16 +112,7 @@ impl Counter {
 pub type Answer = Response<ResponseBody<Body>>;
 
 /// A service that counts its runs, echoes its body, and says in a header whether it saw a receipt.
-pub fn echo(
-    counter: Counter,
-) -> impl Service<
-    Request<RequestBody<Body>>,
-    Response = Response<Body>,
-    Error = std::convert::Infallible,
-    Future: Send + 'static,
-> + Clone
-+ Send
-+ 'static {
+pub fn echo(counter: Counter) -> impl Handler {
     tower::service_fn(move |request: Request<RequestBody<Body>>| {
         let counter = counter.clone();
         async move {
@@ -159,4 +170,91 @@ pub async fn assert_problem(response: Answer, status: u16, code: &str) -> serde_
     let (found, body) = read(response).await;
     assert_eq!((found.as_u16(), body["error"].as_str()), (status, Some(code)), "{body}");
     body
+}
+
+/// What a layer is put around in these tests.
+pub trait Handler:
+    Service<
+        Request<RequestBody<Body>>,
+        Response = Response<Body>,
+        Error = std::convert::Infallible,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<S> Handler for S where
+    S: Service<
+            Request<RequestBody<Body>>,
+            Response = Response<Body>,
+            Error = std::convert::Infallible,
+            Future: Send + 'static,
+        > + Clone
+        + Send
+        + 'static
+{
+}
+
+/// A service that answers by the request's head, and counts its runs.
+pub fn answering(
+    counter: Counter,
+    answer: impl Fn(&Request<RequestBody<Body>>) -> Response<Body> + Clone + Send + 'static,
+) -> impl Handler {
+    tower::service_fn(move |request: Request<RequestBody<Body>>| {
+        counter.run();
+        let response = answer(&request);
+        async move { Ok(response) }
+    })
+}
+
+/// A service that answers with this status.
+pub fn status(status: u16) -> impl Handler {
+    answering(Counter::default(), move |_| with_status(status))
+}
+
+/// A service that never answers, and counts how often it was asked.
+pub fn hanging(counter: Counter) -> impl Handler {
+    tower::service_fn(move |_: Request<RequestBody<Body>>| {
+        counter.run();
+        std::future::pending()
+    })
+}
+
+pub fn with_status(status: u16) -> Response<Body> {
+    Response::builder().status(status).body(Body::from("the handler's words")).unwrap()
+}
+
+/// A redemption in the header, as JSON.
+pub fn proof(intent: &str, transaction: TxHash) -> String {
+    format!(r#"{{"intentId":"{intent}","txHash":"{transaction}"}}"#)
+}
+
+/// A request of any method with a redemption in the header.
+pub fn by_header(method: &str, intent: &str, transaction: TxHash) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri("/answer")
+        .header("x402-payment", proof(intent, transaction))
+        .body(Body::empty())
+        .unwrap()
+}
+
+/// A service's quote for `{"query":"why"}`.
+pub async fn quoted<S>(service: &X402<S>) -> String
+where
+    X402<S>: Service<Request<Body>, Response = Answer, Error = std::convert::Infallible> + Clone,
+{
+    let quote = ask(service, post(r#"{"query":"why"}"#)).await;
+    assert_eq!(quote.status(), 402);
+    intent_of(&quote)
+}
+
+/// Takes a problem's fresh intent, which must stand in header and body alike.
+pub async fn fresh_intent(response: Answer, status: u16, code: &str) -> String {
+    let intent = intent_of(&response);
+    let body = assert_problem(response, status, code).await;
+    assert_eq!(body["intentId"], intent.as_str());
+    intent
 }

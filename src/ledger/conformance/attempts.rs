@@ -145,5 +145,23 @@ pub(super) async fn pauses_begin_at_the_end<H: Harness>(stage: &Stage<'_, H>) ->
     );
     stage.harness.pass(MINUTE).await;
     let _ = stage.hold(&claim).await?;
+    stage.run_out().await;
+    // A stranger takes the payment over, late, and gives it back, later: neither moves the end of that attempt.
+    let pause = 4 * MINUTE;
+    stage.harness.pass(MINUTE).await;
+    let stranger = stage.hold(&stage.brief(stage.intent(), claim.transfers())).await?;
+    stage.harness.pass(stranger.length() / 2).await;
+    stage.ledger.release(&stranger, Handler::Started).await?;
+    let left = pause - MINUTE - stranger.length() / 2;
+    must_be!(
+        stage.reserve(&claim).await?,
+        Reservation::TooManyAttempts { retry_after } if retry_after <= left,
+        "the rest of four minutes"
+    );
+    stage.harness.pass(left).await;
+    // Nor does a stranger's lease that ran out begin a new pause.
+    let _ = stage.hold(&stage.brief(stage.intent(), claim.transfers())).await?;
+    stage.run_out().await;
+    let _ = stage.hold(&claim).await?;
     Ok(())
 }

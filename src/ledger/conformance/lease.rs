@@ -7,6 +7,7 @@ use super::{
     Harness,
     stage::{Fault, LONG, Stage, must_be},
 };
+use crate::protocol::Transfer;
 
 pub(super) async fn held_is_busy<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
     stage.begin().await?;
@@ -17,6 +18,27 @@ pub(super) async fn held_is_busy<H: Harness>(stage: &Stage<'_, H>) -> Result<(),
     let other = stage.claim(stage.intent(), claim.transfers());
     must_be!(stage.reserve(&other).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held payment");
     must_be!(stage.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
+    // Of several that are held, the first to run out is told, whichever it is.
+    let first = stage.paid();
+    let both = [first.clone(), Transfer { position: 1, ..first }];
+    for earlier in [&both[..1], &both[1..]] {
+        let _ = stage.hold(&stage.brief(stage.intent(), earlier)).await?;
+    }
+    let short = stage.harness.lease();
+    let waits = stage.claim(stage.intent(), &both);
+    must_be!(stage.reserve(&waits).await?, Reservation::Busy { retry_after } if retry_after <= short, "two held");
+    stage.run_out().await;
+    for (long, brief) in [(0, 1), (1, 0)] {
+        let held = stage.hold(&stage.claim(stage.intent(), &both[long..=long])).await?;
+        let _ = stage.hold(&stage.brief(stage.intent(), &both[brief..=brief])).await?;
+        must_be!(
+            stage.reserve(&waits).await?,
+            Reservation::Busy { retry_after } if retry_after <= short,
+            "one held for long, one briefly"
+        );
+        stage.ledger.release(&held, Handler::Started).await?;
+        stage.run_out().await;
+    }
     Ok(())
 }
 

@@ -181,7 +181,7 @@ fn waiting_rounds<H: Harness>(stage: &Stage<'_, H>) -> usize {
 
 /// Half of the tasks are on another replica.
 fn handle<H: Harness>(stage: &Stage<'_, H>, task: usize) -> Arc<H::Ledger> {
-    Arc::clone(if task % 2 == 0 { &stage.ledger } else { &stage.twin })
+    Arc::clone(if task.is_multiple_of(2) { &stage.ledger } else { &stage.twin })
 }
 
 /// Makes these claims at once, and tells what was granted.

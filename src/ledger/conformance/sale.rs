@@ -46,8 +46,10 @@ pub(super) async fn both_are_freed<H: Harness>(stage: &Stage<'_, H>) -> Result<(
     let again = stage.hold(&stage.claim(intent, &paid)).await?;
     must_be!(again.fence(), fence if fence != lease.fence(), "the fence of the second grant");
     stage.twin.release(&again, Handler::Started).await?;
+    // Nothing is left of the pair: another intent takes the payment, the intent another payment.
+    let rival = stage.hold(&stage.claim(other_intent, &paid)).await?;
     let _ = stage.hold(&stage.claim(intent, &other_paid)).await?;
-    let _ = stage.hold(&stage.claim(other_intent, &paid)).await?;
+    must_be!(stage.ledger.commit(&rival).await?, Commit::Done, "the commit of who took the payment");
     Ok(())
 }
 

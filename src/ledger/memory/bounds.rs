@@ -59,6 +59,7 @@ fn a_sale_takes_300_bytes_at_most() {
         }
     }
     assert!(size_of::<State>() < 1_000);
+    assert_eq!(state.tried().0, 0, "what is sold is not tried again");
 }
 
 /// A crowd that comes and goes: what is remembered follows the last 24 hours, not all of history.
@@ -82,7 +83,8 @@ fn attempts_in_vain_are_bounded() {
         let Some(Reservation::Granted(lease)) = state.reserve(&claim(n, 0, MINED), now) else { panic!("it is free") };
         state.release(&lease, Handler::Started, now);
     }
-    assert!(state.remembered_pairs() <= (1 << 16) + 1, "{}", state.remembered_pairs());
+    let (pairs, due) = state.tried();
+    assert!(pairs <= due && due <= (1 << 16) + 1, "{pairs}, {due}");
 }
 
 #[test]

@@ -131,7 +131,6 @@ impl Ledger for MemoryLedger {
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

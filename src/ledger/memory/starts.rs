@@ -93,9 +93,10 @@ impl Starts {
         }
     }
 
+    /// How many pairs there are, and how many times one is to be looked at.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.pairs.len().max(self.due.len())
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.pairs.len(), self.due.len())
     }
 
     #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet},
+    collections::{BinaryHeap, HashMap, HashSet, binary_heap::PeekMut},
     time::Duration,
 };
 
@@ -40,11 +40,11 @@ pub(super) struct State {
     /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
     mark: Option<ChainTime>,
     fence: u64,
-    /// What is sold. Lean, and apart from what is held: there may be millions.
-    sales: HashMap<PaymentKey, Sale>,
+    /// What is sold, under which fence. Lean, and apart from what is held: there may be millions, in tables half empty.
+    sales: HashMap<PaymentKey, u64>,
     sold: HashSet<IntentKey>,
-    /// Every sale once, by the time until which it is kept.
-    ages: BinaryHeap<Reverse<(ChainTime, PaymentKey)>>,
+    /// Every sale once.
+    ages: BinaryHeap<Reverse<Sale>>,
     /// What is held. `holders` is the other way round, entry for entry.
     holds: HashMap<PaymentKey, Hold>,
     holders: HashMap<IntentKey, PaymentKey>,
@@ -52,11 +52,13 @@ pub(super) struct State {
     counts: Counts,
 }
 
-#[derive(Debug)]
+/// What is known of a sale, ordered by what is forgotten first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sale {
-    intent: IntentKey,
-    fence: u64,
+    keep_until: ChainTime,
     block_time: ChainTime,
+    payment: PaymentKey,
+    intent: IntentKey,
 }
 
 #[derive(Debug)]
@@ -117,15 +119,15 @@ impl State {
 
     pub(super) fn commit(&mut self, lease: &Lease) -> Commit {
         let key = lease.transfer().key();
-        if self.sales.get(&key).is_some_and(|sale| sale.fence == lease.fence()) {
+        if self.sales.get(&key) == Some(&lease.fence()) {
             return Commit::Done;
         }
         let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
         self.starts.sold(&(hold.intent, key));
-        self.ages.push(Reverse((hold.keep_until, key)));
+        self.sales.insert(key, hold.fence);
         self.sold.insert(hold.intent);
-        let block_time = lease.transfer().block_time;
-        self.sales.insert(key, Sale { intent: hold.intent, fence: hold.fence, block_time });
+        let (keep_until, block_time) = (hold.keep_until, lease.transfer().block_time);
+        self.ages.push(Reverse(Sale { keep_until, block_time, payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
         Commit::Done
     }
@@ -194,12 +196,11 @@ impl State {
     /// Forgets sales that age keeps from coming back, and raises the mark over each.
     fn forget_sales(&mut self, head: ChainTime) {
         for _ in 0..BATCH {
-            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.0 < head) else { return };
-            let Reverse((_, payment)) = std::collections::binary_heap::PeekMut::pop(oldest);
-            if let Some(sale) = self.sales.remove(&payment) {
-                self.sold.remove(&sale.intent);
-                self.mark = self.mark.max(Some(sale.block_time));
-            }
+            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else { return };
+            let Reverse(sale) = PeekMut::pop(oldest);
+            self.sales.remove(&sale.payment);
+            self.sold.remove(&sale.intent);
+            self.mark = self.mark.max(Some(sale.block_time));
         }
     }
 
@@ -227,15 +228,15 @@ impl State {
             // One byte of control beside each entry; seven of eight places are used at most.
             (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
         }
-        table::<(PaymentKey, Sale)>(self.sales.capacity())
+        table::<(PaymentKey, u64)>(self.sales.capacity())
             + table::<IntentKey>(self.sold.capacity())
-            + self.ages.capacity() * size_of::<(ChainTime, PaymentKey)>()
+            + self.ages.capacity() * size_of::<Sale>()
             + table::<(PaymentKey, Hold)>(self.holds.capacity())
             + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
             + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
     }
 
-    pub(super) fn remembered_pairs(&self) -> usize {
-        self.starts.len()
+    pub(super) fn tried(&self) -> (usize, usize) {
+        self.starts.sizes()
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
-    Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate, RenderedQuote,
+    Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
+    quote::RenderedQuote,
 };
 
 fn price() -> Amount {

@@ -256,6 +256,39 @@ fn a_missing_variable_is_named() {
     assert!(error.to_string().contains("X402_NO_SUCH_VARIABLE"));
 }
 
+/// In processes of their own: a test that sets variables would set them for every other one.
+#[test]
+fn keys_from_the_environment() {
+    const KEYS: &str = "X402_TEST_SEALING_KEYS";
+    const EXPECTED: &str = "X402_TEST_EXPECTED";
+    if let Ok(expected) = std::env::var(EXPECTED) {
+        let found = match SealingKeys::from_env(KEYS) {
+            Ok(keys) => format!("{keys:?}"),
+            Err(error) => format!("{error:?}"),
+        };
+        assert!(found.starts_with(&expected), "{found}");
+        return;
+    }
+    let (one, two) = ("01".repeat(32), "02".repeat(32));
+    for (value, expected) in [
+        (one.clone(), "SealingKeys { keys: 1"),
+        (format!(" {one},{two}\n"), "SealingKeys { keys: 2"),
+        (String::new(), "MissingVariable"),
+        (" \n".to_owned(), "MissingVariable"),
+        (one[1..].to_owned(), "Malformed"),
+        (format!("{one},{one}"), "Duplicate"),
+    ] {
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "protocol::tests::seal::keys_from_the_environment"])
+            .env(KEYS, &value)
+            .env(EXPECTED, expected)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && said.contains("1 passed"), "{value:?}: {said}");
+    }
+}
+
 #[test]
 fn random_keys_differ() {
     let id = seal(&seals(&SealingKeys::random().unwrap()), &terms());
@@ -273,7 +306,7 @@ fn debug_and_errors_say_nothing_of_keys() {
     let shown = format!("{keys:?} {seals:?} {error} {error:?} {digest:?}").to_lowercase();
     assert_eq!(shown.matches("c0").count(), 0, "{shown}");
     assert_eq!(shown.matches("192").count(), 0, "{shown}");
-    assert!(shown.contains("keys: 1"), "{shown}");
+    assert!(shown.contains("keys: 1") && shown.ends_with(" requestdigest"), "{shown}");
 }
 
 fn any_terms() -> impl Strategy<Value = IntentTerms> {

@@ -64,6 +64,8 @@ impl DevChain {
     ///
     /// The transactions are named by hash and must be signed ones of [`DevChain::accounts`], mined or waiting, each account's in the order
     /// in which they were sent. What was mined in the replaced blocks and is not named is forgotten. Pause the mining first.
+    ///
+    /// The new blocks have the time of the last one that stays, or little more, and the clock of the chain runs on from there.
     pub async fn reorg(&self, depth: u64, blocks: &[&[TxHash]]) -> Result<(), DevChainError> {
         let mut replay = Vec::new();
         for (index, block) in blocks.iter().enumerate() {

@@ -14,6 +14,7 @@ use super::{
     receipts::Receipts,
     rpc::Pool,
     transport::Transport,
+    watch::Watch,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -197,10 +198,12 @@ impl EvmVerifierBuilder {
         // Blocks have turns of their own: a flood of made-up transactions must not hold up the known ones.
         let gate = || Gate::new(self.max_concurrency, self.max_queue);
         let head = Head::new(Arc::clone(&pool), gate(), Arc::clone(&clock), finality, block_time, self.max_head_age);
+        let watch = matches!(finality, Finality::Confirmations(_));
+        let watch = watch.then(|| Arc::new(Watch::new(Arc::clone(&pool), Arc::clone(&clock))));
         let receipts = Receipts::new(Arc::clone(&pool), gate(), clock, block_time, total_timeout, self.cache_bytes);
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
         let (head, receipts) = (Arc::new(head), Arc::new(receipts));
-        EvmVerifier { inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, total_timeout }) }
+        EvmVerifier { inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, watch, total_timeout }) }
     }
 }

@@ -29,6 +29,7 @@ mod receipts;
 mod rpc;
 mod transport;
 mod view;
+mod watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -43,6 +44,7 @@ use self::{
     receipts::{Found, Receipts},
     rpc::Pool,
     view::Block,
+    watch::Watch,
 };
 use crate::{
     protocol::{Address, Asset, ChainTime, Network, Terms, TxHash},
@@ -93,6 +95,8 @@ struct Inner {
     head: Arc<Head>,
     receipts: Arc<Receipts>,
     policy: Policy,
+    /// Not where only what is safe counts anyway.
+    watch: Option<Arc<Watch>>,
     total_timeout: Duration,
 }
 
@@ -126,6 +130,14 @@ impl EvmVerifier {
     #[must_use]
     pub fn network(&self) -> Network {
         self.inner.network
+    }
+
+    /// How many payments were in a sealed block when they were judged and were in none when that block's height had become
+    /// `safe`: what reorganisations cost since this verifier was made. Each is logged, none is taken back. They are looked at on
+    /// later redemptions, at most once a minute.
+    #[must_use]
+    pub fn vanished_payments(&self) -> u64 {
+        self.inner.watch.as_ref().map_or(0, |watch| watch.vanished())
     }
 
     /// A token with the decimals and the symbol that its contract states.
@@ -189,15 +201,19 @@ impl Inner {
             return Ok(unknown);
         }
         let (tip, found) = tokio::try_join!(head.tip(), receipts.get(transaction))?;
-        let Some(found) = found else { return Ok(unknown) };
-        let block = self.sealed(&found, &tip).await?;
-        if is_in(&found, block.as_ref()) {
-            return Ok(judge(transaction, &found.receipt, block.as_ref(), &tip, terms, policy));
+        let Some(mut found) = found else { return Ok(unknown) };
+        let mut block = self.sealed(&found, &tip).await?;
+        if !is_in(&found, block.as_ref()) {
+            // In memory since before a reorganisation, or from a block that was not sealed then.
+            let Some(newer) = receipts.again(transaction, found).await? else { return Ok(unknown) };
+            block = self.sealed(&newer, &tip).await?;
+            found = newer;
         }
-        // In memory since before a reorganisation, or from a block that was not sealed then.
-        let Some(found) = receipts.again(transaction, found).await? else { return Ok(unknown) };
-        let block = self.sealed(&found, &tip).await?;
-        Ok(judge(transaction, &found.receipt, block.as_ref(), &tip, terms, policy))
+        let verdict = judge(transaction, &found.receipt, block.as_ref(), &tip, terms, policy);
+        if let (Verdict::Paid { .. }, Some(block), Some(watch)) = (&verdict, &block, &self.watch) {
+            watch.paid(transaction, block);
+        }
+        Ok(verdict)
     }
 
     /// The sealed block at the height that the receipt names, if the chain has got there.

@@ -1,5 +1,7 @@
 //! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
 mod broken;
 mod model;
 

@@ -62,10 +62,9 @@ async fn hold(ledger: &impl Ledger, claim: &Claim) -> Lease {
     }
 }
 
-async fn sell(ledger: &impl Ledger, claim: &Claim) -> Lease {
+async fn sell(ledger: &impl Ledger, claim: &Claim) {
     let lease = hold(ledger, claim).await;
     assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-    lease
 }
 
 /// The query in a ledger's documentation: what a `sql` block says.

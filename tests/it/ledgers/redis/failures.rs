@@ -12,8 +12,8 @@ use tower_x402::ledger::{
 };
 
 use super::{
-    super::{HEAD, MARK, claim, claim_for, hold, sell, time},
-    prefix,
+    super::{HEAD, MARK, claim, claim_for, hold, time},
+    prefix, sell,
     server::{Mood, Private, Wire, command, shared},
 };
 
@@ -286,12 +286,9 @@ async fn a_fence_that_was_lost_is_not_given_again() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
     let old = hold(&ledger, &claim(1, 1)).await;
-    let [record, intent, payment] = [
-        "ledger".to_owned(),
-        format!("intent:{:032x}", 1),
-        format!("payment:{}", old.transfer().key()),
-    ]
-    .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
+    let [record, intent, payment] =
+        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().key())]
+            .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
     let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
     let _: driver::Value = command(url, &["HSET", &record, "fence", "1"]).await;
     let new = hold(&ledger, &claim(1, 1)).await;

@@ -8,11 +8,11 @@ mod settings;
 use std::time::{Duration, Instant};
 
 use tower_x402::ledger::{
-    RedisLedger,
+    Claim, Commit, Lease, Ledger as _, RedisLedger,
     conformance::{self, CHECKS, Harness},
 };
 
-use super::PATIENT;
+use super::{PATIENT, hold};
 
 /// A prefix that no other test has.
 fn prefix() -> String {
@@ -23,6 +23,12 @@ fn prefix() -> String {
 
 async fn ledger_at(url: &str, prefix: &str) -> RedisLedger {
     RedisLedger::builder(url).key_prefix(prefix).time_limit(PATIENT).connect().await.unwrap()
+}
+
+async fn sell(ledger: &RedisLedger, claim: &Claim) -> Lease {
+    let lease = hold(ledger, claim).await;
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    lease
 }
 
 /// Ledgers on one server, each under its own prefix.

@@ -11,8 +11,8 @@ use tower_x402::{
 };
 
 use super::{
-    super::{AGE, HEAD, MARK, claim, claim_for, hold, paid, sell, time},
-    ledger_at, prefix,
+    super::{AGE, HEAD, MARK, claim, claim_for, hold, paid, time},
+    ledger_at, prefix, sell,
     server::{Private, command, shared},
 };
 use crate::servers::{installed, missing};
@@ -132,7 +132,8 @@ async fn large_numbers_are_kept_to_the_digit() {
         block_number: u64::MAX,
         ..paid(1)
     };
-    let claim = tower_x402::ledger::Claim::new("r", IntentKey::new([0xff; 16]), time(HEAD), vec![large], time(HEAD), AGE, AGE);
+    let claim =
+        tower_x402::ledger::Claim::new("r", IntentKey::new([0xff; 16]), time(HEAD), vec![large], time(HEAD), AGE, AGE);
     let lease = sell(&ledger, &claim).await;
     let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().key());
     let book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
@@ -202,8 +203,15 @@ async fn a_crowd_is_forgotten_in_small_batches() {
     for n in 0..4 {
         let young = Transfer { block_time: time(beyond), ..paid(1_000 + n) };
         let key = IntentKey::new([n as u8; 16]);
-        let claim =
-            tower_x402::ledger::Claim::new("r", key, time(beyond), vec![young], time(beyond), AGE, Duration::from_secs(60));
+        let claim = tower_x402::ledger::Claim::new(
+            "r",
+            key,
+            time(beyond),
+            vec![young],
+            time(beyond),
+            AGE,
+            Duration::from_secs(60),
+        );
         let lease = hold(&ledger, &claim).await;
         ledger.release(&lease, Handler::NotStarted).await.unwrap();
         let left = ledger.counts().await.unwrap().remembered;

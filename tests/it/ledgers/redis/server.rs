@@ -141,7 +141,8 @@ impl Wire {
                 let (near, _) = listener.accept().await.unwrap();
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
                 // Whoever connects now is not in the way of what hung before.
-                let _ = shared.compare_exchange(Mood::Hangs as u8, Mood::Carries as u8, Ordering::SeqCst, Ordering::SeqCst);
+                let _ =
+                    shared.compare_exchange(Mood::Hangs as u8, Mood::Carries as u8, Ordering::SeqCst, Ordering::SeqCst);
                 let (answers, questions) = (Arc::clone(&shared), near.into_split());
                 let (far_in, mut far_out) = far.into_split();
                 let (mut near_in, mut near_out) = questions;

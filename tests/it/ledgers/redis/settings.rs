@@ -9,8 +9,8 @@ use std::{
 use tower_x402::ledger::{Ledger, LedgerError, RedisLedger, redis::RedisConnectError};
 
 use super::{
-    super::{MARK, claim, sell, time},
-    ledger_at, prefix,
+    super::{MARK, claim, time},
+    ledger_at, prefix, sell,
     server::{Private, command, shared},
 };
 

@@ -1,0 +1,320 @@
+//! The datasets service: three priced questions and what is free around them.
+//!
+//! The tests take this file in by `#[path]`, so modules refer to each other with `super::`.
+
+pub(crate) mod analytics;
+pub(crate) mod args;
+pub(crate) mod data;
+pub(crate) mod dev;
+pub(crate) mod generate;
+pub(crate) mod goals;
+pub(crate) mod insights;
+pub(crate) mod problem;
+pub(crate) mod purchase;
+pub(crate) mod report;
+pub(crate) mod request;
+pub(crate) mod run;
+pub(crate) mod search;
+pub(crate) mod serve;
+pub(crate) mod text;
+pub(crate) mod wallet;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    routing::{get, post},
+};
+use bytes::Bytes;
+use http::request::Parts;
+use serde::Serialize;
+use tower_x402::{
+    ConfigError, Merchant, Price,
+    protocol::{Amount, Asset},
+};
+
+use analytics::Allowed;
+use data::Data;
+use problem::Problem;
+use search::Index;
+
+/// Everything that answers.
+#[derive(Debug)]
+pub(crate) struct Service {
+    data: Data,
+    index: Index,
+    allowed: Allowed,
+}
+
+impl Service {
+    /// Indexes `data`.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub(crate) async fn new(data: Data) -> sqlx::Result<Self> {
+        let index = Index::build(&data).await?;
+        let allowed = Allowed::new(&data);
+        Ok(Self { data, index, allowed })
+    }
+}
+
+/// The routes, three of them priced: `price` is in whole tokens, such as `0.49`.
+///
+/// # Errors
+/// A price that is none.
+pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) -> Result<Router, ConfigError> {
+    let price = amount(merchant, price)?;
+    let priced = |resource: &str, label, check| merchant.price_with(resource, price_if(check, price))?.label(label);
+    let allowed = service.allowed.clone();
+    let check_filters = move |_: &Parts, body: &Bytes| request::check_filters(&allowed, body);
+
+    let insights = priced("demand-insights", "Demand insights", request::check_query)?;
+    let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
+    let conversions =
+        merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
+    Ok(Router::new()
+        .route("/demand-insights", post(demand_insights).route_layer(insights))
+        .route("/ai-early-adopters-goals", post(early_adopters_goals).route_layer(goals))
+        .route("/analytics/agent-conversions", post(agent_conversions).route_layer(conversions))
+        .route("/developer/analytics-filters", get(analytics_filters))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/", get(async || include_str!("welcome.txt")))
+        .with_state(service))
+}
+
+fn amount(merchant: &Merchant, price: &str) -> Result<Amount, ConfigError> {
+    let decimals = merchant.assets().first().map_or(0, Asset::decimals);
+    let amount = Amount::parse_decimal(price, decimals).ok().filter(|amount| !amount.is_zero());
+    amount.ok_or(ConfigError::BadPrice { decimals })
+}
+
+/// One price for all that can be answered; the rest is refused before anybody pays.
+fn price_if(check: impl Fn(&Parts, &Bytes) -> Result<(), Problem>, price: Amount) -> impl Fn(&Parts, &Bytes) -> Price {
+    move |parts, body| match check(parts, body) {
+        Ok(()) => Price::Charge(price),
+        Err(refusal) => Price::Refuse(refusal.into_http().into()),
+    }
+}
+
+type Shared = State<Arc<Service>>;
+
+/// The answer to a question in words.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply {
+    result_type: &'static str,
+    reply: String,
+    data_hash: String,
+    schema_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dataset_count: Option<usize>,
+}
+
+async fn demand_insights(State(service): Shared, body: Bytes) -> Result<Json<Reply>, Problem> {
+    let query = request::query(&body)?;
+    let reply = insights::answer(&service.data, &service.index, &query).await;
+    Ok(Json(Reply {
+        result_type: "chat",
+        reply: reply.map_err(|error| Problem::internal(&error))?,
+        data_hash: service.data.chats.hash.clone(),
+        schema_version: "chat/v1",
+        dataset_count: None,
+    }))
+}
+
+async fn early_adopters_goals(State(service): Shared, body: Bytes) -> Result<Json<Reply>, Problem> {
+    let query = request::query(&body)?;
+    let reply = goals::answer(&service.data, &service.index, &query).await;
+    Ok(Json(Reply {
+        result_type: "chat",
+        reply: reply.map_err(|error| Problem::internal(&error))?,
+        data_hash: service.data.goals.hash.clone(),
+        schema_version: "chat/v1",
+        dataset_count: Some(service.data.goals.records.len()),
+    }))
+}
+
+/// The answer in numbers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Numbers {
+    result_type: &'static str,
+    stats: analytics::Stats,
+    schema_version: &'static str,
+}
+
+async fn agent_conversions(State(service): Shared, body: Bytes) -> Result<Json<Numbers>, Problem> {
+    let filters = request::filters(&service.allowed, &body)?;
+    Ok(Json(Numbers {
+        result_type: "analytics",
+        stats: analytics::answer(&service.data, &filters),
+        schema_version: "agent-conversions/v1",
+    }))
+}
+
+async fn analytics_filters(State(service): Shared) -> Json<Allowed> {
+    Json(service.allowed.clone())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use axum::body::Body;
+    use http::{Request, StatusCode};
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+    use tower_x402::{
+        clock::{Clock, SystemClock},
+        ledger::MemoryLedger,
+        protocol::{Address, ChainTime, SealingKeys},
+        testing::ScriptedVerifier,
+    };
+
+    use super::*;
+
+    const RECIPIENT: Address = Address::new([7; 20]);
+    const PAYER: Address = Address::new([8; 20]);
+
+    struct Shop {
+        app: Router,
+        chain: ScriptedVerifier,
+        now: u64,
+    }
+
+    async fn shop() -> Shop {
+        let now = SystemClock.unix();
+        let chain = ScriptedVerifier::new(ChainTime::from_unix(now));
+        let merchant = Merchant::builder(RECIPIENT)
+            .verifier(chain.clone())
+            .ledger(MemoryLedger::new())
+            .sealing_keys(SealingKeys::random().unwrap())
+            .build()
+            .await
+            .unwrap();
+        let service = Service::new(Data::load(&data::default_dir()).unwrap()).await.unwrap();
+        let app = router(Arc::new(service), &merchant, "0.49").unwrap().layer(serve::cors());
+        Shop { app, chain, now }
+    }
+
+    impl Shop {
+        async fn post(&self, path: &str, body: &Value) -> (StatusCode, http::HeaderMap, Value) {
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(Body::from(body.to_string())).unwrap();
+            let (parts, body) = self.app.clone().oneshot(request).await.unwrap().into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
+        }
+
+        /// Mines a block with a payment in it.
+        fn pay(&mut self) -> String {
+            self.now += 2;
+            let now = ChainTime::from_unix(self.now);
+            self.chain.set_head(now);
+            let price = Amount::from_base_units(490_000);
+            self.chain.pay(RECIPIENT, Asset::USDC_BASE.contract(), PAYER, price, now).to_string()
+        }
+
+        async fn bought(&mut self, path: &str, mut body: Value) -> Value {
+            let (status, headers, quote) = self.post(path, &body).await;
+            assert_eq!(status, StatusCode::PAYMENT_REQUIRED, "{quote}");
+            assert_eq!(headers["x-price-intent"], quote["intentId"].as_str().unwrap());
+            assert_eq!(quote["pay"]["amount"], "490000");
+            body["intentId"] = quote["intentId"].clone();
+            body["txHash"] = self.pay().into();
+            let (status, headers, answer) = self.post(path, &body).await;
+            assert_eq!(status, StatusCode::OK, "{answer}");
+            assert!(headers.contains_key("payment-response"));
+            let (status, _, again) = self.post(path, &body).await;
+            assert_eq!((status, again["error"].as_str()), (StatusCode::CONFLICT, Some("already_consumed")));
+            answer
+        }
+    }
+
+    fn members(answer: &Value) -> Vec<&str> {
+        answer.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    #[tokio::test]
+    async fn each_endpoint_sells_its_answer_once() {
+        let mut shop = shop().await;
+        let chat = shop.bought("/demand-insights", json!({ "query": "pricing" })).await;
+        assert_eq!(members(&chat), ["dataHash", "reply", "resultType", "schemaVersion"]);
+        assert_eq!((&chat["resultType"], &chat["schemaVersion"]), (&json!("chat"), &json!("chat/v1")));
+        assert_eq!(chat["dataHash"].as_str().unwrap().len(), 64);
+        assert!(chat["reply"].as_str().unwrap().starts_with("# "));
+
+        let goals = shop.bought("/ai-early-adopters-goals", json!({ "query": "support" })).await;
+        assert_eq!(members(&goals), ["dataHash", "datasetCount", "reply", "resultType", "schemaVersion"]);
+        assert!(goals["datasetCount"].as_u64().unwrap() >= 1_200);
+
+        let filters = json!({ "filters": { "aggregate": "agent", "country": "Germany" } });
+        let stats = shop.bought("/analytics/agent-conversions", filters).await;
+        assert_eq!(members(&stats), ["resultType", "schemaVersion", "stats"]);
+        assert_eq!(stats["stats"]["aggregate"], "agent");
+        assert_eq!(members(&stats["stats"]["rows"][0]), ["conversions", "group", "rate", "visitors"]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_answered_is_never_quoted() {
+        let shop = shop().await;
+        for (path, body, code) in [
+            ("/demand-insights", json!({ "query": " " }), "invalid_query"),
+            ("/ai-early-adopters-goals", json!({}), "invalid_query"),
+            ("/analytics/agent-conversions", json!({ "filters": { "country": "Atlantis" } }), "invalid_filters"),
+        ] {
+            let (status, headers, problem) = shop.post(path, &body).await;
+            assert_eq!((status, problem["error"].as_str()), (StatusCode::BAD_REQUEST, Some(code)), "{path}");
+            assert_eq!(headers["content-type"], "application/problem+json");
+            assert!(!headers.contains_key("pay"));
+        }
+    }
+
+    #[tokio::test]
+    async fn wrong_filters_leave_the_payment_for_right_ones() {
+        let mut shop = shop().await;
+        let path = "/analytics/agent-conversions";
+        let (_, _, quote) = shop.post(path, &json!({ "filters": {} })).await;
+        let two = json!({ "country": "Germany", "industry": "Retail" });
+        let mut body = json!({ "intentId": quote["intentId"], "txHash": shop.pay(), "filters": two });
+        let (status, headers, problem) = shop.post(path, &body).await;
+        assert_eq!((status, problem["error"].as_str()), (StatusCode::BAD_REQUEST, Some("invalid_filters")));
+        assert!(!headers.contains_key("payment-response"));
+        body["filters"] = json!({ "country": "Germany" });
+        let (status, _, answer) = shop.post(path, &body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+
+    #[tokio::test]
+    async fn browsers_may_buy() {
+        let shop = shop().await;
+        let preflight = Request::options("/demand-insights")
+            .header("origin", "https://example.org")
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "content-type,x402-payment")
+            .body(Body::empty());
+        let response = shop.app.clone().oneshot(preflight.unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let allowed = response.headers()["access-control-allow-headers"].to_str().unwrap();
+        assert!(allowed.contains("x402-payment"), "{allowed}");
+
+        let (_, headers, _) = shop.post("/demand-insights", &json!({ "query": "x" })).await;
+        assert_eq!(headers["access-control-allow-origin"], "*");
+        let exposed: Vec<_> = headers.get_all("access-control-expose-headers").iter().collect();
+        let exposed = format!("{exposed:?}").to_lowercase();
+        for name in ["pay", "x-price-intent", "x-payment-contracts", "payment-response", "retry-after"] {
+            assert!(exposed.contains(name), "{name} in {exposed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_free_is_free() {
+        let shop = shop().await;
+        for path in ["/", "/healthz", "/developer/analytics-filters"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = shop.app.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK, "{path}");
+        }
+    }
+}

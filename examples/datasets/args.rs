@@ -1,0 +1,227 @@
+//! The flags, each also an environment variable.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Parser, builder::BoolishValueParser, error::ErrorKind};
+use tower_x402::{protocol::Address, verify::evm::Finality};
+
+/// Sells answers from three datasets: quote, payment in USDC on Base, answer.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "datasets", version)]
+pub(crate) struct Args {
+    /// Where to listen
+    #[arg(long, env = "X402_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:4020")]
+    pub(crate) listen: SocketAddr,
+    /// Start a local chain, use throw-away accounts, and print commands that buy an answer
+    #[arg(long, env = "X402_DEV", value_parser = BoolishValueParser::new())]
+    pub(crate) dev: bool,
+    /// With --dev: buy one answer from each endpoint, showing each step, then keep serving
+    #[arg(long, env = "X402_BUY", value_parser = BoolishValueParser::new())]
+    pub(crate) buy: bool,
+    /// Ethereum JSON-RPC endpoint; repeat it for more than one
+    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    pub(crate) rpc_url: Vec<String>,
+    /// EIP-155 id of the chain that is paid on [default: 8453, Base]
+    #[arg(long, env = "X402_CHAIN_ID", value_name = "ID")]
+    pub(crate) chain_id: Option<u64>,
+    /// Who is paid
+    #[arg(long, env = "X402_RECIPIENT", value_name = "0x…")]
+    pub(crate) recipient: Option<Address>,
+    /// Accepted token contract; repeat it for more than one [default: the USDC of the chain]
+    #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',')]
+    pub(crate) token: Vec<Address>,
+    /// Price of one answer, in whole tokens
+    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49")]
+    pub(crate) price: String,
+    /// How long a quote may be paid
+    #[arg(long, env = "X402_QUOTE_TTL", value_name = "TIME", default_value = "15m", value_parser = duration)]
+    pub(crate) quote_ttl: Duration,
+    /// How much later a payment still counts
+    #[arg(long, env = "X402_QUOTE_GRACE", value_name = "TIME", default_value = "1m", value_parser = duration)]
+    pub(crate) quote_grace: Duration,
+    /// How old a payment may be when it is redeemed
+    #[arg(long, env = "X402_MAX_PAYMENT_AGE", value_name = "TIME", default_value = "24h", value_parser = duration)]
+    pub(crate) max_payment_age: Duration,
+    /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
+    #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
+    pub(crate) finality: Finality,
+    /// Key that seals quotes: 64 hexadecimal digits, or a file with them [default: one that lives with the process]
+    #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX|FILE", hide_env_values = true)]
+    pub(crate) sealing_key: Option<String>,
+    /// Where it is recorded what was sold; `memory` forgets it at the end of the process
+    #[arg(long, env = "X402_LEDGER", value_name = "memory", default_value = "memory")]
+    pub(crate) ledger: LedgerArg,
+    /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
+    #[arg(long, env = "X402_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Write the synthetic data into a folder, and end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) generate: Option<PathBuf>,
+}
+
+/// A text that is shown before the program ends: help, or what is wrong with the flags.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Help(String),
+    Wrong(String),
+}
+
+impl Args {
+    /// Reads flags and environment.
+    ///
+    /// # Errors
+    /// What to print instead of running; what is wrong is one sentence.
+    pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, Ending> {
+        let args = Self::try_parse_from(args).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.to_string()),
+            _ => Ending::Wrong(one_sentence(&error.to_string())),
+        })?;
+        args.check().map_err(|wrong| Ending::Wrong(wrong.to_owned()))?;
+        Ok(args)
+    }
+
+    /// What no single flag can tell.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.generate.is_some() {
+            return Ok(());
+        }
+        let own_chain = !self.rpc_url.is_empty() || self.chain_id.is_some() || !self.token.is_empty();
+        match (self.dev, self.buy) {
+            (false, true) => Err("--buy needs --dev: it pays with the account of a local chain"),
+            (true, _) if own_chain || self.recipient.is_some() => {
+                Err("--dev brings its own chain: leave out --rpc-url, --chain-id, --token and --recipient")
+            }
+            (false, _) if self.recipient.is_none() => {
+                Err("name who is paid with --recipient 0x…, or try it out on a local chain with --dev")
+            }
+            (false, _) if self.rpc_url.is_empty() => {
+                Err("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or try it out on a local chain with --dev")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first paragraph of clap's message, on one line.
+fn one_sentence(message: &str) -> String {
+    let paragraph = message.strip_prefix("error: ").unwrap_or(message);
+    let lines = paragraph.lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// A number of blocks, `safe` or `finalized`.
+fn finality(text: &str) -> Result<Finality, &'static str> {
+    match (text, text.parse()) {
+        ("safe", _) => Ok(Finality::Safe),
+        ("finalized", _) => Ok(Finality::Finalized),
+        (_, Ok(blocks)) if blocks > 0 => Ok(Finality::Confirmations(blocks)),
+        _ => Err("it is a number of blocks from 1 on, `safe` or `finalized`"),
+    }
+}
+
+/// Where sales are recorded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum LedgerArg {
+    Memory,
+}
+
+impl std::str::FromStr for LedgerArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "memory" => Ok(Self::Memory),
+            _ => Err("the only ledger so far is `memory`"),
+        }
+    }
+}
+
+/// `90s`, `15m`, `24h`, `2d`, or several together: `1h30m`.
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "a time is a number and s, m, h or d, such as 90s, 15m or 24h";
+    let (mut total, mut digits) = (0_u64, String::new());
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return Err(WRONG),
+        };
+        let number: u64 = digits.parse().map_err(|_| WRONG)?;
+        let seconds = number.checked_mul(unit).and_then(|seconds| total.checked_add(seconds));
+        total = seconds.ok_or("the time is too long")?;
+        digits.clear();
+    }
+    if digits.is_empty() && !text.is_empty() { Ok(Duration::from_secs(total)) } else { Err(WRONG) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> Result<Args, String> {
+        let args = ["datasets"].iter().chain(args).map(OsString::from);
+        Args::read(args).map_err(|ending| match ending {
+            Ending::Help(text) | Ending::Wrong(text) => text,
+        })
+    }
+
+    const PAID: [&str; 4] = ["--recipient", "0x000000000000000000000000000000000000dEaD", "--rpc-url", "http://x"];
+
+    #[test]
+    fn defaults_are_those_of_the_issue() {
+        let args = read(&PAID).unwrap();
+        assert_eq!(args.listen.to_string(), "127.0.0.1:4020");
+        assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
+        assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
+        assert_eq!(args.ledger, LedgerArg::Memory);
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_sentence() {
+        for (args, wrong) in [
+            (&[][..], "--recipient"),
+            (&PAID[..2], "--rpc-url"),
+            (&PAID[2..], "--recipient"),
+            (&["--buy"], "--buy needs --dev"),
+            (&["--dev", "--chain-id", "1"], "--dev brings its own chain"),
+            (&["--finality", "0"], "number of blocks"),
+            (&["--quote-ttl", "15"], "such as 90s"),
+            (&["--ledger", "paper"], "`memory`"),
+            (&["--recipient", "0x1"], "--recipient"),
+            (&["--nonsense"], "--nonsense"),
+        ] {
+            let said = read(args).unwrap_err();
+            assert!(said.contains(wrong) && !said.contains('\n'), "{args:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
+        for wrong in ["", "15", "m", "1h30", "-1m", "1.5h", "99999999999999999999d", "9999999999999999999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn help_shows_every_flag_and_no_secret() {
+        let help = read(&["--help"]).unwrap_err();
+        for flag in
+            ["listen", "dev", "buy", "rpc-url", "chain-id", "recipient", "token", "price", "quote-ttl", "quote-grace"]
+        {
+            assert!(help.contains(&format!("--{flag}")), "{flag}");
+        }
+        for flag in ["max-payment-age", "finality", "sealing-key", "ledger", "data"] {
+            let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
+            assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `--dev`: a local chain, and somebody with money on it.
+
+use std::io::{self, Write};
+
+use alloy::primitives::hex;
+use tower_x402::{
+    protocol::{Address, Amount},
+    testing::{DevAccount, DevChain, DevChainError},
+};
+
+use super::{
+    purchase::{self, Order},
+    wallet::{BoxError, Wallet},
+};
+
+/// One request for each endpoint.
+const ORDERS: [(&str, &str); 3] = [
+    ("/demand-insights", r#"{"query":"What stops visitors from paying for a year?"}"#),
+    ("/ai-early-adopters-goals", r#"{"query":"Who wants to automate customer support?"}"#),
+    ("/analytics/agent-conversions", r#"{"filters":{"aggregate":"agent","country":"Germany"}}"#),
+];
+
+/// The chain and who is who on it.
+#[derive(Debug)]
+pub(crate) struct Dev {
+    chain: DevChain,
+}
+
+impl Dev {
+    /// Starts the chain.
+    ///
+    /// # Errors
+    /// How to get what is missing.
+    pub(crate) async fn start() -> Result<Self, DevChainError> {
+        Ok(Self { chain: DevChain::builder().install_with_npm(true).start().await? })
+    }
+
+    pub(crate) fn rpc_url(&self) -> &str {
+        self.chain.rpc_url()
+    }
+
+    /// Who is paid.
+    pub(crate) fn recipient(&self) -> Address {
+        self.account(0).address()
+    }
+
+    /// Ten accounts own ether and USDC.
+    fn account(&self, number: usize) -> &DevAccount {
+        &self.chain.accounts()[number]
+    }
+
+    /// Shows how to buy: by buying, if asked, and by commands to copy.
+    pub(crate) async fn show(&self, base: &str, price: &str, buy: bool) {
+        if buy && let Err(error) = self.buy(base).await {
+            eprintln!("error: {error}");
+        }
+        // Nobody may be reading.
+        let _ = writeln!(io::stdout(), "{}", self.commands(base, price));
+    }
+
+    /// Buys one answer from each endpoint.
+    async fn buy(&self, base: &str) -> Result<(), BoxError> {
+        // Not the account that the printed commands use: two purchases at once would fight for a nonce.
+        let wallet = Wallet::new(self.account(2).private_key(), self.rpc_url())?;
+        for (path, body) in ORDERS {
+            eprintln!("\nPOST {path} {body}");
+            let order = Order { url: format!("{base}{path}"), body: body.into(), max: "1.00".into(), tokens: vec![] };
+            let answer = purchase::buy(&order, &wallet).await?;
+            eprintln!("\n{}", beginning(&answer));
+        }
+        Ok(())
+    }
+
+    /// Commands to copy, which buy an answer.
+    fn commands(&self, base: &str, price: &str) -> String {
+        let buyer = self.account(1);
+        let (rpc, from, key, token) = (self.rpc_url(), buyer.address(), buyer.private_key(), self.chain.usdc());
+        let (path, body) = ORDERS[0];
+        let members = body.trim_start_matches('{');
+        let call = transfer(self.recipient(), Amount::parse_decimal(price, 6).unwrap_or(Amount::ZERO));
+        format!(
+            r#"
+A local chain runs at {rpc}. A buyer with 1,000,000 USDC on it, worth nothing elsewhere:
+  address {from}
+  key     {key}
+
+Buy an answer with one command:
+
+  cargo run --example buy --features full -- {base}{path} '{body}' --key {key} --rpc-url {rpc}
+
+Or step by step, with curl:
+
+  # 1. the quote
+  curl -si {base}{path} -H 'content-type: application/json' -d '{body}'
+  INTENT=$(curl -s {base}{path} -H 'content-type: application/json' -d '{body}' | sed 's/.*"intentId":"\([^"]*\)".*/\1/')
+
+  # 2. the payment: {price} USDC (this chain signs for its own accounts; elsewhere use any wallet)
+  TX=$(curl -s {rpc} -H 'content-type: application/json' -d '{{"jsonrpc":"2.0","id":1,"method":"eth_sendTransaction","params":[{{"from":"{from}","to":"{token}","data":"{call}"}}]}}' | sed 's/.*"result":"\([^"]*\)".*/\1/')
+
+  # 3. the answer, once it is in a block
+  sleep 3; curl -s {base}{path} -H 'content-type: application/json' -d '{{"intentId":"'$INTENT'","txHash":"'$TX'",{members}'
+"#
+        )
+    }
+}
+
+/// The data of an ERC-20 `transfer`.
+fn transfer(to: Address, amount: Amount) -> String {
+    let words = [[0; 12].as_slice(), to.as_bytes(), &amount.to_be_bytes()].concat();
+    format!("0xa9059cbb{}", hex::encode(words))
+}
+
+/// The first lines of an answer.
+fn beginning(answer: &str) -> String {
+    let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
+    let lines: Vec<String> = match answer["reply"].as_str() {
+        Some(reply) => reply.lines().take(16).map(str::to_owned).collect(),
+        None => answer["stats"]["rows"].as_array().into_iter().flatten().take(5).map(ToString::to_string).collect(),
+    };
+    lines.iter().map(|line| format!("    {line}\n")).collect::<String>() + "    …"
+}

@@ -1,0 +1,59 @@
+//! What is answered to a request that cannot be served: `application/problem+json`.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+
+/// A refusal: a short code for programs, a sentence for people.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    title: &'static str,
+    error: &'static str,
+    detail: String,
+}
+
+impl Problem {
+    /// The request is at fault.
+    pub(crate) fn bad_request(error: &'static str, detail: impl Into<String>) -> Self {
+        let title = match error {
+            "invalid_filters" => "Invalid filters",
+            "invalid_query" => "Invalid query",
+            _ => "Invalid body",
+        };
+        Self { status: StatusCode::BAD_REQUEST, title, error, detail: detail.into() }
+    }
+
+    /// We are at fault; the reason is logged and not told.
+    pub(crate) fn internal(reason: &sqlx::Error) -> Self {
+        tracing::error!(%reason, "answer failed");
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            title: "Internal error",
+            error: "internal_error",
+            detail: "The answer could not be made. Nothing was taken: send the same request again.".to_owned(),
+        }
+    }
+
+    /// The refusal as a response with a plain body, which the pricing of a route can give too.
+    pub(crate) fn into_http(self) -> http::Response<Bytes> {
+        let body = serde_json::json!({
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "error": self.error,
+        });
+        let mut response = http::Response::new(Bytes::from(body.to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        self.into_http().map(axum::body::Body::from)
+    }
+}

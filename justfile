@@ -1,0 +1,32 @@
+# The commands of everyday work; `just` alone lists them.
+
+_default:
+    @just --list
+
+# Format and lints, as CI asks for them
+check:
+    cargo fmt --all -- --check
+    cargo clippy --all-features --all-targets -- -D warnings
+
+# All tests, doc tests included (they bring up a local chain)
+test *args:
+    cargo test --all-features {{ args }}
+
+# The library with no feature, then with each one alone
+features:
+    cargo clippy --lib --no-default-features -- -D warnings
+    cargo metadata --no-deps --format-version 1 \
+        | node -e 'console.log(Object.keys(JSON.parse(require("fs").readFileSync(0)).packages[0].features).join("\n"))' \
+        | xargs -I% cargo clippy --lib --no-default-features --features % -- -D warnings
+
+# The documentation, as docs.rs will show it
+docs *args:
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features {{ args }}
+
+# Licences, sources, banned crates, known vulnerabilities (the last need a network)
+deny:
+    cargo deny check
+
+# Everything that CI runs
+ci:
+    bash .ci/run

@@ -1,0 +1,96 @@
+//! SECURITY rows 10 and 33: the key in an endpoint's URL, and text of a node, appear nowhere.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{node::Fault, *};
+
+/// Everything that was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[track_caller]
+fn assert_clean(what: &str, text: &str) {
+    assert!(!text.contains(CANARY), "{what}: {text}");
+}
+
+fn assert_clean_error<T>(what: &str, answer: &Result<T, VerifyError>) {
+    if let Err(error) = answer {
+        assert_clean(what, &format!("{error} {error:?} {error:#?}"));
+        assert!(std::error::Error::source(error).is_none(), "{what}: a source could hold anything");
+    }
+}
+
+#[tokio::test]
+async fn no_key_and_no_text_of_a_node_comes_out() {
+    let log = Log::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).with_ansi(false);
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+
+    let elsewhere = Node::start().await;
+    let faults = [
+        Fault::Hang,
+        Fault::Status(429),
+        Fault::Html,
+        Fault::Truncated,
+        Fault::Huge { announced: false },
+        Fault::WrongId,
+        Fault::RpcError,
+        Fault::Redirect(elsewhere.url()),
+        Fault::Result(serde_json::json!(CANARY)),
+    ];
+    for fault in faults {
+        let what = format!("{fault:?}");
+        let node = Node::start().await;
+        let (verifier, clock) = connect(&[&node]).await;
+        assert_clean("Debug", &format!("{verifier:?} {verifier:#?}"));
+        assert_clean("Debug", &format!("{:?}", builder(&[&node], &clock)));
+        node.fault_all(fault);
+        assert_clean_error(&what, &verifier.verify(&terms(), tx(1)).await);
+        assert_clean_error(&what, &verifier.head().await);
+        assert_clean_error(&what, &verifier.check(Network::BASE, &[Asset::USDC_BASE]).await);
+        assert_clean_error(&what, &verifier.asset(Asset::USDC_BASE.contract()).await);
+        assert_clean_error(&what, &builder(&[&node], &clock).connect().await);
+    }
+    // Nobody there at all, and no URL at all.
+    let gone = { Node::start().await.url() };
+    assert_clean_error("gone", &EvmVerifier::connect([gone]).await);
+    assert_clean_error("no URL", &EvmVerifier::connect([CANARY]).await);
+    // Another chain, in the middle of it.
+    let node = Node::start().await;
+    let (verifier, clock) = connect(&[&node]).await;
+    node.script().chain_id = 1;
+    clock.advance(Duration::from_secs(61));
+    let answer = verifier.verify(&terms(), tx(1)).await;
+    assert!(answer.is_err());
+    assert_clean_error("another chain", &answer);
+
+    let logged = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("UTF-8");
+    assert!(logged.contains("verify") && logged.contains("endpoint dropped"), "nothing was logged: {logged}");
+    // The node's own side of the connection is no part of it.
+    assert_clean("log", &logged);
+}

@@ -1,0 +1,14 @@
+//! From quote to answer over a real chain (`anvil`) and real HTTP: what a payer gets for money, and what nobody gets without.
+
+mod buying;
+mod datasets;
+mod depth;
+mod market;
+mod odd_payments;
+mod reorganisation;
+mod shop;
+mod spent;
+mod start;
+mod succession;
+mod time;
+mod wallet;
