@@ -22,10 +22,10 @@
 //!
 //! # The seller's book
 //!
-//! Each sale is a hash `{ledger}:payment:‹chain›/‹transaction›/‹position›` (the receipt's payment id): `resource`, `payer`,
-//! `recipient`, `token`, `amount` (base units), `chain`, `transaction`, `position`, `block_number`, `block_time` (Unix seconds),
-//! `intent`, `fence`, `reserved_at` and `consumed_at` (Unix milliseconds). The sorted set `{ledger}:sold` has them by
-//! `consumed_at`. A sale stays until age rules out that its payment comes back: a little over a day, unless the maximum
+//! Each sale is a hash under the receipt's payment id, which names chain, transaction and position:
+//! `{ledger}:payment:eip155:8453/0x…/3`, with `resource`, `payer`, `recipient`, `token`, `amount` (base units), `block_number`,
+//! `block_time` and `keep_until` (chain time, Unix seconds), `intent`, `fence`, `reserved_at` and `consumed_at` (Unix
+//! milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. It takes about 1.2 kB. A sale stays until age rules out that its payment comes back: a little over a day, unless the maximum
 //! payment age is another. Copy the book elsewhere before. What was sold today:
 //!
 //! ```sh

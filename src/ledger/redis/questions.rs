@@ -17,6 +17,8 @@ const MOST: u64 = (1 << 53) - 1;
 /// A lease is no longer than this, so that no sum gets near that, and long enough for the server to notice.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
 const SHORTEST: Duration = Duration::from_millis(1);
+/// What several questions together may take beyond the time of one.
+const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
     async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
@@ -66,9 +68,6 @@ impl Ledger for RedisLedger {
     async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
         let transfer = lease.transfer();
         let book = [
-            ("chain", transfer.network.chain_id().to_string()),
-            ("transaction", transfer.transaction.to_string()),
-            ("position", transfer.position.to_string()),
             ("payer", transfer.payer.to_string()),
             ("recipient", transfer.recipient.to_string()),
             ("token", transfer.token.to_string()),
@@ -172,7 +171,8 @@ impl RedisLedger {
             }
             Ok(())
         };
-        timeout(self.shared.link.time_limit(), check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
+        // A little more than for one question, so that a connection that hangs is found out, and replaced.
+        timeout(self.shared.link.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
     }
 }
 

@@ -140,6 +140,10 @@ async fn a_connection_that_hangs_is_replaced() {
     let (a, b) = tokio::join!(in_time(ledger.reserve(&claim_a)), in_time(ledger.reserve(&claim_b)));
     assert_eq!([a, b], [const { Err(LedgerError::Unavailable) }; 2]);
     let _ = sell(&ledger, &claim(3, 3)).await;
+    // Also where nobody asks but those who look whether it is well.
+    wire.becomes(Mood::Hangs);
+    assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.health().await, Ok(()));
 }
 
 /// SECURITY 43.

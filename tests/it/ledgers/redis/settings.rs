@@ -13,6 +13,8 @@ use super::{
     ledger_at, prefix, sell,
     server::{Private, command, shared},
 };
+#[cfg(feature = "redis-tls")]
+use crate::servers::{free_port, missing};
 
 #[tokio::test]
 async fn a_server_that_evicts_is_refused() {
@@ -73,6 +75,34 @@ async fn settings_are_checked_before_the_server_is_asked() {
         RedisLedger::connect("rediss://127.0.0.1:1").await.unwrap_err(),
         RedisConnectError::Ledger(LedgerError::Unavailable)
     );
+}
+
+#[cfg(feature = "redis-tls")]
+#[tokio::test]
+async fn tls_is_spoken_with_a_certificate_that_is_trusted() {
+    use tower_x402::ledger::redis::driver::{Client, TlsCertificates};
+    let folder = tempfile::tempdir().unwrap();
+    let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| folder.path().join(name).display().to_string());
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=redis", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-keyout", &key, "-out", &certificate])
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        missing::<()>("openssl");
+        return;
+    }
+    let tls = free_port().to_string();
+    let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+    let Some(_server) = Private::start(&[&["--tls-port", &tls], &files[..]].concat()).await else { return };
+    let url = format!("rediss://127.0.0.1:{tls}");
+    let stranger = RedisLedger::connect(&url).await.unwrap_err();
+    assert_eq!(stranger, RedisConnectError::Ledger(LedgerError::Unavailable), "nobody vouches for it");
+    let root_cert = Some(std::fs::read(&certificate).unwrap());
+    let client = Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert }).unwrap();
+    let ledger = RedisLedger::builder_for(client).connect().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    let _ = sell(&ledger, &claim(1, 1)).await;
 }
 
 #[tokio::test]
