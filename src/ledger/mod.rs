@@ -11,6 +11,14 @@ pub mod conformance;
 mod erased;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -18,6 +26,15 @@ pub use claim::{Claim, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresLedger, TablePrefixError};
+#[cfg(feature = "redis")]
+pub use redis::RedisLedger;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteLedger;
+/// The driver of the SQL ledgers, for whoever brings a pool.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use sqlx;
 
 use crate::protocol::{ChainTime, IntentKey};
 

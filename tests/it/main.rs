@@ -17,6 +17,8 @@ mod flow;
 mod hyper_server;
 mod leases;
 mod ledger;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod ledgers;
 mod memory;
 mod pricing;
 mod proofs;
@@ -24,6 +26,7 @@ mod races;
 mod readme;
 mod sale;
 mod selling;
+mod servers;
 mod support;
 mod tower_contract;
 mod wire;

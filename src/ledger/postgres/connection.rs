@@ -1,0 +1,62 @@
+//! A connection that is given back only in order: whoever breaks off in the middle has it closed.
+//!
+//! The pool would try it first, for as long as a server that hangs likes, and log what the driver says.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::{PgConnection, PgPool, Postgres, pool::PoolConnection};
+
+use super::super::{LedgerError, sql::failed};
+
+pub(super) struct Borrowed {
+    connection: PoolConnection<Postgres>,
+    in_order: bool,
+}
+
+impl Borrowed {
+    pub(super) async fn from(pool: &PgPool) -> sqlx::Result<Self> {
+        Ok(Self { connection: pool.acquire().await?, in_order: false })
+    }
+
+    /// Nothing is under way on it.
+    pub(super) fn give_back(mut self) {
+        self.in_order = true;
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if !self.in_order {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+impl Deref for Borrowed {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Borrowed {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+/// Asks, and asks once more where the database undid the transaction for the sake of another one.
+pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl Fn() -> F) -> Result<T, LedgerError> {
+    let answer = match question().await {
+        Err(error) if is_undone(&error) => question().await,
+        answer => answer,
+    };
+    answer.map_err(|error| failed(&error))
+}
+
+/// Serialization failure, or deadlock.
+fn is_undone(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("40001" | "40P01"))
+}

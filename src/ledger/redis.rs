@@ -1,0 +1,210 @@
+//! What was sold, on Redis 7 or Valkey, shared by replicas.
+//!
+//! Every question is one Lua script, so that it is answered in one step, by one clock, the server's. All keys share one
+//! hash tag; Redis Cluster is not supported beyond that: only a connection to the node that owns the slot works.
+//!
+//! # What the server has to be
+//!
+//! - **It must not evict.** [`connect`](RedisLedger::connect) refuses a server whose `maxmemory-policy` is not `noeviction`,
+//!   and [`health`](super::Ledger::health) looks again. A server short of memory then grants nothing, but records what
+//!   is being sold.
+//! - **It must be durable.** With `appendonly yes` and `appendfsync always` a sale is on the server's disk before it is
+//!   confirmed; with `everysec` a crash of the machine can lose the sales of the last second or two, and each of
+//!   these payments buys another answer until it is too old. Snapshots alone lose minutes.
+//! - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a replica that is promoted may lack the
+//!   last sales. [`wait_replicas`](RedisLedgerBuilder::wait_replicas) confirms a sale only when so many replicas have received it,
+//!   which makes that rare, not impossible: nothing makes the fail-over choose one of them. Where a payment sold
+//!   twice is too much, call [`raise_mark_to`](RedisLedger::raise_mark_to) with the head's time after each fail-over, or use
+//!   PostgreSQL.
+//! - **Emptied, it sells nothing.** A ledger remembers that it [began](super::Ledger::begin). If that is gone (a restart
+//!   without persistence, `FLUSHALL`, a fail-over to an empty server), every question fails until a merchant
+//!   is built anew; that starts the memory at the head's time, and refuses all payments made before.
+//!
+//! # The seller's book
+//!
+//! Each sale is a hash under the receipt's payment id, which names chain, transaction and position:
+//! `{ledger}:payment:eip155:8453/0x…/3`, with `resource`, `payer`, `recipient`, `token`, `amount` (base units), `block_number`,
+//! `block_time` and `keep_until` (chain time, Unix seconds), `intent`, `fence`, `reserved_at` and `consumed_at` (Unix
+//! milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. It takes about 1.2 kB. A sale stays until age rules out that its payment comes back: a little over a day, unless the maximum
+//! payment age is another. Copy the book elsewhere before. What was sold today:
+//!
+//! ```sh
+#![doc = include_str!("redis/sold_today.sh")]
+//! ```
+
+mod builder;
+mod link;
+mod questions;
+mod scripts;
+mod tell;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+pub use ::redis as driver;
+pub use builder::{RedisConnectError, RedisLedgerBuilder};
+
+use link::Link;
+use questions::{seconds, word};
+use scripts::Scripts;
+
+use super::{Counts, LedgerError, attempts};
+use crate::protocol::ChainTime;
+
+/// A ledger on Redis 7 or Valkey, for any number of replicas.
+///
+/// Clones are handles on one connection. Two processes on one server and key prefix are two handles on one
+/// ledger. Every question is answered within two seconds, or fails. There is nothing to create or to migrate.
+/// [The module](self) tells what the server has to be, and how to read the book.
+///
+/// ```no_run
+/// use tower_x402::ledger::RedisLedger;
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let ledger = RedisLedger::connect("redis://seller:secret@redis.internal").await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct RedisLedger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    prefix: String,
+    /// The ledger's own record, from whose name those of all other keys follow.
+    key: String,
+    link: Link,
+    replicated: Option<Replicated>,
+    scripts: Scripts,
+    /// The pause after each number of attempts, as JSON; the last one holds for all higher numbers.
+    pauses: String,
+    /// The server may evict.
+    evicts: bool,
+    /// The ledger has begun, as this handle knows.
+    begun: AtomicBool,
+}
+
+/// For commits that wait for replicas.
+struct Replicated {
+    link: Link,
+    replicas: u32,
+    wait: Duration,
+}
+
+impl RedisLedger {
+    /// Connects to `redis://user:password@host:port/database`, with the default settings.
+    ///
+    /// # Errors
+    /// As [`RedisLedgerBuilder::connect`].
+    pub async fn connect(url: &str) -> Result<Self, RedisConnectError> {
+        Self::builder(url).connect().await
+    }
+
+    /// The same, with settings.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tower_x402::ledger::RedisLedger;
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ledger = RedisLedger::builder("redis://redis.internal")
+    ///     .key_prefix("shop")
+    ///     .wait_replicas(1, Duration::from_millis(500))
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(url: &str) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_url(url)
+    }
+
+    /// With a client of the caller's: with certificates of its own, for instance.
+    pub fn builder_for(client: driver::Client) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_client(Ok(client))
+    }
+
+    /// What every key begins with.
+    #[must_use]
+    pub fn key_prefix(&self) -> &str {
+        &self.shared.prefix
+    }
+
+    /// What happened since the ledger was begun, on all replicas, and what it holds now.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the server does not answer, or has contents of another version.
+    pub async fn counts(&self) -> Result<Counts, LedgerError> {
+        let answer = self.ask(&self.shared.scripts.counts, &[]).await?;
+        let [_, numbers @ .., mark] = answer.as_slice() else { return Err(LedgerError::Incompatible) };
+        let numbers: Option<Vec<u64>> = numbers.iter().map(|number| number.parse().ok()).collect();
+        let Some(&[reserved, consumed, released, expired, held, remembered]) = numbers.as_deref() else {
+            return Err(LedgerError::Incompatible);
+        };
+        let [held, remembered] = [held, remembered].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let low_water_mark = mark.parse().ok().map(ChainTime::from_unix);
+        Ok(Counts { reserved, consumed, released, expired, held, remembered, low_water_mark })
+    }
+
+    /// The low-water mark: payments up to this block time are refused. `None` until the ledger is begun.
+    ///
+    /// # Errors
+    /// As [`counts`](Self::counts).
+    pub async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.counts().await?.low_water_mark)
+    }
+
+    /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup, or after a fail-over to
+    /// a replica that may lack the last sales. Give it the head's present time. What was sold and lost is then refused,
+    /// and so is every payment up to `time` that was not redeemed yet.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the server does not answer, or the ledger has not begun.
+    pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
+        self.move_mark("raise", time).await
+    }
+
+    /// Lowers the low-water mark to `time`, if it is higher: for an operator who imported the records of every sale of a
+    /// payment later than `time`. Any that is missing can be sold once more.
+    ///
+    /// # Errors
+    /// As [`raise_mark_to`](Self::raise_mark_to).
+    pub async fn lower_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
+        self.move_mark("lower", time).await
+    }
+
+    async fn move_mark(&self, way: &str, time: ChainTime) -> Result<(), LedgerError> {
+        let answer = self.ask(&self.shared.scripts.mark, &[way.to_owned(), seconds(time)]).await?;
+        word(&answer, &[("done", ())])
+    }
+}
+
+impl Shared {
+    fn new(prefix: String, link: Link, replicated: Option<Replicated>, evicts: bool) -> Self {
+        let mut pauses = Vec::new();
+        for times in 0.. {
+            let pause = attempts::cool_down(times);
+            pauses.push(pause.as_millis().to_string());
+            if pause >= attempts::LONGEST {
+                break;
+            }
+        }
+        Self {
+            key: format!("{{{prefix}}}:ledger"),
+            prefix,
+            link,
+            replicated,
+            scripts: Scripts::new(),
+            pauses: format!("[{}]", pauses.join(",")),
+            evicts,
+            begun: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Says nothing of the server.
+impl fmt::Debug for RedisLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLedger").field("key_prefix", &self.shared.prefix).finish_non_exhaustive()
+    }
+}

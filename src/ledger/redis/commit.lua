@@ -1,0 +1,15 @@
+-- ARGV: the lease; then what the book says of the sale, names and values.
+if not is_holder then return { 'lease lost' } end
+if consumed_at then
+  -- Written once more: WAIT counts the replicas that have the connection's last write.
+  redis.call('HSET', payment, 'consumed_at', consumed_at)
+  return { 'done before' }
+end
+redis.call('HSET', payment, 'consumed_at', whole(now), unpack(ARGV, 4))
+redis.call('HDEL', payment, 'until')
+redis.call('ZREM', held, id)
+redis.call('ZADD', kept, keep_until, id)
+redis.call('ZADD', sold, whole(now), id)
+redis.call('DEL', tries_key(intent, id))
+redis.call('HINCRBY', ledger, 'consumed', 1)
+return { 'done' }

@@ -1,0 +1,120 @@
+//! The connection: answers in time or not at all, and is replaced whenever it is in doubt.
+
+use std::{
+    future::Future,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use ::redis as driver;
+use driver::{
+    Client, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+    aio::{ConnectionManager, ConnectionManagerConfig},
+};
+use tokio::time::timeout;
+
+use super::super::LedgerError;
+
+/// Within this a question is answered, unless told otherwise: less than the two seconds after which the door stops waiting.
+pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
+
+/// One connection that all tasks share. The driver renews it when it breaks; here it is replaced when the server
+/// does not answer on it, or says that it leads no longer: behind the same name there may be another by now.
+pub(super) struct Link {
+    client: Client,
+    time_limit: Duration,
+    current: Mutex<Numbered>,
+}
+
+#[derive(Clone)]
+struct Numbered {
+    number: u64,
+    connection: ConnectionManager,
+}
+
+impl Link {
+    /// Connects when it is first asked.
+    pub(super) fn new(client: Client, time_limit: Duration) -> Result<Self, LedgerError> {
+        let current = Numbered { number: 0, connection: connection(&client, time_limit)? };
+        Ok(Self { client, time_limit, current: Mutex::new(current) })
+    }
+
+    pub(super) const fn time_limit(&self) -> Duration {
+        self.time_limit
+    }
+
+    /// Asks one thing. Whether a question that fails was heard, nobody knows.
+    pub(super) async fn ask<T, F>(&self, question: impl FnOnce(ConnectionManager) -> F) -> Result<T, LedgerError>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let Numbered { number, connection } = self.current();
+        match timeout(self.time_limit, question(connection)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                if in_doubt(&error) {
+                    self.replace(number);
+                }
+                Err(failed(&error))
+            }
+            Err(_) => {
+                self.replace(number);
+                tracing::warn!("the ledger's server did not answer in time");
+                Err(LedgerError::Unavailable)
+            }
+        }
+    }
+
+    fn current(&self) -> Numbered {
+        // Whoever panicked with it left a whole value behind: there is only ever one assignment.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a fresh connection in the place of this one, unless another task did.
+    fn replace(&self, number: u64) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.number == number
+            && let Ok(connection) = connection(&self.client, self.time_limit)
+        {
+            *current = Numbered { number: number.wrapping_add(1), connection };
+        }
+    }
+}
+
+fn connection(client: &Client, time_limit: Duration) -> Result<ConnectionManager, LedgerError> {
+    let config = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(time_limit))
+        .set_response_timeout(Some(time_limit))
+        .set_number_of_retries(2)
+        .set_min_delay(Duration::from_millis(50))
+        .set_max_delay(Duration::from_millis(200));
+    ConnectionManager::new_lazy_with_config(client.clone(), config).map_err(|error| failed(&error))
+}
+
+/// Not an answer, or one from a server that should not be asked.
+fn in_doubt(error: &RedisError) -> bool {
+    match error.kind() {
+        ErrorKind::Server(kind) => {
+            matches!(kind, ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown | ServerErrorKind::BusyLoading)
+        }
+        // Out of memory, out of replicas and the like; or an answer that another version gives.
+        ErrorKind::Extension | ErrorKind::UnexpectedReturnType => false,
+        _ => true,
+    }
+}
+
+/// What went wrong, as the driver's name for it: its messages may quote an address or what was sent.
+pub(super) fn failed(error: &RedisError) -> LedgerError {
+    let kind = match error.kind() {
+        ErrorKind::Server(kind) => format!("{kind:?}"),
+        ErrorKind::Io if error.is_timeout() => "timeout".to_owned(),
+        ErrorKind::Io => "connection lost".to_owned(),
+        kind => format!("{kind:?}"),
+    };
+    tracing::warn!(kind, "the ledger's server failed");
+    match error.code() {
+        // A key that holds another type than this version writes.
+        Some("WRONGTYPE") => LedgerError::Incompatible,
+        _ => LedgerError::Unavailable,
+    }
+}

@@ -1,0 +1,230 @@
+//! The ledger's questions, put to the server.
+
+use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
+
+use ::redis as driver;
+use driver::{ErrorKind, RedisResult, Script, ServerErrorKind, aio::ConnectionManager, cmd, pipe};
+use tokio::time::timeout;
+
+use super::{
+    super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation},
+    RedisConnectError, RedisLedger, Shared, tell,
+};
+use crate::protocol::{ChainTime, IntentKey};
+
+/// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
+const MOST: u64 = (1 << 53) - 1;
+/// A lease is no longer than this, so that no sum gets near that, and long enough for the server to notice.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
+const SHORTEST: Duration = Duration::from_millis(1);
+/// What several questions together may take beyond the time of one.
+const SLACK: Duration = Duration::from_millis(50);
+
+impl Ledger for RedisLedger {
+    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
+        let answer = self.ask(&self.shared.scripts.begin, &[seconds(head)]).await?;
+        self.shared.begun.store(true, Ordering::Relaxed);
+        word(&answer, &[("done", ())])
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+        let (resource, pauses) = (claim.resource().to_owned(), self.shared.pauses.clone());
+        let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
+        for transfer in claim.transfers() {
+            let keep_until = claim.keep_until(transfer);
+            words.extend([transfer.key().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
+        }
+        let answer = self.ask(&self.shared.scripts.reserve, &words).await?;
+        let [why, number, expired, forgotten, fence @ ..] = answer.as_slice() else {
+            return Err(LedgerError::Incompatible);
+        };
+        let [number, expired, forgotten] = [number, expired, forgotten].map(|text| text.parse::<u64>().unwrap_or(0));
+        tell::swept(expired, forgotten);
+        let retry_after = Duration::from_millis(number);
+        Ok(match why.as_str() {
+            "granted" => {
+                let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
+                let fence = fence.first().and_then(|fence| fence.parse().ok());
+                let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::Incompatible) };
+                let lease = Lease::new(claim, transfer, fence);
+                tell::reserved(&lease);
+                Reservation::Granted(lease)
+            }
+            "intent consumed" => Reservation::IntentConsumed,
+            "payment used" => Reservation::PaymentUsed,
+            "busy" => Reservation::Busy { retry_after },
+            "too many attempts" => Reservation::TooManyAttempts { retry_after },
+            "before memory" => Reservation::BeforeMemory,
+            _ => return Err(LedgerError::Incompatible),
+        })
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+        let words = name(lease, [millis(lease.length())]);
+        let answer = self.ask(&self.shared.scripts.renew, &words).await?;
+        word(&answer, &[("done", Renewal::Held), ("lease lost", Renewal::LeaseLost)])
+    }
+
+    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+        let transfer = lease.transfer();
+        let book = [
+            ("payer", transfer.payer.to_string()),
+            ("recipient", transfer.recipient.to_string()),
+            ("token", transfer.token.to_string()),
+            ("amount", transfer.amount.to_string()),
+            ("block_number", transfer.block_number.to_string()),
+        ];
+        let words = name(lease, book.into_iter().flat_map(|(field, value)| [field.to_owned(), value]));
+        let answer = self.ask_for_good(&self.shared.scripts.commit, &words).await?;
+        if answer.first().is_some_and(|word| word == "done") {
+            tell::consumed(lease);
+        }
+        word(&answer, &[("done", Commit::Done), ("done before", Commit::Done), ("lease lost", Commit::LeaseLost)])
+    }
+
+    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+        let handler = match handler {
+            Handler::Started => "started",
+            Handler::NotStarted => "not started",
+        };
+        let answer = self.ask(&self.shared.scripts.release, &name(lease, [handler.to_owned()])).await?;
+        if word(&answer, &[("done", true), ("lease lost", false)])? {
+            tell::released(lease);
+        }
+        Ok(())
+    }
+
+    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+        let answer = self.ask(&self.shared.scripts.consumed, &[hex(intent)]).await?;
+        word(&answer, &[("yes", true), ("no", false)])
+    }
+
+    async fn health(&self) -> Result<(), LedgerError> {
+        self.check().await.map_err(|error| match error {
+            RedisConnectError::Ledger(error) => error,
+            other => {
+                tracing::error!(reason = %other, "the ledger's server is misconfigured");
+                LedgerError::Unavailable
+            }
+        })
+    }
+}
+
+impl RedisLedger {
+    /// Puts one question, and tells the words of the answer.
+    pub(super) async fn ask(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
+        let key = &self.shared.key;
+        let call = |mut connection: ConnectionManager| async move {
+            script.key(key).arg(words).invoke_async(&mut connection).await
+        };
+        self.usable(self.shared.link.ask(call).await?)
+    }
+
+    /// The same, and what was written is on so many replicas, if that is wished.
+    async fn ask_for_good(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
+        let Some(replicated) = &self.shared.replicated else { return self.ask(script, words).await };
+        let key = &self.shared.key;
+        let mut both = pipe();
+        both.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(key).arg(words);
+        // Right behind it on the same connection: it counts the replicas that have that connection's last write.
+        both.cmd("WAIT").arg(replicated.replicas).arg(millis(replicated.wait));
+        let call = |mut connection: ConnectionManager| async move {
+            match both.query_async(&mut connection).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    script.load_async(&mut connection).await?;
+                    both.query_async(&mut connection).await
+                }
+                answer => answer,
+            }
+        };
+        let (answer, have): (Vec<String>, u32) = replicated.link.ask(call).await?;
+        let answer = self.usable(answer)?;
+        if have < replicated.replicas {
+            tracing::warn!(have, "a sale has not reached enough replicas in time");
+            return Err(LedgerError::Unavailable);
+        }
+        Ok(answer)
+    }
+
+    fn usable(&self, answer: Vec<String>) -> Result<Vec<String>, LedgerError> {
+        match answer.first().map(String::as_str) {
+            Some("not begun") => Err(self.shared.not_begun()),
+            Some("incompatible") | None => Err(LedgerError::Incompatible),
+            Some(_) => Ok(answer),
+        }
+    }
+
+    /// Whether the server is one to keep a ledger on, can be written to, and has not lost the ledger.
+    pub(super) async fn check(&self) -> Result<(), RedisConnectError> {
+        let check = async {
+            if !self.shared.evicts {
+                let policy = self.shared.link.ask(eviction_policy).await?;
+                match policy.as_deref() {
+                    Some("noeviction") => {}
+                    Some(_) => return Err(RedisConnectError::Evicts),
+                    None => return Err(RedisConnectError::PolicyUnknown),
+                }
+            }
+            let answer = self.ask(&self.shared.scripts.health, &[]).await?;
+            if !word(&answer, &[("begun", true), ("fresh", false)])? && self.shared.begun.load(Ordering::Relaxed) {
+                return Err(self.shared.not_begun().into());
+            }
+            Ok(())
+        };
+        // A little more than for one question, so that a connection that hangs is found out, and replaced.
+        timeout(self.shared.link.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
+    }
+}
+
+impl Shared {
+    /// Nothing is known of what was sold: nothing may be.
+    fn not_begun(&self) -> LedgerError {
+        if self.begun.load(Ordering::Relaxed) {
+            tracing::error!("the ledger's server lost its records; nothing is sold until a merchant is built anew");
+        }
+        LedgerError::Unavailable
+    }
+}
+
+/// What the server does when it is short of memory, if it tells.
+async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Option<String>> {
+    let mut config = cmd("CONFIG");
+    config.arg("GET").arg("maxmemory-policy");
+    match config.query_async::<HashMap<String, String>>(&mut connection).await {
+        Ok(found) if !found.is_empty() => return Ok(found.into_values().next()),
+        Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => return Err(error),
+        // Forbidden, or renamed, as hosted servers do.
+        Ok(_) | Err(_) => {}
+    }
+    match cmd("INFO").arg("memory").query_async::<String>(&mut connection).await {
+        Ok(info) => Ok(info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")).map(str::to_owned)),
+        Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What the scripts know a lease by, and what else they are told.
+fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+    let lease = [hex(lease.intent()), lease.transfer().key().to_string(), lease.fence().to_string()];
+    lease.into_iter().chain(rest).collect()
+}
+
+/// The meaning of an answer's first word.
+pub(super) fn word<T: Copy>(answer: &[String], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
+    let word = answer.first().map(String::as_str);
+    let meaning = meanings.iter().find(|(said, _)| Some(*said) == word);
+    meaning.map(|(_, meaning)| *meaning).ok_or(LedgerError::Incompatible)
+}
+
+fn hex(intent: IntentKey) -> String {
+    const_hex::encode(intent.as_bytes())
+}
+
+/// Chain time, where Lua still counts it exactly.
+pub(super) fn seconds(time: ChainTime) -> String {
+    time.unix().min(MOST).to_string()
+}
+
+fn millis(span: Duration) -> String {
+    span.clamp(SHORTEST, LONGEST).as_millis().to_string()
+}

@@ -1,0 +1,99 @@
+-- ARGV: intent, resource, head, lease, pauses; then id, block_time and keep_until of each candidate, in their order.
+if not mark then return { 'not begun' } end
+local intent, resource, head, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+-- How many records one reservation forgets at most: more than it can add, and too few to be noticed.
+local BATCH = 16
+local expired, forgotten = 0, 0
+
+-- Ends a lease that ran out: its attempt ended when it did.
+local function expire(id)
+  local holder, ended = unpack(redis.call('HMGET', payment_key(id), 'intent', 'until'))
+  redis.call('ZREM', held, id)
+  if not ended then return end
+  redis.call('DEL', payment_key(id), intent_key(holder))
+  local tries = tries_key(holder, id)
+  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', ended) end
+  redis.call('HINCRBY', ledger, 'expired', 1)
+  expired = expired + 1
+end
+
+-- Forgets sales that age keeps from coming back, and raises the mark over each.
+local aged = redis.call('ZRANGE', kept, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
+for _, id in ipairs(aged) do
+  local buyer, block_time = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time'))
+  if buyer then
+    mark = math.max(mark, tonumber(block_time))
+    redis.call('HSET', ledger, 'mark', whole(mark))
+    redis.call('DEL', payment_key(id), intent_key(buyer))
+  end
+  redis.call('ZREM', kept, id)
+  redis.call('ZREM', sold, id)
+  forgotten = forgotten + 1
+end
+
+-- Forgets leases that ran out long ago. The mark stays: nothing was sold.
+local idle = redis.call('ZRANGE', held, '-inf', '(' .. whole(now - KEPT), 'BYSCORE', 'LIMIT', 0, BATCH)
+for _, id in ipairs(idle) do expire(id) end
+
+local function refused(why, moment)
+  return { why, whole(moment and moment - now or 0), whole(expired), whole(forgotten) }
+end
+
+-- What the intent holds or bought.
+local own = redis.call('GET', intent_key(intent))
+local own_until
+if own then
+  local bought, ends = unpack(redis.call('HMGET', payment_key(own), 'consumed_at', 'until'))
+  if bought then return refused('intent consumed') end
+  own_until = tonumber(ends)
+end
+
+-- The first candidate that is neither sold, nor held, nor from before this memory.
+local unsold, frees_at, free
+for i = 6, #ARGV, 3 do
+  local bought, ends, holder = unpack(redis.call('HMGET', payment_key(ARGV[i]), 'consumed_at', 'until', 'intent'))
+  if not bought then
+    unsold = true
+    ends = tonumber(ends)
+    if ends and ends > now then
+      frees_at = math.min(frees_at or ends, ends)
+    elseif tonumber(ARGV[i + 1]) > mark then
+      free = { index = (i - 6) / 3, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
+               holder = holder, ended = ends }
+      break
+    end
+  end
+end
+if not unsold then return refused('payment used') end
+if own_until and own_until > now then return refused('busy', own_until) end
+if not free then
+  if frees_at then return refused('busy', frees_at) end
+  return refused('before memory')
+end
+
+-- Who tried it too often has to wait; an own lease that ran out is the last attempt.
+local tries = tries_key(intent, free.id)
+local times, ended = unpack(redis.call('HMGET', tries, 'times', 'ended'))
+if times then
+  local pauses = cjson.decode(ARGV[5])
+  local pause = pauses[math.min(tonumber(times), #pauses - 1) + 1]
+  local over = (free.holder == intent and free.ended or tonumber(ended or 0)) + pause
+  if over > now then return refused('too many attempts', over) end
+end
+
+-- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
+-- lost the last of them, as long as the clock is.
+if own then expire(own) end
+if free.holder and free.id ~= own then expire(free.id) end
+local granted = whole(math.max(tonumber(fence or 0) + 1, micros))
+local ends = whole(now + lease)
+redis.call('HSET', ledger, 'fence', granted)
+redis.call('HINCRBY', ledger, 'reserved', 1)
+redis.call('HSET', payment_key(free.id), 'intent', intent, 'fence', granted, 'resource', resource, 'until', ends,
+  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until)
+redis.call('SET', intent_key(intent), free.id)
+redis.call('ZADD', held, ends, free.id)
+redis.call('HINCRBY', tries, 'times', 1)
+redis.call('PEXPIRE', tries, whole(lease + KEPT))
+return { 'granted', whole(free.index), whole(expired), whole(forgotten), granted }

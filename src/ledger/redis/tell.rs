@@ -1,0 +1,28 @@
+//! What is told to whoever counts; the field names are those that metrics layers take for counters.
+
+use super::super::Lease;
+
+pub(super) fn reserved(lease: &Lease) {
+    tracing::debug!(monotonic_counter.x402_reserved = 1_u64, intent = %lease.intent(),
+        payment = %lease.transfer().key(), fence = lease.fence(), "reserved");
+}
+
+pub(super) fn consumed(lease: &Lease) {
+    tracing::debug!(monotonic_counter.x402_consumed = 1_u64, intent = %lease.intent(),
+        payment = %lease.transfer().key(), fence = lease.fence(), "consumed");
+}
+
+pub(super) fn released(lease: &Lease) {
+    tracing::debug!(monotonic_counter.x402_released = 1_u64, intent = %lease.intent(),
+        payment = %lease.transfer().key(), fence = lease.fence(), "released");
+}
+
+/// Leases that ran out and were taken over or forgotten: their holders crashed, or hang. And sales that were forgotten.
+pub(super) fn swept(expired: u64, forgotten: u64) {
+    if expired > 0 {
+        tracing::info!(monotonic_counter.x402_expired = expired, "leases expired");
+    }
+    if forgotten > 0 {
+        tracing::debug!(forgotten, "sales forgotten");
+    }
+}

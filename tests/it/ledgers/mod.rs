@@ -1,0 +1,83 @@
+//! Is it spent, and does that outlive a crash? The ledgers over databases.
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::time::Duration;
+
+use tower_x402::{
+    ledger::{Claim, Commit, Lease, Ledger, Reservation},
+    protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
+};
+
+/// Where the ledgers of these tests begin.
+const MARK: u64 = 1_795_280_000;
+/// For how long a claim may be paid, and the head, where nothing else is said.
+const HEAD: u64 = MARK + 200;
+const AGE: Duration = Duration::from_secs(86_400);
+/// No one waits for it to run out.
+const LEASE: Duration = Duration::from_secs(3_600);
+/// A machine that is busy with other tests is no server that hangs.
+const PATIENT: Duration = Duration::from_secs(60);
+
+fn time(seconds: u64) -> ChainTime {
+    ChainTime::from_unix(seconds)
+}
+
+/// A payment mined a hundred seconds after the mark.
+fn paid(name: u64) -> Transfer {
+    let mut hash = [0x11; 32];
+    hash[..8].copy_from_slice(&name.to_be_bytes());
+    Transfer {
+        network: Network::BASE,
+        transaction: TxHash::new(hash),
+        position: 3,
+        token: Address::new([0x55; 20]),
+        payer: Address::new([0x66; 20]),
+        recipient: Address::new([0x77; 20]),
+        amount: Amount::from_base_units(490_000),
+        block_number: 30_000_000,
+        block_time: time(MARK + 100),
+    }
+}
+
+/// A claim of the intent of this name on the payment of this name.
+fn claim(intent: u64, payment: u64) -> Claim {
+    claim_for(intent, payment, LEASE, HEAD)
+}
+
+fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
+    let key = IntentKey::new(u128::from(intent).to_be_bytes());
+    Claim::new("demand-insights", key, time(head), vec![paid(payment)], time(head), AGE, lease)
+}
+
+async fn hold(ledger: &impl Ledger, claim: &Claim) -> Lease {
+    match ledger.reserve(claim).await.unwrap() {
+        Reservation::Granted(lease) => lease,
+        other => panic!("it is free, but: {other:?}"),
+    }
+}
+
+async fn sell(ledger: &impl Ledger, claim: &Claim) {
+    let lease = hold(ledger, claim).await;
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+}
+
+/// The query in a ledger's documentation: what a `sql` block says.
+fn documented_query(source: &str) -> String {
+    let (_, block) = source.split_once("/// ```sql").unwrap();
+    let (block, _) = block.split_once("/// ```").unwrap();
+    block.lines().map(|line| line.trim_start_matches("///")).collect::<Vec<_>>().join("\n")
+}
+
+/// What a document's query tells of one sale.
+type Sold = (String, i64, String, i64, i64);
+
+#[test]
+fn a_documented_query_is_found() {
+    assert_eq!(documented_query("/// a\n/// ```sql\n/// SELECT 1;\n/// ```\n").trim(), "SELECT 1;");
+}

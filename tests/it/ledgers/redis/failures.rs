@@ -1,0 +1,305 @@
+//! Servers that die, hang, forget, fill up, or are told to follow another.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use tokio::net::TcpListener;
+use tower_x402::ledger::{
+    Commit, Handler, Ledger, LedgerError, RedisLedger, Renewal, Reservation,
+    redis::{RedisConnectError, driver},
+};
+
+use super::{
+    super::{HEAD, MARK, claim, claim_for, hold, time},
+    prefix, sell,
+    server::{Mood, Private, Wire, command, shared},
+};
+
+const LOST: RedisConnectError = RedisConnectError::Ledger(LedgerError::Unavailable);
+const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+
+async fn begun(url: &str) -> RedisLedger {
+    let ledger = RedisLedger::builder(url).key_prefix(prefix()).connect().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    ledger
+}
+
+/// Awaits something that must not take longer than a ledger may.
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let outcome = what.await;
+    assert!(start.elapsed() < Duration::from_millis(2_200), "it took {:?}", start.elapsed());
+    outcome
+}
+
+/// Asks until the ledger answers again.
+async fn again(ledger: &RedisLedger) {
+    for _ in 0..40 {
+        if ledger.health().await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it does not recover");
+}
+
+#[tokio::test]
+async fn a_restart_forgets_nothing() {
+    let Some(mut server) = Private::start(&DURABLE).await else { return };
+    let ledger = begun(&server.url()).await;
+    let sold = sell(&ledger, &claim(1, 1)).await;
+    let held = hold(&ledger, &claim(2, 2)).await;
+    let counts = ledger.counts().await.unwrap();
+    server.restart().await;
+    again(&ledger).await;
+    assert_eq!(ledger.counts().await, Ok(counts));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim(3, 1)).await, Ok(Reservation::PaymentUsed));
+    assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(Reservation::Busy { .. })));
+    assert_eq!(ledger.commit(&sold).await, Ok(Commit::Done));
+    assert_eq!(ledger.renew(&held).await, Ok(Renewal::Held));
+    assert_eq!(ledger.commit(&held).await, Ok(Commit::Done));
+}
+
+/// SECURITY 19.
+#[tokio::test]
+async fn emptied_it_sells_nothing_until_it_begins_anew() {
+    let Some(mut server) = Private::start(&[]).await else { return };
+    let ledger = begun(&server.url()).await;
+    for restarts in [true, false] {
+        let sold = sell(&ledger, &claim(1, 1)).await;
+        let held = hold(&ledger, &claim(2, 2)).await;
+        if restarts {
+            server.restart().await;
+            // The connection that broke is noticed.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        } else {
+            let _: () = server.command(&["FLUSHALL"]).await;
+        }
+        for _ in 0..3 {
+            assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Unavailable));
+            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::Unavailable));
+        }
+        assert_eq!(ledger.commit(&held).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.commit(&sold).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.renew(&held).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.release(&held, Handler::Started).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.is_consumed(sold.intent()).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.raise_mark_to(time(MARK)).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+
+        ledger.begin(time(HEAD)).await.unwrap();
+        assert_eq!(ledger.health().await, Ok(()));
+        for (intent, payment) in [(1, 1), (2, 2), (3, 3)] {
+            assert_eq!(ledger.reserve(&claim(intent, payment)).await, Ok(Reservation::BeforeMemory));
+        }
+        assert_eq!(ledger.commit(&held).await, Ok(Commit::LeaseLost));
+        let _: () = server.command(&["FLUSHALL"]).await;
+        ledger.begin(time(MARK)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_dead_server_is_an_error_in_time() {
+    let Some(mut server) = Private::start(&DURABLE).await else { return };
+    let ledger = begun(&server.url()).await;
+    let (sold, held) = (sell(&ledger, &claim(1, 1)).await, hold(&ledger, &claim(2, 2)).await);
+    server.kill();
+    for _ in 0..2 {
+        assert_eq!(in_time(ledger.reserve(&claim(3, 3))).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.renew(&held)).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.commit(&held)).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.release(&held, Handler::Started)).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.is_consumed(sold.intent())).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.begin(time(HEAD))).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
+    }
+    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err(), LOST);
+    server.restart().await;
+    again(&ledger).await;
+    assert_eq!(ledger.commit(&held).await, Ok(Commit::Done));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_an_error_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    assert_eq!(in_time(RedisLedger::connect(&url)).await.unwrap_err(), LOST);
+}
+
+/// Behind the same address another server may stand by now: the old connection is given up.
+#[tokio::test]
+async fn a_connection_that_hangs_is_replaced() {
+    let Some(server) = Private::start(&[]).await else { return };
+    let wire = Wire::to(server.port()).await;
+    let ledger = begun(&wire.url()).await;
+    wire.becomes(Mood::Hangs);
+    let (claim_a, claim_b) = (claim(1, 1), claim(2, 2));
+    let (a, b) = tokio::join!(in_time(ledger.reserve(&claim_a)), in_time(ledger.reserve(&claim_b)));
+    assert_eq!([a, b], [const { Err(LedgerError::Unavailable) }; 2]);
+    let _ = sell(&ledger, &claim(3, 3)).await;
+    // Also where nobody asks but those who look whether it is well.
+    wire.becomes(Mood::Hangs);
+    assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.health().await, Ok(()));
+}
+
+/// SECURITY 43.
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_done_when_repeated() {
+    let Some(server) = Private::start(&[]).await else { return };
+    let wire = Wire::to(server.port()).await;
+    let ledger = begun(&wire.url()).await;
+    // The server knows the script by then, so that it is its answer that is lost.
+    let _ = sell(&ledger, &claim(9, 9)).await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    wire.becomes(Mood::CutsAnswers);
+    assert_eq!(in_time(ledger.commit(&lease)).await, Err(LedgerError::Unavailable));
+    assert_eq!(wire.mood(), Mood::Carries as u8, "the answer was on its way");
+    again(&ledger).await;
+    assert_eq!(ledger.counts().await.unwrap().consumed, 2, "the server recorded it");
+    ledger.release(&lease, Handler::Started).await.unwrap();
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.counts().await.unwrap().consumed, 2);
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_is_lost_runs_out() {
+    let Some(server) = Private::start(&[]).await else { return };
+    let wire = Wire::to(server.port()).await;
+    let ledger = begun(&wire.url()).await;
+    let lease = Duration::from_millis(2_500);
+    let brief = claim_for(1, 1, lease, HEAD);
+    let _ = sell(&ledger, &claim(9, 9)).await;
+    wire.becomes(Mood::CutsAnswers);
+    assert_eq!(in_time(ledger.reserve(&brief)).await, Err(LedgerError::Unavailable));
+    again(&ledger).await;
+    assert!(matches!(ledger.reserve(&brief).await, Ok(Reservation::Busy { .. })));
+    tokio::time::sleep(lease).await;
+    let _ = sell(&ledger, &brief).await;
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_sent_again() {
+    let Some(url) = shared().await else { return };
+    let ledger = begun(url).await;
+    let flush = async || command::<()>(url, &["SCRIPT", "FLUSH"]).await;
+    flush().await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    flush().await;
+    assert_eq!(ledger.renew(&lease).await, Ok(Renewal::Held));
+    flush().await;
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    flush().await;
+    assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
+    flush().await;
+    assert_eq!(ledger.health().await, Ok(()));
+}
+
+/// SECURITY 29: a full server grants nothing, and writes down what was granted.
+#[tokio::test]
+async fn a_full_server_finishes_what_it_granted() {
+    let Some(server) = Private::start(&[]).await else { return };
+    let ledger = begun(&server.url()).await;
+    let [sold, dropped] = [hold(&ledger, &claim(1, 1)).await, hold(&ledger, &claim(2, 2)).await];
+    let _: () = server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let _: () = server.command(&["SCRIPT", "FLUSH"]).await;
+    assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.renew(&sold).await, Ok(Renewal::Held));
+    assert_eq!(ledger.commit(&sold).await, Ok(Commit::Done));
+    assert_eq!(ledger.release(&dropped, Handler::Started).await, Ok(()));
+    assert_eq!(ledger.is_consumed(sold.intent()).await, Ok(true));
+    assert_eq!(ledger.reserve(&claim(4, 1)).await, Err(LedgerError::Unavailable));
+    let _: () = server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(ledger.reserve(&claim(4, 1)).await, Ok(Reservation::PaymentUsed));
+    let _ = sell(&ledger, &claim(2, 2)).await;
+}
+
+/// What a fail-over does to the server that led before it.
+#[tokio::test]
+async fn a_server_that_follows_is_not_believed() {
+    let (Some(server), Some(leader)) = (Private::start(&[]).await, Private::start(&[]).await) else { return };
+    let ledger = begun(&server.url()).await;
+    let lease = sell(&ledger, &claim(1, 1)).await;
+    let port = leader.port().to_string();
+    let _: () = server.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+    assert_eq!(in_time(ledger.reserve(&claim(2, 2))).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(ledger.is_consumed(lease.intent())).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err(), LOST);
+    // It was emptied by the leader, and leads again.
+    for _ in 0..100 {
+        if server.command::<u64>(&["DBSIZE"]).await == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let _: () = server.command(&["REPLICAOF", "NO", "ONE"]).await;
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+}
+
+#[tokio::test]
+async fn a_commit_waits_for_replicas() {
+    let (Some(leader), Some(replica)) = (Private::start(&[]).await, Private::start(&[]).await) else { return };
+    let prefix = prefix();
+    let wait = Duration::from_millis(200);
+    let builder = RedisLedger::builder(&leader.url()).key_prefix(prefix.clone()).wait_replicas(1, wait);
+    let ledger = builder.connect().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    for _ in 0..2 {
+        assert_eq!(in_time(ledger.commit(&lease)).await, Err(LedgerError::Unavailable), "there is no replica");
+    }
+    assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed), "it is recorded all the same");
+
+    let port = leader.port().to_string();
+    let follow = async || {
+        let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+        for _ in 0..200 {
+            if replica.command::<String>(&["INFO", "replication"]).await.contains("master_link_status:up") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("it does not follow");
+    };
+    follow().await;
+    let _: () = leader.command(&["SCRIPT", "FLUSH"]).await;
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    let second = sell(&ledger, &claim(3, 3)).await;
+    let key = format!("{{{prefix}}}:payment:{}", second.transfer().key());
+    let there: Option<String> = replica.command(&["HGET", &key, "consumed_at"]).await;
+    assert!(there.is_some(), "the replica has it by then");
+
+    // Repeated on a connection that wrote nothing else, it still asks whether the replica has the sale.
+    let _: () = replica.command(&["REPLICAOF", "NO", "ONE"]).await;
+    assert_eq!(ledger.commit(&second).await, Err(LedgerError::Unavailable));
+    let other = RedisLedger::builder(&leader.url()).key_prefix(prefix).wait_replicas(1, wait).connect().await.unwrap();
+    assert_eq!(other.commit(&second).await, Err(LedgerError::Unavailable));
+    follow().await;
+    assert_eq!(other.commit(&second).await, Ok(Commit::Done));
+    assert_eq!(other.commit(&lease).await, Ok(Commit::Done));
+}
+
+/// A fail-over or a crash may lose the last fences: they are not given out again.
+#[tokio::test]
+async fn a_fence_that_was_lost_is_not_given_again() {
+    let Some(url) = shared().await else { return };
+    let ledger = begun(url).await;
+    let old = hold(&ledger, &claim(1, 1)).await;
+    let [record, intent, payment] =
+        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().key())]
+            .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
+    let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
+    let _: driver::Value = command(url, &["HSET", &record, "fence", "1"]).await;
+    let new = hold(&ledger, &claim(1, 1)).await;
+    assert!(new.fence() > old.fence());
+    assert_eq!(ledger.commit(&old).await, Ok(Commit::LeaseLost));
+    assert_eq!(ledger.commit(&new).await, Ok(Commit::Done));
+    // A clock that was set back gives none twice either.
+    let _: driver::Value = command(url, &["HSET", &record, "fence", "9000000000000000"]).await;
+    assert_eq!(hold(&ledger, &claim(2, 2)).await.fence(), 9_000_000_000_000_001);
+}
