@@ -21,8 +21,8 @@ const LOOK: &str = "
 WITH now AS MATERIALIZED (SELECT clock_timestamp() AS at)
 SELECT memory.version, memory.mark,
     COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NOT NULL) < $5, false)
-        OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - $6 * interval '1 microsecond', false)
-        OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - $6 * interval '1 microsecond', false),
+        OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - $6::bigint * interval '1 microsecond', false)
+        OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - $6::bigint * interval '1 microsecond', false),
     own.consumed_at IS NOT NULL,
     (extract(epoch FROM own.lease_until - now.at) * 1000000)::bigint,
     sale.consumed_at IS NOT NULL,
@@ -30,10 +30,11 @@ SELECT memory.version, memory.mark,
     COALESCE(sale.intent = $1, false),
     attempts.times,
     (extract(epoch FROM now.at - attempts.ended_at) * 1000000)::bigint
-FROM now CROSS JOIN ledger_memory AS memory
+FROM now JOIN ledger_memory AS memory ON memory.only_row
 LEFT JOIN ledger_sales AS own ON own.intent = $1
 LEFT JOIN unnest($2::bytea[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS wish (tx_hash, log_position, chain_id, place) ON true
-LEFT JOIN ledger_sales AS sale USING (tx_hash, log_position, chain_id)
+LEFT JOIN ledger_sales AS sale
+    ON (sale.tx_hash, sale.log_position, sale.chain_id) = (wish.tx_hash, wish.log_position, wish.chain_id)
 LEFT JOIN ledger_attempts AS attempts ON attempts.intent = $1
     AND (attempts.tx_hash, attempts.log_position, attempts.chain_id) = (wish.tx_hash, wish.log_position, wish.chain_id)
 ORDER BY wish.place";

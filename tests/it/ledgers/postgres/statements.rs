@@ -1,0 +1,62 @@
+//! That the cost of a statement does not grow with the number of records.
+
+use std::time::Duration;
+
+use tower_x402::ledger::{Handler, Ledger, Reservation, sqlx::{self, Connection as _, PgConnection, PgPool}};
+
+use super::{super::{HEAD, MARK, claim, claim_for, hold, sell}, Database};
+
+/// How often the ledger's tables were read from end to end, by connections that are closed by now: that is when
+/// they hand in what they counted.
+async fn full_reads(pool: &PgPool) -> i64 {
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let count = "SELECT COALESCE(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables
+        WHERE schemaname = current_schema() AND relname IN ('ledger_sales', 'ledger_attempts', 'ledger_book')";
+    sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
+}
+
+#[tokio::test]
+async fn none_reads_a_table_from_end_to_end() {
+    let Some(database) = Database::new(0).await else { return };
+    let pool = &database.pools[0];
+    let ledger = database.begun().await;
+    // Other people's sales, leases and attempts; as many as make a planner look for an index.
+    let crowd = format!(
+        "INSERT INTO ledger_sales (intent, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
+            block_number, block_time, keep_until, lease_until, consumed_at)
+        SELECT decode(md5(n::text), 'hex'), sha256(n::text::bytea), 0, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000,
+            1, {MARK} + 50, {HEAD} + 86400, clock_timestamp() + interval '1 hour',
+            CASE WHEN n % 50 > 0 THEN clock_timestamp() END
+        FROM generate_series(1, 30000) AS n;
+        INSERT INTO ledger_attempts SELECT intent, chain_id, tx_hash, log_position, 3, clock_timestamp() FROM ledger_sales;
+        INSERT INTO ledger_book SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token,
+            amount, block_number, block_time, reserved_at, consumed_at FROM ledger_sales WHERE consumed_at IS NOT NULL;
+        ANALYZE ledger_sales, ledger_attempts, ledger_book"
+    );
+    let mut crowding = PgConnection::connect(&database.url).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(crowd)).execute(&mut crowding).await.unwrap();
+    crowding.close().await.unwrap();
+    let before = full_reads(pool).await;
+
+    // More than five times each, so that plans for any values come into it.
+    for name in 1..=20 {
+        let failed = hold(&ledger, &claim(name, name)).await;
+        ledger.renew(&failed).await.unwrap();
+        ledger.release(&failed, Handler::Started).await.unwrap();
+        sell(&ledger, &claim(name, name)).await;
+        assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(Reservation::IntentConsumed));
+        assert_eq!(ledger.is_consumed(failed.intent()).await, Ok(true));
+    }
+    // Take-overs, and sweeps.
+    for name in 101..=110 {
+        let _ = hold(&ledger, &claim_for(name, name, Duration::ZERO, HEAD)).await;
+        let _ = hold(&ledger, &claim(name + 100, name)).await;
+    }
+    for name in 301..=310 {
+        let _ = hold(&ledger, &claim_for(name, name, Duration::ZERO, HEAD + 86_401)).await;
+    }
+    assert!(ledger.low_water_mark().await.unwrap() > Some(super::super::time(MARK)), "it swept");
+    drop(ledger);
+    assert_eq!(full_reads(pool).await, before);
+    database.remove().await;
+}
