@@ -20,7 +20,10 @@ use tower_x402::ledger::{
 };
 use tracing::instrument::WithSubscriber as _;
 
-use super::{super::{MARK, PATIENT, claim, hold, sell, time}, Database};
+use super::{
+    super::{MARK, PATIENT, claim, hold, sell, time},
+    Database,
+};
 use crate::servers::{self, PrivatePostgres, free_port};
 
 const SOON: Duration = Duration::from_secs(2);

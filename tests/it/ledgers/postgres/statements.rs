@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-use tower_x402::ledger::{Handler, Ledger, Reservation, sqlx::{self, Connection as _, PgConnection, PgPool}};
+use tower_x402::ledger::{
+    Handler, Ledger, Reservation,
+    sqlx::{self, Connection as _, PgConnection, PgPool},
+};
 
-use super::{super::{HEAD, MARK, claim, claim_for, hold, sell}, Database};
+use super::{
+    super::{HEAD, MARK, claim, claim_for, hold, sell},
+    Database,
+};
 
 /// How often the ledger's tables were read from end to end, by connections that are closed by now: that is when
 /// they hand in what they counted.
