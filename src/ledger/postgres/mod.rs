@@ -94,7 +94,10 @@ impl PostgresLedger {
             })
             .after_connect(|connection, _| {
                 // The pool would log what a server says that refuses; the next question finds out anyway.
-                Box::pin(async move { Ok(drop(sqlx::raw_sql(SESSION).execute(connection).await)) })
+                Box::pin(async move {
+                    let _ = sqlx::raw_sql(SESSION).execute(connection).await;
+                    Ok(())
+                })
             });
         let ledger = Self::with_pool(pool.connect_lazy_with(options.disable_statement_logging()));
         let first = ask(|| async { Borrowed::from(&ledger.pool).await.map(Borrowed::give_back) });
