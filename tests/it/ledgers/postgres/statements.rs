@@ -47,7 +47,7 @@ async fn none_reads_a_table_from_end_to_end() {
     // More than five times each, so that plans for any values come into it.
     for name in 1..=20 {
         let failed = hold(&ledger, &claim(name, name)).await;
-        ledger.renew(&failed).await.unwrap();
+        let _ = ledger.renew(&failed).await.unwrap();
         ledger.release(&failed, Handler::Started).await.unwrap();
         sell(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(Reservation::IntentConsumed));
