@@ -83,9 +83,15 @@ async fn tls_is_spoken_with_a_certificate_that_is_trusted() {
     use tower_x402::ledger::redis::driver::{Client, TlsCertificates};
     let folder = tempfile::tempdir().unwrap();
     let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| folder.path().join(name).display().to_string());
+    // An empty configuration: the usual one makes it an authority, which is no server's certificate.
+    let empty = folder.path().join("openssl.cnf");
+    std::fs::write(&empty, "[req]\ndistinguished_name = name\n[name]\n").unwrap();
     let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args(["req", "-config"])
+        .arg(&empty)
+        .args(["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
         .args(["-subj", "/CN=redis", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .args(["-keyout", &key, "-out", &certificate])
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
