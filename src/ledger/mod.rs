@@ -26,11 +26,11 @@ pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresLedger, TablePrefixError};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteLedger;
 /// The driver of the SQL ledgers, for whoever brings a pool.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
-#[cfg(feature = "sqlite")]
-pub use sqlite::SqliteLedger;
 
 use crate::protocol::{ChainTime, IntentKey};
 

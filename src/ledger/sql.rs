@@ -5,10 +5,7 @@
 
 use std::{future::Future, time::Duration};
 
-use super::{
-    Claim, Lease, LedgerError, Reservation,
-    attempts::cool_down,
-};
+use super::{Claim, Lease, LedgerError, Reservation, attempts::cool_down};
 use crate::protocol::{ChainTime, Transfer};
 
 /// The schema that this version reads and writes.
@@ -77,8 +74,7 @@ pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
 /// claim has none. In order: version, mark, whether something is to be forgotten; on the intent, and on the candidate,
 /// whether it is sold and for how long it is held; whether that is by the intent; how often the two were tried, and
 /// how long ago the last one ended. Spans in microseconds.
-pub(super) type Line =
-    (i64, Option<i64>, bool, bool, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>);
+pub(super) type Line = (i64, Option<i64>, bool, bool, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>);
 
 /// What a database showed of a claim, all at one moment.
 #[derive(Debug)]
@@ -192,10 +188,9 @@ impl Look {
                 None if seconds(transfer.block_time) > mark => {
                     return Ok(match on.pause() {
                         Some(retry_after) => Verdict::Refused(Reservation::TooManyAttempts { retry_after }),
-                        None => Verdict::Free(Try {
-                            transfer,
-                            takes_over: on.entry.is_some() || self.intent.is_some(),
-                        }),
+                        None => {
+                            Verdict::Free(Try { transfer, takes_over: on.entry.is_some() || self.intent.is_some() })
+                        }
                     });
                 }
                 None => {}

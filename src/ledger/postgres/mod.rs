@@ -17,8 +17,8 @@ use statements::{BEGIN, PREFIX, STEPS, Statements, Text};
 use super::{
     Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
     sql::{
-        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros,
-        seconds, tell,
+        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros, seconds,
+        tell,
     },
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
@@ -94,7 +94,10 @@ impl PostgresLedger {
             })
             .after_connect(|connection, _| {
                 // The pool would log what a server says that refuses; the next question finds out anyway.
-                Box::pin(async move { Ok(drop(sqlx::raw_sql(SESSION).execute(connection).await)) })
+                Box::pin(async move {
+                    let _ = sqlx::raw_sql(SESSION).execute(connection).await;
+                    Ok(())
+                })
             });
         let ledger = Self::with_pool(pool.connect_lazy_with(options.disable_statement_logging()));
         let first = ask(|| async { Borrowed::from(&ledger.pool).await.map(Borrowed::give_back) });

@@ -15,8 +15,8 @@ use statements as say;
 use super::{
     Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
     sql::{
-        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros,
-        seconds, tell,
+        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros, seconds,
+        tell,
     },
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
