@@ -108,7 +108,6 @@ fn row(group: &str, (conversions, visitors): (u64, u64)) -> Row {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -158,7 +158,6 @@ async fn analytics_filters(State(service): Shared) -> Json<Allowed> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use axum::body::Body;
     use http::{Request, StatusCode};

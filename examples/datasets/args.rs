@@ -161,7 +161,6 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

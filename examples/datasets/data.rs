@@ -143,7 +143,6 @@ fn reason(error: &serde_json::Error) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -92,7 +92,6 @@ fn lines<T: serde::Serialize>(records: impl Iterator<Item = T>) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -78,7 +78,6 @@ fn words(out: &mut String, found: &[&Goal], all: &[Goal]) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -232,7 +232,6 @@ fn visitor_text(chat: &Chat) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

@@ -103,7 +103,6 @@ fn object(body: &[u8]) -> Result<Option<Map<String, Value>>, Problem> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

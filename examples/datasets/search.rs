@@ -144,7 +144,6 @@ fn relevant(rows: Vec<(usize, f64)>) -> Vec<usize> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{super::data, *};
 

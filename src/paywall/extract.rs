@@ -12,7 +12,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
-use crate::protocol::{Looked, ProblemCode, Proof, look};
+use crate::protocol::{Looked, ProblemCode, Proof, look, names_proof};
 
 /// Whether, and why, a body is looked at for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,8 @@ impl<B: Body<Data = Bytes>> Reader<B> {
             Look::Json if data.is_empty() => Looked::Nothing,
             Look::Json => look(&data),
             Look::IfObject if *this.begins == Some(b'{') => match look(&data) {
+                // A slip of the pen is no reason to send a bill to somebody who shows a payment.
+                Looked::NotJson if names_proof(&data) => Looked::Invalid,
                 Looked::NotJson => Looked::Nothing,
                 looked => looked,
             },

@@ -5,12 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tower_layer::Layer;
 
-use super::{
-    gate::Gate,
-    merchant::{Shared, check_text, delivers},
-    pricing::Prices,
-    service::X402,
-};
+use super::{builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared};
 use crate::{
     ConfigError,
     protocol::{Amount, QuoteTemplate, Seals, Terms},

@@ -1,6 +1,7 @@
 //! The door: the tower middleware.
 
 mod body;
+mod builder;
 mod checkout;
 mod extract;
 mod future;
@@ -14,11 +15,13 @@ mod redeem;
 mod respond;
 mod sale;
 mod service;
+mod shared;
 
 pub use body::{RequestBody, ResponseBody};
+pub use builder::MerchantBuilder;
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
-pub use merchant::{Merchant, MerchantBuilder};
+pub use merchant::Merchant;
 pub use pricing::{Price, PriceTag, Pricing, Refusal};
 pub use sale::Consumption;
 pub use service::X402;

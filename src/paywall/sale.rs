@@ -40,6 +40,13 @@ pub enum Consumption {
     Keep,
 }
 
+/// Whether an answer of this status is sold, unless the route has a rule of its own.
+pub(crate) fn delivers(status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS
+        || status.is_success()
+        || status.is_redirection() && status != StatusCode::NOT_MODIFIED
+}
+
 /// Runs the handler and sells its answer.
 pub(crate) async fn sell<S, B, ResB>(
     mut checkout: Checkout<S>,

@@ -35,6 +35,6 @@ pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
 pub(crate) use quote::QuoteTemplate;
-pub(crate) use redemption::{Looked, look};
+pub(crate) use redemption::{Looked, look, names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use text::ascii_json;

@@ -104,6 +104,14 @@ pub(crate) fn is_proof_member(name: &str) -> bool {
     name == INTENT || name == TX
 }
 
+/// Whether a text that is no JSON names a member of a proof, in quotes, all the same.
+pub(crate) fn names_proof(text: &[u8]) -> bool {
+    [INTENT, TX].iter().any(|name| {
+        let quoted = format!("\"{name}\"");
+        text.windows(quoted.len()).any(|window| window == quoted.as_bytes())
+    })
+}
+
 /// Reads the two members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
 pub(crate) fn look(json: &[u8]) -> Looked {
     // serde_json does not check the UTF-8 of what it skips.

@@ -291,6 +291,20 @@ async fn json_types_must_be_json() {
     }
 }
 
+/// A slip of the pen beside a payment is a mistake to correct, not a reason to pay again.
+#[tokio::test]
+async fn a_broken_text_that_names_a_proof_is_never_a_bill() {
+    let (shop, service, _) = shop().await;
+    let good = proof(&quoted(&service).await, shop.pay(490_000));
+    for broken in
+        [good.replace('}', ",}"), format!("{good}x"), r#"{"txHash": 0x1}"#.to_owned(), r#"{ "intentId" }"#.to_owned()]
+    {
+        for content_type in ["text/plain", "application/x-www-form-urlencoded", ""] {
+            assert_problem(ask(&service, send(content_type, broken.clone())).await, 400, "invalid_redemption").await;
+        }
+    }
+}
+
 /// What begins with `{` is looked at whatever its type, so that a wrong content type costs nobody a second payment.
 #[tokio::test]
 async fn an_object_is_looked_at_under_any_type() {

@@ -430,7 +430,8 @@ async fn whoever_pays_every_bill_pays_once_when_the_seller_has_changed() {
     let shop = Shop::open().await;
     let before = layered(&shop.layer(), echo(Counter::default()));
     let other = Address::new([0x5b; 20]);
-    let sellers: [(&str, Box<dyn FnOnce(MerchantBuilder) -> MerchantBuilder>, &str); 4] = [
+    type Change = Box<dyn FnOnce(MerchantBuilder) -> MerchantBuilder>;
+    let sellers: [(&str, Change, &str); 4] = [
         ("answer", Box::new(|merchant| merchant.sealing_keys(SealingKeys::new([8; 32]))), "intent_not_found"),
         ("answer", Box::new(|merchant| merchant.realm("another")), "intent_not_found"),
         ("another", Box::new(|merchant| merchant), "intent_not_found"),

@@ -1,7 +1,5 @@
 //! How much memory the ledger takes: tests of what nobody sees from outside.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::{mem::size_of, time::Duration};
 
 use super::{
@@ -47,7 +45,7 @@ fn sell(state: &mut State, claim: &Claim, now: Duration) {
     assert_eq!(state.commit(&lease), Commit::Done);
 }
 
-/// DESIGN's budget, with the tables as full and as empty as a million leaves them.
+/// The promise in the docs, with the tables as full and as empty as a million leaves them.
 #[test]
 fn a_sale_takes_300_bytes_at_most() {
     let (mut state, now) = (begun(), Duration::ZERO);

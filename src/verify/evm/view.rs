@@ -21,7 +21,7 @@ pub(super) struct MinedIn {
     pub(super) hash: BlockHash,
 }
 
-/// A transaction's receipt. Every field is a claim that [`judge`](super::judge) checks.
+/// A transaction's receipt. Every field is a claim that [`judge`](super::judge::judge) checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Receipt {
     pub(super) transaction: TxHash,

@@ -34,7 +34,7 @@ async fn cold_is_two_round_trips() {
     let node = Node::start().await;
     let (verifier, _) = connect(&[&node]).await;
     node.pay(tx(1), 95, 490_000);
-    let slow = Duration::from_millis(100);
+    let slow = Duration::from_millis(300);
     node.fault_all(Fault::Slow(slow));
     let started = std::time::Instant::now();
     assert_paid(verify(&verifier, tx(1)).await);
@@ -88,11 +88,11 @@ async fn whoever_leaves_ends_nothing() {
     let node = Node::start().await;
     let (verifier, _) = connect(&[&node]).await;
     node.pay(tx(1), 100, 490_000);
-    node.fault_all(Fault::Slow(Duration::from_millis(60)));
+    node.fault_all(Fault::Slow(Duration::from_millis(300)));
     node.take_calls();
-    let gone = tokio::time::timeout(Duration::from_millis(20), verify(&verifier, tx(1))).await;
+    let gone = tokio::time::timeout(Duration::from_millis(100), verify(&verifier, tx(1))).await;
     assert!(gone.is_err());
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(node.take_calls(), 2);
     assert_paid(verify(&verifier, tx(1)).await);
     assert_eq!(node.take_calls(), 0, "it came in after they had left");

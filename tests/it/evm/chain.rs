@@ -218,7 +218,7 @@ async fn a_payment_that_vanished_after_delivery_is_counted_and_not_taken_back() 
 
     // Not before it is safe.
     assert_paid(verify(&verifier, tx(4)).await);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(verifier.vanished_payments(), 0);
 
     node.script().safe = 120;
@@ -227,8 +227,13 @@ async fn a_payment_that_vanished_after_delivery_is_counted_and_not_taken_back() 
         node.mine();
     }
     assert_paid(verify(&verifier, tx(4)).await);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..100 {
+        if verifier.vanished_payments() == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
     assert_eq!(verifier.vanished_payments(), 1);
+    tokio::time::sleep(Duration::from_millis(200)).await;
     // Looked at once.
     clock.advance(Duration::from_secs(60));
     for _ in 0..30 {
@@ -236,7 +241,7 @@ async fn a_payment_that_vanished_after_delivery_is_counted_and_not_taken_back() 
     }
     node.take_calls();
     assert_paid(verify(&verifier, tx(4)).await);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(node.calls("eth_getTransactionReceipt"), 0);
     assert_eq!(verifier.vanished_payments(), 1);
 }

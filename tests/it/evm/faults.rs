@@ -42,7 +42,7 @@ async fn no_fault_of_the_only_node_is_a_verdict() {
             let started = std::time::Instant::now();
             let answer = verify(&verifier, tx(1)).await;
             assert_eq!(answer, Err(VerifyErrorKind::Unavailable), "{method}: {fault:?}");
-            assert!(started.elapsed() < Duration::from_millis(600), "{method}: {fault:?}");
+            assert!(started.elapsed() < Duration::from_millis(3_000), "{method}: {fault:?}");
             node.heal();
             assert_paid(verify(&verifier, tx(1)).await);
         }
@@ -79,7 +79,7 @@ async fn a_fast_null_waits_for_a_slow_truth() {
     for liar_first in [true, false] {
         let (liar, truth) = (Node::start().await, Node::start().await);
         truth.pay(tx(1), 100, 490_000);
-        truth.fault(RECEIPT, Fault::Slow(Duration::from_millis(120)));
+        truth.fault(RECEIPT, Fault::Slow(Duration::from_millis(500)));
         let nodes = if liar_first { [&liar, &truth] } else { [&truth, &liar] };
         let (verifier, _) = connect(&nodes).await;
         assert_paid(verify(&verifier, tx(1)).await);
@@ -259,5 +259,6 @@ async fn a_hanging_first_endpoint_costs_only_the_first_question() {
     for n in 1..20 {
         assert_paid(verify(&verifier, tx(n)).await);
     }
-    assert!(started.elapsed() < Duration::from_millis(40 * 10), "{:?}", started.elapsed());
+    // Not a fifth of a second each.
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
 }

@@ -56,5 +56,6 @@ async fn a_flood_stays_within_its_budget_and_leaves_the_known_alone() {
         waits[waits.len() * 99 / 100]
     });
     println!("{unknown} looked up, {turned_away} turned away; a known one: p99 {p99:?}, idle {idle:?}");
-    assert!(p99 < Duration::from_millis(10), "{p99:?}");
+    // Behind the flood it would wait for half a second.
+    assert!(p99 < Duration::from_millis(100), "{p99:?}");
 }

@@ -1,5 +1,6 @@
-//! `EvmVerifier` against a scripted node. A real chain has tests of its own.
+//! `EvmVerifier` against a scripted node, and once against a real one.
 
+mod anvil;
 mod calls;
 mod chain;
 mod faults;
@@ -19,7 +20,7 @@ use std::{
 
 use tower_x402::{
     clock::Clock,
-    protocol::{Address, Amount, Asset, Network, Terms, TxHash},
+    protocol::{Address, Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash},
     verify::{
         Verdict, Verifier as _, VerifyError, VerifyErrorKind,
         evm::{EvmVerifier, EvmVerifierBuilder},
@@ -60,13 +61,13 @@ impl Clock for TestClock {
     }
 }
 
-/// Time-outs a tenth of the real ones: a scripted node is near.
+/// Time-outs half as long as the real ones.
 fn builder(nodes: &[&Node], clock: &TestClock) -> EvmVerifierBuilder {
     EvmVerifier::builder()
         .endpoints(nodes.iter().map(|node| node.url()))
         .clock(clock.clone())
-        .call_timeout(Duration::from_millis(200))
-        .total_timeout(Duration::from_millis(500))
+        .call_timeout(Duration::from_millis(1_000))
+        .total_timeout(Duration::from_millis(2_500))
 }
 
 async fn connect(nodes: &[&Node]) -> (EvmVerifier, TestClock) {

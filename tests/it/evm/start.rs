@@ -38,7 +38,7 @@ async fn refuses_senseless_settings() {
         ("finality", good().finality(tower_x402::verify::evm::Finality::Confirmations(0))),
         ("block_time", good().block_time(Duration::ZERO)),
         ("call_timeout", good().call_timeout(Duration::ZERO)),
-        ("total_timeout", good().total_timeout(Duration::from_millis(199))),
+        ("total_timeout", good().total_timeout(Duration::from_millis(999))),
         ("max_concurrency", good().max_concurrency(0)),
         ("max_head_age", good().max_head_age(Some(Duration::ZERO))),
     ];
@@ -66,6 +66,18 @@ async fn one_endpoint_that_answers_is_enough() {
         assert_eq!(verifier.check(Network::BASE, &[Asset::USDC_BASE]).await, Ok(()));
         assert_paid(verify(&verifier, tx(1)).await);
     }
+}
+
+#[tokio::test]
+async fn one_endpoint_that_did_not_answer_is_not_believed_until_it_has() {
+    let (silent, good) = (Node::start().await, Node::start().await);
+    silent.script().chain_id = 1;
+    silent.pay(tx(1), 100, 490_000);
+    silent.fault("eth_chainId", Fault::RpcError);
+    let (verifier, clock) = connect(&[&silent, &good]).await;
+    silent.heal();
+    clock.advance(BLOCK_TIME);
+    assert_not_confirmed(verify(&verifier, tx(1)).await);
 }
 
 #[tokio::test]

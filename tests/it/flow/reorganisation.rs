@@ -130,6 +130,34 @@ async fn a_payment_that_fails_in_the_blocks_that_stay_is_none() {
     shop.redeem(INSIGHTS, &intent, honest).await.sold();
 }
 
+/// The other way round: what failed in the blocks that were replaced is a payment in those that stay. Whoever was told
+/// in between that it failed for good would pay again.
+#[tokio::test]
+async fn a_failure_that_is_undone_is_never_final() {
+    let market = Market::new().await;
+    let shop = shop_of_before(&market).await;
+    let (payer, friend, token) = (market.buyer(3), market.buyer(4), market.chain.usdc());
+    let all = market.chain.usdc_balance(payer).await.unwrap();
+    market.call(payer, token, &contracts::transfer(friend, all)).await;
+    let intent = shop.intent(INSIGHTS).await;
+    let payment = market.send(payer, PRICE).await;
+    market.block().await;
+    let help = market.chain.transfer(friend, payer, usdc(PRICE)).await.unwrap();
+
+    // The verifier looks at the head, a second later at the payment, and a second later at the head that replaced it.
+    let second = std::time::Duration::from_secs(1);
+    shop.buy_with(TxHash::new([9; 32])).await.refused("tx_not_confirmed");
+    market.clock.advance(second);
+    shop.redeem(INSIGHTS, &intent, payment).await.refused("transfer_not_found");
+    market.chain.reorg(1, &[&[help, payment]]).await.unwrap();
+    assert_eq!(market.receipt(payment).await["status"], "0x1");
+    market.clock.advance(second);
+    shop.redeem(INSIGHTS, &intent, payment).await.refused("tx_not_confirmed");
+    market.clock.advance(second);
+    shop.redeem(INSIGHTS, &intent, payment).await.sold();
+    assert_eq!((shop.runs(), market.takings().await), (1, PRICE));
+}
+
 /// A chain that becomes shorter for a while, as a node that is set back does.
 #[tokio::test]
 async fn a_chain_that_becomes_shorter_takes_its_payments_with_it() {

@@ -1,7 +1,5 @@
 //! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 mod broken;
 mod model;
 
@@ -123,7 +121,7 @@ async fn the_memory_ledger_conforms_in_real_time() {
     assert_eq!(report.passed.len() + report.left_out.len(), CHECKS.len());
 }
 
-/// SECURITY 1: 64 tasks, 1,000 rounds, from a barrier; exactly one delivery in each.
+/// 64 tasks, 1,000 rounds, from a barrier; exactly one delivery in each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_64_at_once_one_is_answered_a_thousand_times() {
     for race in ["one_pair", "one_delivery"] {
@@ -156,7 +154,7 @@ async fn a_restart_refuses_what_was_paid_before_it() {
     sell(&after, &claim(100, &[paid(100, 0, restart + 1)], restart, restart + 1)).await;
 }
 
-/// DESIGN's invariant 7, to the second: later of block time and intent's end, plus age, head lag, lease, twice the skew.
+/// To the second: later of block time and intent's end, plus age, head lag, lease, twice the skew.
 #[tokio::test]
 async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
     let (mark, mined) = (1_000_000, 1_000_010);
@@ -181,7 +179,7 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
     }
 }
 
-/// SECURITY 29: nothing is dropped for want of space. 20,000 sales within a second, then every one of them again.
+/// Nothing is dropped for want of space. 20,000 sales within a second, then every one of them again.
 #[tokio::test]
 async fn every_sale_of_a_crowd_is_refused_again() {
     let ledger = MemoryLedger::new();
