@@ -62,12 +62,11 @@ pub fn installed(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
 pub struct Watched(Child);
 
 impl Watched {
-    pub fn start(mut run: Command) -> Self {
-        let script = r#""$@" </dev/null & server=$!; (read -r _; kill -9 "$server") <&3 & wait "$server"; kill "$!""#;
+    pub fn start(run: &Command) -> Self {
+        let script =
+            r#"exec 3<&0; "$@" </dev/null & server=$!; (read -r _; kill -9 "$server") <&3 & wait "$server"; kill "$!""#;
         let mut shell = Command::new("sh");
-        // The server's group is its own: the watchdog must reach the server itself, not who started it.
-        shell.args(["-c", &format!("exec 3<&0; {script}"), "sh"]).arg(run.get_program()).args(run.get_args());
-        run.stdin(Stdio::null());
+        shell.args(["-c", script, "sh"]).arg(run.get_program()).args(run.get_args());
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(shell.spawn().unwrap())
     }
@@ -120,7 +119,7 @@ impl PrivatePostgres {
         for setting in settings {
             run.args(["-c", setting]);
         }
-        Some(Watched::start(run))
+        Some(Watched::start(&run))
     }
 
     pub fn url(&self) -> String {

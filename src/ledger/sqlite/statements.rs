@@ -163,3 +163,47 @@ pub(super) const RAISE: &str =
     "UPDATE ledger_memory SET mark = max(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
 pub(super) const LOWER: &str =
     "UPDATE ledger_memory SET mark = min(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
+
+    use super::*;
+
+    /// Of sales, attempts and the book; the ledger's own row and a claim's few wishes are read from end to end.
+    #[tokio::test]
+    async fn no_statement_reads_a_table_from_end_to_end() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        for step in STEPS {
+            sqlx::raw_sql(step).execute(&mut connection).await.unwrap();
+        }
+        for statement in [
+            LOOK,
+            NOTE_EXPIRED,
+            EXPIRE,
+            RESERVE,
+            ATTEMPT,
+            RENEW,
+            COMMIT,
+            IS_COMMITTED,
+            SPENT,
+            RELEASE,
+            STARTED,
+            NOT_STARTED,
+            IS_CONSUMED,
+            FORGETTABLE,
+            BOOK,
+            FORGET_SALES,
+            FORGET_LEASES,
+            FORGET_ATTEMPTS,
+        ] {
+            let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+            for line in sqlx::raw_sql(plan).fetch_all(&mut connection).await.unwrap() {
+                let line: String = line.get("detail");
+                let scans = ["own", "sale", "gone", "attempts", "ledger_sales", "ledger_attempts", "ledger_book"];
+                assert!(!scans.iter().any(|table| line.starts_with(&format!("SCAN {table}"))), "{line}{statement}");
+            }
+        }
+    }
+}
