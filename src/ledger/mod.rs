@@ -28,11 +28,8 @@ pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresLedger, TablePrefixError};
-<<<<<<< HEAD
 #[cfg(feature = "redis")]
 pub use redis::RedisLedger;
-=======
->>>>>>> wip-sql
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteLedger;
 /// The driver of the SQL ledgers, for whoever brings a pool.

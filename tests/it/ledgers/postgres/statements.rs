@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use tower_x402::ledger::{
-<<<<<<< HEAD
-    Handler, Ledger, Reservation,
-=======
     Handler, Ledger, Renewal, Reservation,
->>>>>>> wip-sql
     sqlx::{self, Connection as _, PgConnection, PgPool},
 };
 
@@ -52,11 +48,7 @@ async fn none_reads_a_table_from_end_to_end() {
     // More than five times each, so that plans for any values come into it.
     for name in 1..=20 {
         let failed = hold(&ledger, &claim(name, name)).await;
-<<<<<<< HEAD
-        let _ = ledger.renew(&failed).await.unwrap();
-=======
         assert_eq!(ledger.renew(&failed).await, Ok(Renewal::Held));
->>>>>>> wip-sql
         ledger.release(&failed, Handler::Started).await.unwrap();
         sell(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(Reservation::IntentConsumed));
