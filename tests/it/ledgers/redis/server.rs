@@ -73,7 +73,7 @@ impl Private {
         let mut run = Command::new(program);
         run.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder);
         run.args(settings);
-        Some(Watched::start(run))
+        Some(Watched::start(&run))
     }
 
     pub fn port(&self) -> u16 {
