@@ -81,7 +81,7 @@
 //! # The order of layers
 //!
 //! - CORS and tracing belong *outside*, where preflights never reach the door.
-//! - In axum use `route_layer`, or `.layer` on one method router, so that a 404 is never sold.
+//! - In axum use `route_layer`, so that neither a 404 nor a 405 is ever quoted: `.layer` goes around those, too.
 //! - `nest` strips the path that a request digest sees; that is consistent, as long as quote and redemption take the same way.
 //! - A time-out outside cuts a commit short: the payment is then safe or sold, and the payer asks again to learn which.
 //!   Put time-outs inside, on the handler, or use [`MerchantBuilder::max_hold`].
@@ -91,7 +91,6 @@
 #[cfg(feature = "axum")]
 pub mod axum;
 pub mod clock;
-mod error;
 pub mod ledger;
 mod paywall;
 pub mod protocol;
@@ -99,10 +98,9 @@ pub mod protocol;
 pub mod testing;
 pub mod verify;
 
-pub use error::ConfigError;
 pub use paywall::{
-    Consumption, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Refusal, RequestBody, ResponseBody,
-    ResponseFuture, X402, X402Layer,
+    ConfigError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Refusal, RequestBody,
+    ResponseBody, ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;
 

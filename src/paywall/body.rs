@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
@@ -76,7 +76,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project() {
-            KindProjection::Streaming { body } => Poll::Ready(ready!(body.poll_frame(cx))),
+            KindProjection::Streaming { body } => body.poll_frame(cx),
             KindProjection::Whole { data, trailers } => {
                 let frame = data.take().map(Frame::data).or_else(|| trailers.take().map(Frame::trailers));
                 Poll::Ready(frame.map(Ok))

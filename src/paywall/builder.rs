@@ -66,7 +66,7 @@ impl MerchantBuilder {
     }
 
     /// What remembers what was sold. Required. One recipient on one chain has one ledger, however many merchants
-    /// and processes there are: share it.
+    /// and processes there are: share it, and give all who share it one [`max_payment_age`](Self::max_payment_age).
     pub fn ledger(mut self, ledger: impl Ledger) -> Self {
         self.ledger = Some(Arc::new(ledger));
         self

@@ -23,7 +23,6 @@ use super::{
 };
 use crate::protocol::{InvalidRedemption, ProblemCode, Proof};
 
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What the head, or head and body, show of a proof.
 pub(crate) type Presented = Result<Option<Proof>, InvalidRedemption>;

@@ -74,7 +74,7 @@ pin_project! {
         #[pin]
         body: B,
         plan: Plan,
-        // The first byte after white space.
+        // The first byte after white space and a byte order mark.
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
@@ -129,7 +129,7 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     fn push(self: Pin<&mut Self>, data: Bytes) {
         let this = self.project();
         // Each byte is looked at once: many small pieces must not cost more than one large one.
-        *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !byte.is_ascii_whitespace()));
+        *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !is_before_text(*byte)));
         if this.first.is_empty() {
             *this.first = data;
             return;
@@ -186,6 +186,11 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         };
         Ok(Read { data, trailers: this.trailers.take(), proof })
     }
+}
+
+/// White space, or a byte of the UTF-8 byte order mark, which some clients put before their JSON.
+const fn is_before_text(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf)
 }
 
 enum Begun {

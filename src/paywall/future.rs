@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use super::{
     body::{RequestBody, ResponseBody},
-    checkout::{BoxError, Checkout, Incoming, Step},
+    checkout::{Checkout, Incoming, Step},
     extract::Reader,
 };
 use crate::protocol::headers::strip_payment_headers;
@@ -49,7 +49,6 @@ where
     S::Future: Send,
     S::Error: Send,
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
     ResB: Send + 'static,
 {
     pub(crate) fn passing(response: S::Future, preflight: bool) -> Self {
@@ -80,7 +79,6 @@ where
     S::Future: Send,
     S::Error: Send,
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
     ResB: Send + 'static,
 {
     type Output = Answer<S, B, ResB>;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use tower_layer::Layer;
 
 use super::{builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared};
@@ -47,6 +47,8 @@ pub(crate) struct Route {
     pub(crate) body_timeout: Duration,
     pub(crate) header_only: bool,
     pub(crate) bind: bool,
+    /// Headers that the digest of a request covers, sorted.
+    pub(crate) bound_headers: Vec<HeaderName>,
     consumes: Arc<ConsumeRule>,
 }
 
@@ -83,7 +85,9 @@ impl Route {
 
     fn template(&self, amount: Amount) -> QuoteTemplate {
         let label = self.label.as_ref().unwrap_or(&self.resource);
-        QuoteTemplate::new(self.merchant.recipient(), self.merchant.network, label, amount, &self.merchant.assets)
+        let merchant = &self.merchant;
+        let assets = &merchant.assets;
+        QuoteTemplate::new(merchant.recipient(), merchant.network, label, amount, assets, self.header_only)
     }
 
     fn render_constant(&mut self) {
@@ -105,6 +109,7 @@ impl fmt::Debug for Route {
             .field("body_timeout", &self.body_timeout)
             .field("header_only", &self.header_only)
             .field("bind", &self.bind)
+            .field("bound_headers", &self.bound_headers)
             .finish_non_exhaustive()
     }
 }
@@ -124,6 +129,7 @@ impl X402Layer {
             body_timeout: Duration::from_secs(10),
             header_only: false,
             bind: false,
+            bound_headers: Vec::new(),
             consumes: Arc::new(|status, _| delivers(status)),
         };
         route.render_constant();
@@ -184,12 +190,30 @@ impl X402Layer {
         Ok(self.set(|route| route.body_timeout = timeout))
     }
 
-    /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names themselves.
+    /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names
+    /// themselves. The quote says so in its `detail`.
+    ///
+    /// A payer who puts the proof into the body all the same is quoted again: tell yours.
     pub fn header_only(self) -> Self {
-        self.set(|route| route.header_only = true)
+        self.set(|route| {
+            route.header_only = true;
+            route.render_constant();
+        })
     }
 
-    /// Honours an intent only for the very request that was quoted, by method, path, query and body.
+    /// Adds request headers to what makes two requests the same, where that matters: under a closure's price, and with
+    /// [`bind_request`](Self::bind_request). A price that hangs on a header must name it here, or a quote for a cheap
+    /// value of it counts for a dear one.
+    pub fn bind_headers(self, names: impl IntoIterator<Item = HeaderName>) -> Self {
+        self.set(|route| {
+            route.bound_headers.extend(names);
+            route.bound_headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+            route.bound_headers.dedup();
+        })
+    }
+
+    /// Honours an intent only for the very request that was quoted, by method, path, query, body, and the headers
+    /// of [`bind_headers`](Self::bind_headers).
     pub fn bind_request(self) -> Self {
         self.set(|route| route.bind = true)
     }

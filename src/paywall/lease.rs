@@ -166,8 +166,13 @@ impl LeaseGuard {
                     return Committed::Done;
                 }
                 Ok(Ok(Commit::LeaseLost)) => return Committed::LeaseLost,
-                Ok(Err(_)) | Err(_) if Instant::now() + COMMIT_PAUSE >= end => return Committed::Unknown,
-                Ok(Err(_)) | Err(_) => sleep(COMMIT_PAUSE).await,
+                failed => {
+                    tracing::warn!(intent = %self.lease.intent(), ?failed, "sale not recorded yet; trying again");
+                    if Instant::now() + COMMIT_PAUSE >= end {
+                        return Committed::Unknown;
+                    }
+                    sleep(COMMIT_PAUSE).await;
+                }
             }
         }
     }
@@ -176,6 +181,9 @@ impl LeaseGuard {
     pub(crate) async fn release(mut self) {
         let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease, self.handler())).await;
         self.settled = matches!(released, Ok(Ok(())));
+        if !self.settled {
+            tracing::warn!(intent = %self.lease.intent(), ?released, "lease not released; it runs out by itself");
+        }
     }
 
     /// The lease is another's now: there is nothing to give back. Answers whether the intent is consumed, as far as the

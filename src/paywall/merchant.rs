@@ -12,7 +12,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    ConfigError,
+    ConfigError, HealthError,
     protocol::{Address, Amount, Asset, Network},
 };
 
@@ -62,7 +62,8 @@ impl Merchant {
     /// A layer whose price a closure tells from the request's head and body.
     ///
     /// It is asked when quoting and again when redeeming. An intent quoted at less than the price is now honoured
-    /// only for the very request that was quoted.
+    /// only for the request that was quoted, by method, path, query and body: a price may hang on these, and on the headers
+    /// named by [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
     ///
     /// # Errors
     /// [`ConfigError`] for a name that cannot be, or that is taken: clone the layer to use it twice.
@@ -122,8 +123,8 @@ impl Merchant {
     /// Whether sales can be made right now: the chain can be asked and the ledger written to.
     ///
     /// # Errors
-    /// [`ConfigError::Verifier`], [`ConfigError::Ledger`].
-    pub async fn health(&self) -> Result<(), ConfigError> {
+    /// [`HealthError`] names the one that does not answer.
+    pub async fn health(&self) -> Result<(), HealthError> {
         self.shared.verifier.head().await?;
         self.shared.ledger.health().await?;
         Ok(())

@@ -3,6 +3,7 @@
 mod body;
 mod builder;
 mod checkout;
+mod error;
 mod extract;
 mod future;
 mod gate;
@@ -19,6 +20,7 @@ mod shared;
 
 pub use body::{RequestBody, ResponseBody};
 pub use builder::MerchantBuilder;
+pub use error::{ConfigError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
 pub use merchant::Merchant;

@@ -55,7 +55,13 @@ impl Order {
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
         let bytes = self.bytes.as_ref()?;
         let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
-        Some(digest_request(seal, &self.parts.method, &self.parts.uri, bytes, proof_members))
+        let headers = self
+            .route
+            .bound_headers
+            .iter()
+            .map(|name| (name.clone(), self.parts.headers.get_all(name).iter().cloned().collect()));
+        let headers: Vec<_> = headers.collect();
+        Some(digest_request(seal, &self.parts.method, &self.parts.uri, &headers, bytes, proof_members))
     }
 
     /// What binds a new intent to this request, where the route binds them.

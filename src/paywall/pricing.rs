@@ -1,6 +1,6 @@
 //! What a request costs: a fixed price, a closure, or anything that implements [`Pricing`].
 
-use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
@@ -9,8 +9,10 @@ use crate::{ConfigError, protocol::Amount};
 
 /// What one request costs.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Price {
-    /// Nothing: the layer is not there at all, and the handler sees no [`Receipt`](crate::Receipt).
+    /// Nothing: the request is served without a [`Receipt`](crate::Receipt). Its body was read by then, under the route's
+    /// limits; what must pass untouched is for [`free_when`](crate::X402Layer::free_when).
     Free,
     /// That many base units; never zero, which is a fault of the service and is answered 500.
     Charge(Amount),
@@ -47,6 +49,9 @@ impl From<Response<Bytes>> for Refusal {
 
 /// Prices requests. Asked when quoting and again when redeeming, with the request's head and whole body
 /// (under the route's limit; the members of a proof are still in it).
+///
+/// A price may hang on method, path, query, body, and the headers named by
+/// [`bind_headers`](crate::X402Layer::bind_headers): those make two requests the same.
 pub trait Pricing: Send + Sync + 'static {
     /// The price of this request.
     fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send;
@@ -110,7 +115,7 @@ pub struct PriceTag(Tag);
 
 #[derive(Clone, Debug)]
 enum Tag {
-    Text(Cow<'static, str>),
+    Text(String),
     Amount(Amount),
 }
 
@@ -131,15 +136,15 @@ impl PriceTag {
     }
 }
 
-impl From<&'static str> for PriceTag {
-    fn from(text: &'static str) -> Self {
-        Self(Tag::Text(text.into()))
+impl From<&str> for PriceTag {
+    fn from(text: &str) -> Self {
+        Self(Tag::Text(text.to_owned()))
     }
 }
 
 impl From<String> for PriceTag {
     fn from(text: String) -> Self {
-        Self(Tag::Text(text.into()))
+        Self(Tag::Text(text))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     lease::{Asking, LeaseGuard},
     order::{Order, refused},
     pricing::Price,
-    respond::Problem,
+    respond::{ASK_AGAIN, Problem},
     sale::sell,
 };
 use crate::{
@@ -30,8 +30,6 @@ use crate::{
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// How long a verdict may take, whatever the verifier: one that bounds itself, as it should, is never cut by this.
 const VERIFIER_WAIT: Duration = Duration::from_secs(10);
-/// When to ask again where a backend did not answer, or another redemption is under way.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Sells the answer to whoever shows an intent and a transaction.
 pub(crate) async fn redeem<S, B, ResB>(
@@ -150,7 +148,11 @@ impl<'a> Opened<'a> {
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
                 // A verifier that judged by other terms, or another transaction, must not sell here.
-                transfers.retain(|transfer| transfer.transaction == transaction && terms.admit(transfer));
+                // Nor does what the seller moves from an account of before.
+                transfers.retain(|transfer| {
+                    let own = merchant.recipients.contains(&transfer.payer);
+                    transfer.transaction == transaction && terms.admit(transfer) && !own
+                });
                 if !transfers.is_empty() {
                     return Ok((transfers, head));
                 }
@@ -202,5 +204,6 @@ impl<'a> Opened<'a> {
 
 /// A ledger that takes too long is a ledger that fails; a grant that comes later is given back.
 async fn in_time<T>(question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
-    timeout(LEDGER_WAIT, question).await.unwrap_or(Err(LedgerError::Unavailable))
+    let answer = timeout(LEDGER_WAIT, question).await.unwrap_or(Err(LedgerError::Unavailable));
+    answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
 }

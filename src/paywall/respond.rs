@@ -12,6 +12,9 @@ use crate::protocol::{
     headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
 };
 
+/// When to ask again where a backend did not answer, or another redemption is under way.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 /// What a refusal says beside its code.
 #[derive(Debug)]
 pub(crate) struct Problem {

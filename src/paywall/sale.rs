@@ -1,6 +1,6 @@
 //! The sale: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::{future::poll_fn, time::Duration};
+use std::future::poll_fn;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -13,15 +13,12 @@ use super::{
     checkout::Checkout,
     lease::{Committed, Ended, LeaseGuard},
     order::Order,
-    respond::Problem,
+    respond::{ASK_AGAIN, Problem},
 };
 use crate::protocol::{
     ProblemCode, Receipt,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers},
 };
-
-/// When to ask again where it is not known what became of a sale.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Set by a handler in its response's extensions: whether this very answer is sold, whatever the route's rule says.
 ///
@@ -115,7 +112,7 @@ where
 
 /// Another holds the pair now, or sold it already: this answer must not leave.
 async fn lost(guard: LeaseGuard) -> Problem {
-    tracing::warn!("lease lost; the answer is withheld");
+    tracing::warn!(payment = %guard.transfer().key(), "lease lost; the answer is withheld");
     if guard.lost().await {
         ProblemCode::AlreadyConsumed.into()
     } else {

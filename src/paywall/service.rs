@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     body::{RequestBody, ResponseBody},
-    checkout::{BoxError, Checkout},
+    checkout::Checkout,
     future::ResponseFuture,
     gate::Passage,
     layer::Route,
@@ -53,7 +53,6 @@ where
     S::Future: Send,
     S::Error: Send,
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
     ResB: Send + 'static,
 {
     type Response = Response<ResponseBody<ResB>>;

@@ -48,12 +48,13 @@ pub(crate) enum ProofMembers {
     Service,
 }
 
-/// Digests a request: of a JSON object its members, the payer's two left out, keys sorted, white space
+/// Digests a request: method, path, query, the headers that are named, and the body; of a JSON object its members, the payer's two left out, keys sorted, white space
 /// between tokens dropped; of any other body its bytes.
 pub(crate) fn digest_request(
     seal: &RouteSeal,
     method: &http::Method,
     uri: &http::Uri,
+    headers: &[(http::HeaderName, Vec<http::HeaderValue>)],
     body: &[u8],
     proof_members: ProofMembers,
 ) -> RequestDigest {
@@ -66,6 +67,11 @@ pub(crate) fn digest_request(
     field(uri.path().as_bytes());
     field(uri.query().map_or(b"-" as &[u8], |_| b"?"));
     field(uri.query().unwrap_or_default().as_bytes());
+    for (name, values) in headers {
+        field(name.as_str().as_bytes());
+        field(&(values.len() as u64).to_be_bytes());
+        values.iter().for_each(|value| field(value.as_bytes()));
+    }
     match members(body, proof_members) {
         Some(members) => {
             field(b"object");

@@ -103,7 +103,7 @@ problems! {
         "No single transfer in the transaction reaches the price; transfers are not added up. Find out why before paying again; a further payment begins with a new quote.";
     /// The payment is older than what is accepted.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
-        "The payment is older than this seller accepts. Contact the seller.";
+        "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";
     /// Every transfer of the transaction bought something already.
     TxAlreadyUsed = "tx_already_used", CONFLICT, Investigate, "Transaction already used",
         "Every qualifying transfer of this transaction has bought an answer already. Nothing was taken now.";

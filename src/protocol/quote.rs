@@ -130,13 +130,21 @@ pub(crate) struct RenderedQuote {
 
 impl QuoteTemplate {
     /// `assets`: at least one, all of the same decimals; `label` was checked.
-    pub(crate) fn new(recipient: Address, network: Network, label: &str, amount: Amount, assets: &[Asset]) -> Self {
+    pub(crate) fn new(
+        recipient: Address,
+        network: Network,
+        label: &str,
+        amount: Amount,
+        assets: &[Asset],
+        header_only: bool,
+    ) -> Self {
         let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
         let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
         let problem = ProblemCode::PaymentRequired;
         let detail = ascii_json(&format!(
-            "Send at least {} {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash.",
+            "Send at least {} {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{}.",
             amount.to_decimal(decimals),
+            if header_only { " in the x402-payment header" } else { "" },
         ));
         let before_intent = format!(
             r#"{{"title":"{}","status":402,"detail":{detail},"error":"{problem}","intentId":""#,

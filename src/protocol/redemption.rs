@@ -104,12 +104,9 @@ pub(crate) fn is_proof_member(name: &str) -> bool {
     name == INTENT || name == TX
 }
 
-/// Whether a text that is no JSON names a member of a proof, in quotes, all the same.
+/// Whether a text that is no JSON names a member of a proof all the same, however it is quoted.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
-    [INTENT, TX].iter().any(|name| {
-        let quoted = format!("\"{name}\"");
-        text.windows(quoted.len()).any(|window| window == quoted.as_bytes())
-    })
+    [INTENT, TX].iter().any(|name| text.windows(name.len()).any(|window| window == name.as_bytes()))
 }
 
 /// Reads the two members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
@@ -122,8 +119,17 @@ pub(crate) fn look(json: &[u8]) -> Looked {
         Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => Looked::NotJson,
         // JSON all the same: an object with a name that is no Unicode may carry a proof, anything else cannot.
         Err(_) if text.trim_start().starts_with('{') => Looked::Invalid,
+        Err(_) if is_list_of_proofs(text) => Looked::Invalid,
         Err(_) => Looked::Nothing,
     }
+}
+
+/// A proof wrapped in an array is a slip of the pen, not the absence of a proof.
+fn is_list_of_proofs(json: &str) -> bool {
+    serde_json::from_str::<Vec<&RawValue>>(json).is_ok_and(|elements| {
+        let mut objects = elements.iter().map(|element| element.get()).filter(|element| element.starts_with('{'));
+        objects.any(|object| look(object.as_bytes()) != Looked::Nothing)
+    })
 }
 
 fn proof(intent: Member<'_>, tx: Member<'_>) -> Option<Proof> {

@@ -296,12 +296,24 @@ async fn json_types_must_be_json() {
 async fn a_broken_text_that_names_a_proof_is_never_a_bill() {
     let (shop, service, _) = shop().await;
     let good = proof(&quoted(&service).await, shop.pay(490_000));
-    for broken in
-        [good.replace('}', ",}"), format!("{good}x"), r#"{"txHash": 0x1}"#.to_owned(), r#"{ "intentId" }"#.to_owned()]
-    {
+    let broken = [
+        good.replace('}', ",}"),
+        good.replace('"', "'"),
+        format!("{good}x"),
+        format!("\u{feff}{good}"),
+        r#"{"txHash": 0x1}"#.to_owned(),
+        "{intentId: 1}".to_owned(),
+    ];
+    for broken in broken {
         for content_type in ["text/plain", "application/x-www-form-urlencoded", ""] {
             assert_problem(ask(&service, send(content_type, broken.clone())).await, 400, "invalid_redemption").await;
         }
+    }
+    for content_type in ["application/json", "text/json"] {
+        let wrapped = send(content_type, format!("[1, {good}]"));
+        assert_problem(ask(&service, wrapped).await, 400, "invalid_redemption").await;
+        let other = send(content_type, r#"[{"query": "txHash"}, "intentId"]"#);
+        assert_problem(ask(&service, other).await, 402, "payment_required").await;
     }
 }
 

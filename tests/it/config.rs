@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use tower::Layer as _;
 use tower_x402::{
-    ConfigError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
+    ConfigError, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
     ledger::{LedgerError, MemoryLedger},
     protocol::{Address, Amount, Asset, ChainTime, Network, ParseAddressError, SealingKeyError, SealingKeys},
     testing::ScriptedVerifier,
@@ -233,10 +233,10 @@ async fn backends_that_cannot_start_are_not_started_with() {
 
     assert!(merchant.health().await.is_ok());
     chain.outage(VerifyError::unavailable());
-    assert!(matches!(merchant.health().await, Err(ConfigError::Verifier(_))));
+    assert!(matches!(merchant.health().await, Err(HealthError::Verifier(_))));
     chain.outage(None);
     ledger.breaks(Question::Health, Fault::Fails);
-    assert!(matches!(merchant.health().await, Err(ConfigError::Ledger(_))));
+    assert!(matches!(merchant.health().await, Err(HealthError::Ledger(_))));
 }
 
 /// What `?` turns into a `ConfigError` on the way to a merchant.

@@ -289,6 +289,35 @@ async fn a_header_only_route_prices_members_of_any_name() {
 }
 
 /// Bound by setting: only the very request that was quoted, even at a fixed price.
+/// Where a price hangs on a header, a quote counts for the value it was made for.
+#[tokio::test]
+async fn a_price_by_header_is_bound_to_that_header() {
+    let shop = Shop::open().await;
+    let by_model = |parts: &Parts, _: &Bytes| {
+        let dear = parts.headers.get("x-model").is_some_and(|model| model == "max");
+        Price::Charge(Amount::from_base_units(if dear { 5_000_000 } else { 10_000 }))
+    };
+    let layer = shop.merchant.price_with("model", by_model).unwrap();
+    let service = layered(&layer.bind_headers(["x-model".parse().unwrap()]), echo(Counter::default()));
+    let with_model = |mut request: Request<Body>, model: &'static str| {
+        request.headers_mut().insert("x-model", model.parse().unwrap());
+        request
+    };
+    let intent = intent_of(&ask(&service, with_model(query("why"), "mini")).await);
+    let tx = shop.pay(10_000);
+    let dear = ask(&service, with_model(redeem("why", &intent, tx), "max")).await;
+    assert_problem(dear, 404, "intent_not_found").await;
+    assert_eq!(ask(&service, with_model(redeem("why", &intent, tx), "mini")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_header_only_route_says_where_the_proof_goes() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().header_only(), echo(Counter::default()));
+    let (_, quote) = read(ask(&service, post("{}")).await).await;
+    assert!(quote["detail"].as_str().unwrap().contains("in the x402-payment header"), "{quote}");
+}
+
 #[tokio::test]
 async fn a_bound_route_sells_only_what_was_quoted() {
     let shop = Shop::open().await;
@@ -386,6 +415,11 @@ async fn a_former_recipient_is_paid_for_its_own_quotes() {
     assert_problem(ask(&hard, redemption(&old, to_old)).await, 404, "intent_not_found").await;
     assert_eq!(ask(&after, redemption(&old, to_old)).await.status(), 200);
     assert_eq!(ask(&after, redemption(&new, to_new)).await.status(), 200);
+    // What the seller moves from the old account to the new one is nobody's payment.
+    let moved =
+        shop.chain.pay(NEW_HOME, usdc, recipient(), Amount::from_base_units(490_000), ChainTime::from_unix(NOW));
+    let open = quoted(&after).await;
+    assert_problem(ask(&after, redemption(&open, moved)).await, 422, "transfer_not_found").await;
 }
 
 /// The fresh intent for a payment that came late goes by the recipient that was paid.

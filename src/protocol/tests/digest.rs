@@ -12,6 +12,7 @@ fn digest_of(method: &str, uri: &str, body: &[u8]) -> RequestDigest {
         seals.present(),
         &method.parse::<Method>().unwrap(),
         &uri.parse::<Uri>().unwrap(),
+        &[],
         body,
         ProofMembers::Payer,
     )
@@ -146,7 +147,7 @@ fn scheme_and_host_do_not_count() {
 fn a_digest_is_worth_nothing_under_another_key() {
     let of = |key| {
         let seals = seals(&keys(key));
-        digest_request(seals.present(), &Method::POST, &Uri::from_static("/"), b"{}", ProofMembers::Payer)
+        digest_request(seals.present(), &Method::POST, &Uri::from_static("/"), &[], b"{}", ProofMembers::Payer)
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));

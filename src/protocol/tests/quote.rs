@@ -20,7 +20,7 @@ fn usdc() -> [Asset; 2] {
 }
 
 fn template(label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(RECIPIENT, Network::BASE, label, price(), &usdc())
+    QuoteTemplate::new(RECIPIENT, Network::BASE, label, price(), &usdc(), false)
 }
 
 fn render(template: &QuoteTemplate) -> RenderedQuote {
@@ -103,7 +103,7 @@ fn a_payer_reads_what_a_seller_wrote() {
 #[test]
 fn one_token_is_a_list_of_one() {
     let rendered =
-        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", price(), &[Asset::USDC_BASE_SEPOLIA]));
+        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", price(), &[Asset::USDC_BASE_SEPOLIA], false));
     assert_eq!(rendered.contracts, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
     assert_eq!(body(&rendered)["contracts"], json!(["0x036CbD53842c5426634e7929541eC2318f3dCF7e"]));
     assert_eq!(Quote::from_headers(&headers(&rendered)).unwrap().network, Network::BASE_SEPOLIA);
@@ -204,7 +204,7 @@ proptest! {
             .iter()
             .map(|bytes| Asset::new(network, Address::new(*bytes), decimals, symbol.clone()))
             .collect();
-        let rendered = QuoteTemplate::new(recipient, network, &label, amount, &assets)
+        let rendered = QuoteTemplate::new(recipient, network, &label, amount, &assets, false)
             .render(expiry, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
         prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.pay.as_bytes()).unwrap());

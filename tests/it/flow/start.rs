@@ -3,7 +3,7 @@
 use axum::{Router, routing::any};
 use serde_json::json;
 use tower_x402::{
-    ConfigError,
+    ConfigError, HealthError,
     protocol::{Address, Asset, Network},
     testing::{DevChain, contracts},
     verify::{
@@ -143,7 +143,7 @@ async fn an_endpoint_that_turns_to_another_chain_is_no_longer_believed() {
     // How long a proof lasts.
     market.block_at(market.now().await + 60).await;
     shop.redeem(INSIGHTS, &intent, payment).await.refused("verification_unavailable");
-    assert!(matches!(shop.merchant.health().await, Err(ConfigError::Verifier(_))));
+    assert!(matches!(shop.merchant.health().await, Err(HealthError::Verifier(_))));
     assert_eq!(shop.runs(), 0);
 
     // Somebody has to look at it: it is not believed again by itself. The payment waits.

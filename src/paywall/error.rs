@@ -106,3 +106,15 @@ pub enum ConfigError {
     #[error("the ledger cannot start: {0}")]
     Ledger(#[from] crate::ledger::LedgerError),
 }
+
+/// Why sales cannot be made right now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HealthError {
+    /// The chain cannot be asked.
+    #[error("payments cannot be verified: {0}")]
+    Verifier(#[from] crate::verify::VerifyError),
+    /// The ledger cannot be written to.
+    #[error("sales cannot be recorded: {0}")]
+    Ledger(#[from] crate::ledger::LedgerError),
+}
