@@ -1,6 +1,7 @@
 //! From quote to answer over a real chain (`anvil`) and real HTTP: what a payer gets for money, and what nobody gets without.
 
 mod buying;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod datasets;
 mod depth;
 mod market;
