@@ -9,13 +9,13 @@ use std::{env, error::Error};
 
 use axum::{Json, Router, routing::post};
 use serde::Deserialize;
-use tower_x402::{Merchant, Receipt, ledger::MemoryLedger, protocol::SealingKeys, verify::evm::EvmVerifier};
+use tower_x402::{Merchant, Receipt, ledger::SqliteLedger, protocol::SealingKeys, verify::evm::EvmVerifier};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let merchant = Merchant::builder(env::var("X402_RECIPIENT")?.parse()?) // who is paid: USDC on Base
         .verifier(EvmVerifier::connect([env::var("X402_RPC_URL")?]).await?) // is it paid?
-        .ledger(MemoryLedger::new()) // is it spent?
+        .ledger(SqliteLedger::open("ledger.db").await?) // is it spent?
         .sealing_keys(SealingKeys::from_env("X402_KEY")?) // only we can make our quotes
         .build()
         .await?;

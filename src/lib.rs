@@ -104,6 +104,6 @@ pub use paywall::{
 };
 pub use protocol::Receipt;
 
-#[cfg(all(doctest, feature = "axum", feature = "evm", feature = "test-util"))]
+#[cfg(all(doctest, feature = "axum", feature = "evm", feature = "sqlite", feature = "test-util"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -2,8 +2,14 @@
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, builder::BoolishValueParser, error::ErrorKind};
+use clap::{
+    Parser,
+    builder::BoolishValueParser,
+    error::{ContextValue, ErrorKind},
+};
 use tower_x402::{protocol::Address, verify::evm::Finality};
+
+use super::{keys, ledger::LedgerArg, secret::Secret};
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
 #[derive(Clone, Debug, Parser)]
@@ -20,7 +26,7 @@ pub(crate) struct Args {
     pub(crate) buy: bool,
     /// Ethereum JSON-RPC endpoint; repeat it for more than one
     #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
-    pub(crate) rpc_url: Vec<String>,
+    pub(crate) rpc_url: Vec<Secret>,
     /// EIP-155 id of the chain that is paid on [default: 8453, Base]
     #[arg(long, env = "X402_CHAIN_ID", value_name = "ID")]
     pub(crate) chain_id: Option<u64>,
@@ -45,12 +51,15 @@ pub(crate) struct Args {
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
     #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
     pub(crate) finality: Finality,
-    /// Key that seals quotes: 64 hexadecimal digits, or a file with them [default: one that lives with the process]
+    /// Key that seals quotes: 64 hexadecimal digits, or a file with them; required with postgres and redis, whose
+    /// replicas share it [default: with sqlite one that is made and kept in PATH.key, with memory one that lives with
+    /// the process]
     #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX|FILE", hide_env_values = true)]
-    pub(crate) sealing_key: Option<String>,
-    /// Where it is recorded what was sold; `memory` forgets it at the end of the process
-    #[arg(long, env = "X402_LEDGER", value_name = "memory", default_value = "memory")]
-    pub(crate) ledger: LedgerArg,
+    pub(crate) sealing_key: Option<Secret>,
+    /// Where it is recorded what was sold: `memory` forgets it at the end of the process, `sqlite:PATH` keeps it in a
+    /// file, `postgres://…` and `redis://…` share it among replicas [default: sqlite:x402-ledger.db, with --dev memory]
+    #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:PATH|URL", hide_env_values = true)]
+    ledger: Option<Secret>,
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -74,10 +83,21 @@ impl Args {
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, Ending> {
         let args = Self::try_parse_from(args).map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.to_string()),
-            _ => Ending::Wrong(one_sentence(&error.to_string())),
+            _ => Ending::Wrong(one_sentence(&without_urls(&error))),
         })?;
         args.check().map_err(|wrong| Ending::Wrong(wrong.to_owned()))?;
         Ok(args)
+    }
+
+    /// Where sales are recorded.
+    ///
+    /// # Errors
+    /// A sentence without what was given.
+    pub(crate) fn ledger(&self) -> Result<LedgerArg, &'static str> {
+        match &self.ledger {
+            Some(text) => LedgerArg::parse(text),
+            None => Ok(LedgerArg::default_for(self.dev)),
+        }
     }
 
     /// What no single flag can tell.
@@ -85,6 +105,11 @@ impl Args {
         if self.generate.is_some() {
             return Ok(());
         }
+        self.check_chain()?;
+        if self.ledger()?.is_shared() && self.sealing_key.is_none() { Err(keys::SHARED) } else { Ok(()) }
+    }
+
+    fn check_chain(&self) -> Result<(), &'static str> {
         let own_chain = !self.rpc_url.is_empty() || self.chain_id.is_some() || !self.token.is_empty();
         match (self.dev, self.buy) {
             (false, true) => Err("--buy needs --dev: it pays with the account of a local chain"),
@@ -102,6 +127,18 @@ impl Args {
     }
 }
 
+/// Clap's message without values that are URLs, and may hold a password: one that stands where a flag was forgotten,
+/// for instance.
+fn without_urls(error: &clap::Error) -> String {
+    let values = error.context().flat_map(|(_, value)| match value {
+        ContextValue::String(text) => vec![text.clone()],
+        ContextValue::Strings(texts) => texts.clone(),
+        _ => vec![],
+    });
+    let urls = values.filter(|text| text.contains("://"));
+    urls.fold(error.to_string(), |message, url| message.replace(&url, "…"))
+}
+
 /// The first paragraph of clap's message, on one line.
 fn one_sentence(message: &str) -> String {
     let paragraph = message.strip_prefix("error: ").unwrap_or(message);
@@ -116,23 +153,6 @@ fn finality(text: &str) -> Result<Finality, &'static str> {
         ("finalized", _) => Ok(Finality::Finalized),
         (_, Ok(blocks)) if blocks > 0 => Ok(Finality::Confirmations(blocks)),
         _ => Err("it is a number of blocks from 1 on, `safe` or `finalized`"),
-    }
-}
-
-/// Where sales are recorded.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum LedgerArg {
-    Memory,
-}
-
-impl std::str::FromStr for LedgerArg {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "memory" => Ok(Self::Memory),
-            _ => Err("the only ledger so far is `memory`"),
-        }
     }
 }
 
@@ -179,7 +199,35 @@ mod tests {
         assert_eq!(args.listen.to_string(), "127.0.0.1:4020");
         assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
         assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
-        assert_eq!(args.ledger, LedgerArg::Memory);
+        assert_eq!(args.ledger(), Ok(LedgerArg::Sqlite("x402-ledger.db".into())));
+        assert_eq!(read(&["--dev"]).unwrap().ledger(), Ok(LedgerArg::Memory));
+    }
+
+    #[test]
+    fn replicas_need_a_key_that_they_share() {
+        for ledger in ["postgres://u:hunter2@host/db", "redis://u:hunter2@host", "rediss://u:hunter2@host"] {
+            let flags = [&PAID[..], &["--ledger", ledger]].concat();
+            assert_eq!(read(&flags).unwrap_err(), keys::SHARED);
+            let args = read(&[&flags[..], &["--sealing-key", "hunter3"]].concat()).unwrap();
+            assert!(args.ledger().unwrap().is_shared());
+            assert!(!format!("{args:#?}").contains("hunter"));
+        }
+    }
+
+    #[test]
+    fn no_url_is_shown_wherever_it_stands() {
+        for flag in
+            ["--ledger", "--ledger=sqlite", "--recipient", "--price", "--chain-id", "--listen", "--token", "--unknown"]
+        {
+            for url in
+                ["postgress://u:hunter2@host", "redis://u:hun'ter2@host\n\nhunter2", "a,postgres://u:hunter2@host"]
+            {
+                for flags in [vec![flag, url], vec![url, flag], vec![&format!("{flag}={url}")]] {
+                    let said = read(&[&PAID[..], &flags].concat()).map_or_else(|said| said, |args| format!("{args:?}"));
+                    assert!(!said.contains("hunter2") && !said.contains("ter2"), "{flags:?}: {said}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -192,7 +240,9 @@ mod tests {
             (&["--dev", "--chain-id", "1"], "--dev brings its own chain"),
             (&["--finality", "0"], "number of blocks"),
             (&["--quote-ttl", "15"], "such as 90s"),
-            (&["--ledger", "paper"], "`memory`"),
+            (&["--dev", "--ledger", "paper"], "`memory`"),
+            (&["--dev", "--ledger", "sqlite:"], "path of a file"),
+            (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
             (&["--recipient", "0x1"], "--recipient"),
             (&["--nonsense"], "--nonsense"),
         ] {

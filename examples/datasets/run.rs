@@ -1,20 +1,20 @@
 //! From flags to a running server.
 
-use std::{env, ffi::OsString, fmt::Display, fs, io, path::Path, process::ExitCode, sync::Arc};
+use std::{env, ffi::OsString, fmt::Display, io, process::ExitCode, sync::Arc};
 
 use tower_x402::{
     ConfigError, Merchant,
-    ledger::MemoryLedger,
     protocol::{Address, Network, SealingKeys},
     verify::{VerifyError, VerifyErrorKind, evm::EvmVerifier},
 };
+use tracing_subscriber::EnvFilter;
 
 use super::{
     Service,
-    args::{Args, Ending, LedgerArg},
+    args::{Args, Ending},
     data::{self, Data},
     dev::Dev,
-    generate, router, serve,
+    generate, keys, router, serve,
 };
 
 /// Why the program ends early: a sentence and an exit code.
@@ -23,13 +23,18 @@ pub(crate) struct Failure(u8, String);
 
 impl Failure {
     /// The flags ask for what cannot be.
-    fn flags(reason: impl Display) -> Self {
+    pub(crate) fn flags(reason: impl Display) -> Self {
         Self(2, reason.to_string())
     }
 
     /// The flags are fine, the world is not.
-    fn world(reason: impl Display) -> Self {
+    pub(crate) fn world(reason: impl Display) -> Self {
         Self(1, reason.to_string())
+    }
+
+    /// With what the program exits.
+    pub(crate) fn code(&self) -> u8 {
+        self.0
     }
 }
 
@@ -42,9 +47,9 @@ pub(crate) async fn main() -> ExitCode {
 pub(crate) fn ending(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(code, reason)) => {
-            eprintln!("error: {reason}");
-            ExitCode::from(code)
+        Err(failure) => {
+            eprintln!("error: {}", failure.1);
+            ExitCode::from(failure.code())
         }
     }
 }
@@ -72,14 +77,18 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
 
 /// `RUST_LOG` decides what is logged; warnings without it.
 fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let mut filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    // It would quote from a URL.
+    if let Ok(silent) = "sqlx_postgres::options=off".parse() {
+        filter = filter.add_directive(silent);
+    }
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
 }
 
 async fn sell(mut args: Args) -> Result<(), Failure> {
     let data = Data::load(args.data.as_deref().unwrap_or(&data::default_dir())).map_err(Failure::flags)?;
     let service = Service::new(data).await.map_err(Failure::world)?;
-    let keys = sealing_keys(args.sealing_key.as_deref())?;
+    let keys = args.sealing_key.as_deref().map(keys::given).transpose()?;
     let listener = serve::listen(args.listen).await.map_err(Failure::world)?;
     let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
 
@@ -108,13 +117,13 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
 async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
     eprintln!("starting a local chain; the first time, npm brings it");
     let dev = Dev::start().await.map_err(Failure::world)?;
-    args.rpc_url = vec![dev.rpc_url().to_owned()];
+    args.rpc_url = vec![dev.rpc_url().to_owned().into()];
     args.recipient = Some(dev.recipient());
     Ok(dev)
 }
 
 /// Who is paid, how that is verified, and where it is recorded.
-async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
+async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
     let network = Network::eip155(args.chain_id.unwrap_or(Network::BASE.chain_id()));
     let verifier = EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality);
     let verifier = verifier.connect().await.map_err(chain)?;
@@ -122,11 +131,12 @@ async fn merchant(args: &Args, keys: SealingKeys) -> Result<Merchant, Failure> {
     for contract in &args.token {
         assets.push(verifier.asset(*contract).await.map_err(chain)?);
     }
-    let LedgerArg::Memory = args.ledger;
-    let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
+    let ledger = args.ledger().map_err(Failure::flags)?;
+    let builder = ledger.open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO))).await?;
+    let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
+    let mut builder = builder
         .network(network)
         .verifier(verifier)
-        .ledger(MemoryLedger::new())
         .sealing_keys(keys)
         .quote_ttl(args.quote_ttl)
         .quote_grace(args.quote_grace)
@@ -154,18 +164,4 @@ fn chain(error: VerifyError) -> Failure {
         VerifyErrorKind::Unavailable => Failure::world(error),
         _ => Failure::flags(error),
     }
-}
-
-/// The key in hexadecimal, or in a file; else one that lives with the process.
-fn sealing_keys(given: Option<&str>) -> Result<SealingKeys, Failure> {
-    let Some(given) = given else {
-        return SealingKeys::random().map_err(Failure::world);
-    };
-    if let Ok(keys) = SealingKeys::parse(given) {
-        return Ok(keys);
-    }
-    // What was given may be a mistyped key, so it is not repeated.
-    let read = fs::read_to_string(Path::new(given));
-    let text = read.map_err(|_| Failure::flags("--sealing-key is neither 64 hexadecimal digits nor a file to read"))?;
-    SealingKeys::parse(text.trim()).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
 }

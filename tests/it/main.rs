@@ -5,6 +5,7 @@
 mod bodies;
 mod commits;
 mod config;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/datasets/app.rs"]
 mod datasets;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use tower_x402::protocol::TxHash;
+use tower_x402::{MerchantBuilder, protocol::TxHash};
 
 use super::{
     market::{Market, PRICE, usdc},
@@ -16,14 +16,19 @@ use crate::{
 };
 
 async fn open(market: &Market) -> Shop {
-    let merchant = market.merchant().await.build().await.unwrap();
+    open_with(market.merchant().await).await
+}
+
+/// The service of any merchant.
+pub async fn open_with(merchant: MerchantBuilder) -> Shop {
+    let merchant = merchant.build().await.unwrap();
     let service = Service::new(Data::load(&datasets::data::default_dir()).unwrap()).await.unwrap();
     let app = datasets::router(Arc::new(service), &merchant, "0.49").unwrap().layer(datasets::serve::cors());
     Shop::serving(merchant, app, Counter::default()).await
 }
 
 /// The same request with the proof in its body.
-fn with_proof(body: &Value, intent: &str, payment: TxHash) -> Value {
+pub fn with_proof(body: &Value, intent: &str, payment: TxHash) -> Value {
     let mut body = body.clone();
     body["intentId"] = intent.into();
     body["txHash"] = payment.to_string().into();

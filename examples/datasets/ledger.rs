@@ -1,0 +1,170 @@
+//! `--ledger`: where it is recorded what was sold.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use tower_x402::{
+    MerchantBuilder,
+    ledger::{
+        LedgerError, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger, redis::RedisConnectError,
+        sqlx::postgres::PgConnectOptions,
+    },
+};
+
+use super::{run::Failure, secret::Secret};
+
+/// Where a seller who does not say records sales, in the folder that the program runs in.
+const DEFAULT_FILE: &str = "x402-ledger.db";
+
+const KINDS: &str = "--ledger is `memory`, `sqlite:PATH`, `postgres://…` or `redis://…`";
+const NO_FILE: &str =
+    "--ledger sqlite:PATH needs the path of a file, such as sqlite:x402-ledger.db; without one it is `memory`";
+
+/// Where sales are recorded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum LedgerArg {
+    Memory,
+    Sqlite(PathBuf),
+    /// A URL.
+    Postgres(Secret),
+    /// A URL.
+    Redis(Secret),
+}
+
+impl LedgerArg {
+    /// What it is where nothing is said: for a chain that is thrown away, a ledger that is, too.
+    pub(crate) fn default_for(dev: bool) -> Self {
+        if dev { Self::Memory } else { Self::Sqlite(DEFAULT_FILE.into()) }
+    }
+
+    /// # Errors
+    /// A sentence without what was given: that may hold a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            let named = !path.is_empty() && path != ":memory:";
+            return if named { Ok(Self::Sqlite(path.into())) } else { Err(NO_FILE) };
+        }
+        match text.split_once("://") {
+            None if text == "memory" => Ok(Self::Memory),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.to_owned().into())),
+            Some(("redis" | "rediss" | "valkey" | "valkeys", _)) => Ok(Self::Redis(text.to_owned().into())),
+            _ => Err(KINDS),
+        }
+    }
+
+    /// Whether several replicas may sell from it, which then have to share a key.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_) | Self::Redis(_))
+    }
+
+    /// Beside a file, the file of the key.
+    pub(crate) fn key_file(&self) -> Option<PathBuf> {
+        let Self::Sqlite(path) = self else { return None };
+        let mut name = OsString::from(path);
+        name.push(".key");
+        Some(name.into())
+    }
+
+    /// Opens it, creates its tables where it has any, and gives it to a merchant.
+    ///
+    /// # Errors
+    /// A sentence without the URL.
+    pub(crate) async fn open(&self, merchant: MerchantBuilder) -> Result<MerchantBuilder, Failure> {
+        Ok(match self {
+            Self::Memory => merchant.ledger(MemoryLedger::new()),
+            Self::Sqlite(path) => merchant.ledger(sqlite(path).await?),
+            Self::Postgres(url) => merchant.ledger(postgres(url).await?),
+            Self::Redis(url) => merchant.ledger(redis(url).await?),
+        })
+    }
+}
+
+async fn sqlite(path: &Path) -> Result<SqliteLedger, Failure> {
+    SqliteLedger::open(path).await.map_err(|error| {
+        failed(error, || {
+            let path = path.display();
+            format!("cannot use {path} as a ledger: it must be a file of one, or a new one in a folder where it can be written")
+        })
+    })
+}
+
+async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
+    let is_url = url.parse::<PgConnectOptions>().is_ok();
+    if !is_url {
+        return Err(Failure::flags("--ledger is no URL such as postgres://user:password@host:5432/database"));
+    }
+    let ledger = PostgresLedger::connect(url).await.map_err(|error| {
+        failed(error, || {
+            "the PostgreSQL of --ledger cannot be reached: see that it runs, and that host, database, user and password are right"
+        })
+    })?;
+    ledger.migrate().await.map_err(|error| {
+        failed(error, || "the PostgreSQL of --ledger refuses the ledger's tables: see that its user may create tables")
+    })?;
+    Ok(ledger)
+}
+
+async fn redis(url: &Secret) -> Result<RedisLedger, Failure> {
+    RedisLedger::connect(url).await.map_err(|error| match error {
+        RedisConnectError::Url => Failure::flags(format!("--ledger: {error}")),
+        RedisConnectError::Ledger(error) => failed(
+            error,
+            || "the Redis of --ledger cannot be reached: see that it runs, and that host, user and password are right",
+        ),
+        other => Failure::world(format!("the Redis of --ledger: {other}")),
+    })
+}
+
+/// Says what to do about a ledger that cannot be asked.
+fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
+    match error {
+        LedgerError::Unavailable => Failure::world(unavailable().to_string()),
+        other => Failure::world(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_told_by_its_beginning() {
+        let url = |text: &str| Secret::from(text.to_owned());
+        for (text, ledger) in [
+            ("memory", LedgerArg::Memory),
+            ("sqlite:ledger.db", LedgerArg::Sqlite("ledger.db".into())),
+            ("sqlite:/var/lib/a b.db", LedgerArg::Sqlite("/var/lib/a b.db".into())),
+            ("sqlite://ledger.db", LedgerArg::Sqlite("ledger.db".into())),
+            ("sqlite:///var/lib/ledger.db", LedgerArg::Sqlite("/var/lib/ledger.db".into())),
+            ("postgres://a:b@c/d", LedgerArg::Postgres(url("postgres://a:b@c/d"))),
+            ("postgresql://c", LedgerArg::Postgres(url("postgresql://c"))),
+            ("redis://c", LedgerArg::Redis(url("redis://c"))),
+            ("rediss://c", LedgerArg::Redis(url("rediss://c"))),
+            ("valkey://c", LedgerArg::Redis(url("valkey://c"))),
+        ] {
+            assert_eq!(LedgerArg::parse(text), Ok(ledger), "{text}");
+        }
+        for wrong in
+            ["", "paper", "Memory", "sqlite", "sqlite:", "sqlite://", "sqlite::memory:", "postgres", "mysql://c"]
+        {
+            assert!(LedgerArg::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_file_lies_beside_it() {
+        assert_eq!(LedgerArg::Sqlite("a/b.db".into()).key_file(), Some("a/b.db.key".into()));
+        assert_eq!(LedgerArg::Memory.key_file(), None);
+    }
+
+    #[test]
+    fn no_url_is_shown() {
+        for url in ["postgres://user:hunter2@host/db", "redis://user:hunter2@host"] {
+            let shown = format!("{:?}", LedgerArg::parse(url));
+            assert!(!shown.contains("hunter2") && !shown.contains("host"), "{shown}");
+        }
+    }
+}
