@@ -8,7 +8,7 @@ use tower_x402::{
         Claim, Commit, Handler, Lease, Ledger, LedgerError, PostgresLedger, RedisLedger, Renewal, Reservation,
         SqliteLedger,
         redis::driver,
-        sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, SqliteConnection, postgres::PgPoolOptions},
+        sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
     protocol::{ChainTime, IntentKey},
 };
@@ -125,6 +125,8 @@ pub struct Place {
     pub kind: Kind,
     address: String,
     folder: TempDir,
+    /// An operator's, on PostgreSQL.
+    operators: Option<PgPool>,
 }
 
 impl Place {
@@ -146,7 +148,9 @@ impl Place {
             Kind::Redis => format!("{server}#{name}"),
             Kind::Postgres => format!("{server}?options[search_path]={name}"),
         };
-        let place = Self { kind, address, folder };
+        let operators = PgPoolOptions::new().max_connections(2);
+        let operators = (kind == Kind::Postgres).then(|| operators.connect_lazy(&address).unwrap());
+        let place = Self { kind, address, folder, operators };
         if kind == Kind::Postgres {
             place.sql(&format!("CREATE SCHEMA {name}")).await;
         }
@@ -182,13 +186,14 @@ impl Place {
                 sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
             }
-            Kind::Postgres => {
-                let mut connection = PgConnection::connect(&self.address).await.unwrap();
-                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-                connection.close().await.unwrap();
-            }
+            Kind::Postgres => drop(sqlx::raw_sql(statements).execute(self.pool()).await.unwrap()),
             Kind::Redis => {}
         }
+    }
+
+    /// The ledger has to be on PostgreSQL.
+    pub fn pool(&self) -> &PgPool {
+        self.operators.as_ref().unwrap()
     }
 
     /// The server and the first part of every key; the ledger has to be on Redis.
@@ -232,6 +237,7 @@ impl Place {
             Kind::Postgres => {
                 let schema = self.address.rsplit('=').next().unwrap();
                 self.sql(&format!("DROP SCHEMA {schema} CASCADE")).await;
+                self.pool().close().await;
             }
             Kind::Redis => self.empty().await,
         }

@@ -12,7 +12,7 @@ use tower_x402::{
     ledger::{
         Ledger,
         redis::driver,
-        sqlx::{self, Connection as _, PgConnection, SqliteConnection},
+        sqlx::{self, Connection as _, SqliteConnection},
     },
     protocol::ChainTime,
 };
@@ -97,12 +97,7 @@ impl Bench for Database {
                 let mut connection = SqliteConnection::connect(address).await.unwrap();
                 sqlx::query_as(HOLDS).fetch_one(&mut connection).await.unwrap()
             }
-            (AnyLedger::Postgres(_), address) => {
-                let mut connection = PgConnection::connect(address).await.unwrap();
-                let holds = sqlx::query_as(HOLDS).fetch_one(&mut connection).await.unwrap();
-                connection.close().await.unwrap();
-                holds
-            }
+            (AnyLedger::Postgres(_), _) => sqlx::query_as(HOLDS).fetch_one(self.place.pool()).await.unwrap(),
         };
         (held as usize, sold as usize)
     }
