@@ -130,7 +130,16 @@ impl PrivatePostgres {
     pub fn kill(&mut self) {
         let pid_file = self.folder.path().join("data/postmaster.pid");
         let pid = std::fs::read_to_string(pid_file).unwrap().lines().next().unwrap().to_owned();
-        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        let signal =
+            |signal: &str, pids: &[&str]| Command::new("kill").arg(signal).args(pids).status().unwrap().success();
+        // Stopped it has no more children, which would write a little longer than it lives.
+        assert!(signal("-STOP", &[&pid]));
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        assert!(signal("-9", &[&pid]));
+        let children: Vec<_> = children.split_whitespace().collect();
+        if !children.is_empty() {
+            let _ = signal("-9", &children);
+        }
         self.server.kill();
     }
 

@@ -1,7 +1,7 @@
 //! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
 
 mod broken;
-mod model;
+pub mod model;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,9 +1,23 @@
 //! Is it spent, and does that outlive a crash? The ledgers over databases.
 
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod kinds;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod machine;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod processes;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod replay;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod restarts;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod selling;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod skew;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

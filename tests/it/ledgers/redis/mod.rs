@@ -2,7 +2,7 @@
 
 mod failures;
 mod records;
-mod server;
+pub(super) mod server;
 mod settings;
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use tower_x402::ledger::{
 use super::{PATIENT, hold};
 
 /// A prefix that no other test has.
-fn prefix() -> String {
+pub(super) fn prefix() -> String {
     let number = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), Instant::now());
     let letters = (0..13).map(|place| char::from(b'a' + (number >> (4 * place) & 15) as u8));
     std::iter::once('t').chain(letters).collect()

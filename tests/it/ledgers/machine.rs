@@ -1,0 +1,143 @@
+//! One sequence of questions, put to every ledger; one model that knows every answer.
+//!
+//! Time passes by setting back what the database wrote down: to it that is the same, and takes no time.
+
+use std::time::Duration;
+
+use proptest::{
+    prelude::*,
+    test_runner::{TestCaseError, TestRunner},
+};
+use tower_x402::{
+    ledger::{
+        Ledger,
+        redis::driver,
+        sqlx::{self, Connection as _, SqliteConnection},
+    },
+    protocol::ChainTime,
+};
+
+use super::kinds::{AnyLedger, Kind, Place};
+use crate::ledger::model::{Bench, Step, check, check_memory, steps};
+
+/// Sets back, by milliseconds, when leases run out and attempts ended.
+const SET_BACK: &str = "
+local prefix, span = KEYS[1], tonumber(ARGV[1])
+for _, id in ipairs(redis.call('ZRANGE', prefix .. 'held', 0, -1)) do
+  redis.call('ZINCRBY', prefix .. 'held', -span, id)
+  redis.call('HINCRBY', prefix .. 'payment:' .. id, 'until', -span)
+end
+for _, tries in ipairs(redis.call('KEYS', prefix .. 'tries:*')) do
+  if redis.call('HEXISTS', tries, 'ended') == 1 then redis.call('HINCRBY', tries, 'ended', -span) end
+end";
+const HOLDS: &str = "SELECT count(*) FILTER (WHERE consumed_at IS NULL), count(consumed_at) FROM ledger_sales";
+
+struct Database {
+    place: Place,
+    ledger: AnyLedger,
+}
+
+impl Database {
+    async fn new(kind: Kind) -> Option<Self> {
+        let place = Place::new(kind).await?;
+        let ledger = place.ledger().await;
+        ledger.migrate().await.unwrap();
+        Some(Self { place, ledger })
+    }
+
+    /// Forgets everything.
+    async fn clear(&self) {
+        match self.place.kind {
+            Kind::Redis => self.place.empty().await,
+            _ => {
+                let tables = ["sales", "attempts", "book"].map(|table| format!("DELETE FROM ledger_{table};"));
+                self.place.sql(&format!("{} UPDATE ledger_memory SET mark = NULL", tables.concat())).await;
+            }
+        }
+    }
+}
+
+impl Bench for Database {
+    fn ledger(&self) -> &impl Ledger {
+        &self.ledger
+    }
+
+    async fn pass(&self, span: Duration) {
+        let span = span.as_millis();
+        let by = match self.place.kind {
+            Kind::Sqlite => span.to_string(),
+            Kind::Postgres => format!("interval '{span} milliseconds'"),
+            Kind::Redis => {
+                let (mut connection, prefix) = self.place.redis().await;
+                let script = driver::Script::new(SET_BACK);
+                let _: () = script.key(prefix).arg(span.to_string()).invoke_async(&mut connection).await.unwrap();
+                return;
+            }
+        };
+        let leases = format!("UPDATE ledger_sales SET lease_until = lease_until - {by}");
+        self.place.sql(&format!("{leases}; UPDATE ledger_attempts SET ended_at = ended_at - {by}")).await;
+    }
+
+    /// Less than what [`spans`] is made of.
+    fn drift(&self) -> Duration {
+        Duration::from_secs(19)
+    }
+
+    async fn mark(&self) -> Option<ChainTime> {
+        self.ledger.low_water_mark().await
+    }
+
+    async fn holds(&self) -> (usize, usize) {
+        let (held, sold): (i64, i64) = match (&self.ledger, self.place.address()) {
+            (AnyLedger::Redis(ledger), _) => {
+                let counts = ledger.counts().await.unwrap();
+                return (counts.held, counts.remembered);
+            }
+            (AnyLedger::Sqlite(_), address) => {
+                let mut connection = SqliteConnection::connect(address).await.unwrap();
+                sqlx::query_as(HOLDS).fetch_one(&mut connection).await.unwrap()
+            }
+            (AnyLedger::Postgres(_), _) => sqlx::query_as(HOLDS).fetch_one(self.place.pool()).await.unwrap(),
+        };
+        (held as usize, sold as usize)
+    }
+
+    async fn raise_mark_to(&self, time: ChainTime) -> bool {
+        self.ledger.raise_mark_to(time).await.unwrap();
+        true
+    }
+}
+
+/// So long that what passes beside them changes no answer: leases and pauses are multiples of them.
+fn spans() -> impl Strategy<Value = Duration> {
+    prop_oneof![4 => 1..=3_u64, 1 => 4..=45_u64].prop_map(|count| Duration::from_secs(20 * count))
+}
+
+#[test]
+fn one_sequence_four_ledgers_one_model() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut databases = Vec::new();
+    for kind in [Kind::Sqlite, Kind::Postgres, Kind::Redis] {
+        databases.extend(runtime.block_on(Database::new(kind)));
+    }
+    let config = ProptestConfig { failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::with_cases(40) };
+    let all = |steps: Vec<Step>| {
+        runtime.block_on(async {
+            check_memory(&steps).await?;
+            for database in &databases {
+                database.clear().await;
+                let agrees = check(database, &steps).await;
+                agrees.map_err(|error| TestCaseError::fail(format!("{:?}: {error}", database.place.kind)))?;
+            }
+            Ok(())
+        })
+    };
+    if let Err(error) = TestRunner::new(config).run(&steps(spans(), 32), all) {
+        panic!("{error}");
+    }
+    runtime.block_on(async {
+        for database in databases {
+            database.place.remove().await;
+        }
+    });
+}
