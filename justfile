@@ -23,6 +23,10 @@ features:
 docs *args:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features {{ args }}
 
+# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in the README
+bench *args:
+    cargo bench --all-features --bench ledger {{ args }}
+
 # Licences, sources, banned crates, known vulnerabilities (the last need a network)
 deny:
     cargo deny check

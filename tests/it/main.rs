@@ -16,6 +16,7 @@ mod faults;
 mod faulty;
 mod flow;
 mod hyper_server;
+mod lease_model;
 mod leases;
 mod ledger;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]

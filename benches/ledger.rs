@@ -1,0 +1,294 @@
+//! What a sale costs each ledger, `reserve` and `commit` together: alone and 64 at once, with few records and with many.
+//!
+//! A ledger of n records keeps n: each sale lets it forget the oldest. So the price of forgetting is in the figures, and they
+//! tell of that size from the first sale to the last.
+//!
+//! `X402_BENCH_RECORDS` sets the sizes, `1000,100000` unless it does. The servers are the benchmark's own, started from
+//! installed binaries: PostgreSQL as it comes, Redis with `appendfsync always`. A backend without one is skipped, aloud.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../tests/it/servers.rs"]
+mod servers;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../tests/it/ledgers/redis/server.rs"]
+mod redis_server;
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+use sha2::{Digest as _, Sha256};
+use tokio::{runtime::Runtime, task::JoinSet};
+use tower_x402::{
+    ledger::{
+        Claim, Commit, Ledger, MemoryLedger, PostgresLedger, RedisLedger, Reservation, SqliteLedger,
+        redis::driver,
+        sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, SqliteConnection},
+    },
+    protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
+};
+
+/// Chain time of sale number 0; each later one is a second later. The ledger begins before.
+const FIRST: u64 = 1_795_280_000;
+const LEASE: Duration = Duration::from_secs(60);
+/// A machine that is busy is no server that hangs.
+const PATIENT: Duration = Duration::from_secs(60);
+/// What a ledger adds to the age of a payment before it forgets it: [`Claim::keep_until`].
+const MARGIN: u64 = 180 + 240 + 60;
+
+const TASKS: [u64; 2] = [1, 64];
+
+/// Sale number `n` of a ledger that remembers so many.
+fn claim(n: u64, records: u64) -> Claim {
+    // Names are spread as real ones are.
+    let name: [u8; 32] = Sha256::digest(n.to_be_bytes()).into();
+    let intent: [u8; 16] = Sha256::digest(name)[..16].try_into().unwrap();
+    let transfer = Transfer {
+        network: Network::BASE,
+        transaction: TxHash::new(name),
+        position: 3,
+        token: Address::new([0x55; 20]),
+        payer: Address::new([0x66; 20]),
+        recipient: Address::new([0x77; 20]),
+        amount: Amount::from_base_units(490_000),
+        block_number: 30_000_000 + n,
+        block_time: time(n),
+    };
+    let age = Duration::from_secs(records - MARGIN);
+    Claim::new("demand-insights", IntentKey::new(intent), time(n), vec![transfer], time(n), age, LEASE)
+}
+
+fn time(n: u64) -> ChainTime {
+    ChainTime::from_unix(FIRST + n)
+}
+
+async fn sell(ledger: &impl Ledger, claim: &Claim) {
+    match ledger.reserve(claim).await.unwrap() {
+        Reservation::Granted(lease) => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+        other => panic!("it is free, but: {other:?}"),
+    }
+}
+
+/// One line of the table.
+struct Line {
+    ledger: &'static str,
+    tasks: u64,
+    records: u64,
+    per_second: f64,
+    half: Duration,
+    most: Duration,
+    bytes: u64,
+}
+
+struct Bench {
+    criterion: Criterion,
+    runtime: Runtime,
+    lines: Vec<Line>,
+}
+
+impl Bench {
+    /// Measures a ledger that was filled with sales 0 to `records`.
+    fn measure<L: Ledger + Clone>(&mut self, name: &'static str, records: u64, bytes: u64, ledger: &L) {
+        let next = Arc::new(AtomicU64::new(records));
+        for tasks in TASKS {
+            // For each run, how many sales it was, how long it took, and how long each took.
+            let mut runs = Vec::new();
+            let mut group = self.criterion.benchmark_group(name);
+            group.sample_size(20).sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(1));
+            group.bench_function(BenchmarkId::new(format!("{tasks} at once"), records), |bencher| {
+                bencher.iter_custom(|sales| {
+                    let (took, each) = self.runtime.block_on(run(ledger, &next, records, tasks, sales));
+                    runs.push((sales, took, each));
+                    took
+                });
+            });
+            group.finish();
+            // Those before the last are alike in size; what is smaller was warming up.
+            let Some(&(size, ..)) = runs.last() else { continue };
+            runs.retain(|(sales, ..)| *sales == size);
+            let mut rates: Vec<_> = runs.iter().map(|(sales, took, _)| *sales as f64 / took.as_secs_f64()).collect();
+            rates.sort_by(f64::total_cmp);
+            let mut each: Vec<_> = runs.into_iter().flat_map(|(.., each)| each).collect();
+            each.sort_unstable();
+            let (per_second, half, most) = (rates[rates.len() / 2], each[each.len() / 2], each[each.len() * 99 / 100]);
+            self.lines.push(Line { ledger: name, tasks, records, per_second, half, most, bytes });
+        }
+    }
+
+    fn print(&self) {
+        println!("| Ledger | At once | Records | Sales per second | Median | p99 | Bytes a record |");
+        println!("|---|---:|---:|---:|---:|---:|---:|");
+        for Line { ledger, tasks, records, per_second, half, most, bytes } in &self.lines {
+            println!("| {ledger} | {tasks} | {records} | {per_second:.0} | {half:.2?} | {most:.2?} | {bytes} |");
+        }
+    }
+}
+
+/// So many sales by so many tasks.
+async fn run<L: Ledger + Clone>(
+    ledger: &L,
+    next: &Arc<AtomicU64>,
+    records: u64,
+    tasks: u64,
+    sales: u64,
+) -> (Duration, Vec<Duration>) {
+    let last = next.load(Ordering::Relaxed) + sales;
+    let mut crowd = JoinSet::new();
+    let start = Instant::now();
+    for _ in 0..tasks {
+        let (ledger, next) = (ledger.clone(), Arc::clone(next));
+        crowd.spawn(async move {
+            let mut each = Vec::new();
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= last {
+                    return each;
+                }
+                let claim = claim(n, records);
+                let start = Instant::now();
+                sell(&ledger, &claim).await;
+                each.push(start.elapsed());
+            }
+        });
+    }
+    let each = crowd.join_all().await.concat();
+    let took = start.elapsed();
+    // Each task took a number in vain.
+    next.store(last, Ordering::Relaxed);
+    (took, each)
+}
+
+async fn memory(records: u64) -> (MemoryLedger, u64) {
+    let before = resident();
+    let ledger = MemoryLedger::new();
+    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    for n in 0..records {
+        sell(&ledger, &claim(n, records)).await;
+    }
+    (ledger, resident().saturating_sub(before) / records)
+}
+
+/// Resident memory of this process, where the system tells.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1_024
+}
+
+/// What a bulk insert fills.
+const COLUMNS: &str = "tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
+                       block_time, keep_until, lease_until, reserved_at, consumed_at";
+
+async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
+    let path = folder.join(format!("{records}.db"));
+    let ledger = SqliteLedger::open(&path).await.unwrap().time_limit(PATIENT);
+    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    let mut connection = SqliteConnection::connect(path.to_str().unwrap()).await.unwrap();
+    let fill = format!(
+        "WITH RECURSIVE sale(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM sale WHERE n + 1 < {records})
+         INSERT INTO ledger_sales ({COLUMNS})
+         SELECT randomblob(32), randomblob(16), 8453, 3, 'demand-insights', zeroblob(20), zeroblob(20), zeroblob(20),
+             '490000', 30000000 + n, {FIRST} + n, {FIRST} + n + {records}, {at}, {at}, {at} FROM sale;
+         PRAGMA wal_checkpoint(TRUNCATE)",
+        at = FIRST * 1_000,
+    );
+    sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    (ledger, fs::metadata(path).unwrap().len() / records)
+}
+
+async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
+    let ledger = PostgresLedger::connect(server).await.unwrap().time_limit(PATIENT);
+    ledger.migrate().await.unwrap();
+    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    let mut connection = PgConnection::connect(server).await.unwrap();
+    let fill = format!(
+        "INSERT INTO ledger_sales ({COLUMNS})
+         SELECT sha256(int8send(n)), substr(sha256(int8send(-1 - n)), 1, 16), 8453, 3, 'demand-insights', address,
+             address, address, 490000, 30000000 + n, {FIRST} + n, {FIRST} + n + {records}, now(), now(), now()
+         FROM generate_series(0::bigint, {records} - 1) AS n, decode(repeat('66', 20), 'hex') AS address"
+    );
+    sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut connection).await.unwrap();
+    for settle in ["VACUUM ANALYZE ledger_sales", "CHECKPOINT"] {
+        sqlx::raw_sql(settle).execute(&mut connection).await.unwrap();
+    }
+    let size: (i64,) =
+        sqlx::query_as("SELECT pg_total_relation_size('ledger_sales')").fetch_one(&mut connection).await.unwrap();
+    (ledger, size.0.cast_unsigned() / records)
+}
+
+/// Sales ARGV[1] to ARGV[2], as [`claim`] has them but for their names.
+const FILL: &str = "
+local prefix = '{ledger}:'
+for n = ARGV[1], ARGV[2] do
+  local intent = string.sub(redis.sha1hex('intent' .. n), 1, 32)
+  local hash = redis.sha1hex('a' .. n) .. string.sub(redis.sha1hex('b' .. n), 1, 24)
+  local id, first = 'eip155:8453/0x' .. hash .. '/3', tonumber(ARGV[4])
+  local at = string.format('%.0f', first * 1000)
+  redis.call('HSET', prefix .. 'payment:' .. id, 'intent', intent, 'fence', at .. '000', 'resource', 'demand-insights',
+    'reserved_at', at, 'consumed_at', at, 'block_time', first + n, 'keep_until', first + n + ARGV[3],
+    'payer', ARGV[5], 'recipient', ARGV[5], 'token', ARGV[5], 'amount', '490000', 'block_number', 30000000 + n)
+  redis.call('SET', prefix .. 'intent:' .. intent, id)
+  redis.call('ZADD', prefix .. 'kept', first + n + ARGV[3], id)
+  redis.call('ZADD', prefix .. 'sold', at, id)
+end";
+
+async fn redis(url: &str, records: u64) -> (RedisLedger, u64) {
+    let ledger = RedisLedger::builder(url).time_limit(PATIENT).connect().await.unwrap();
+    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    let before = redis_memory(url).await;
+    let mut connection = driver::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let fill = driver::Script::new(FILL);
+    for n in (0..records).step_by(1_000) {
+        let mut call = fill.arg(n);
+        call.arg(records.min(n + 1_000) - 1).arg(records).arg(FIRST).arg(Address::new([0x66; 20]).to_string());
+        call.invoke_async::<()>(&mut connection).await.unwrap();
+    }
+    (ledger, redis_memory(url).await.saturating_sub(before) / records)
+}
+
+async fn redis_memory(url: &str) -> u64 {
+    let info: String = redis_server::command(url, &["INFO", "memory"]).await;
+    info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok()).unwrap()
+}
+
+fn main() {
+    let sizes = std::env::var("X402_BENCH_RECORDS").unwrap_or("1000,100000".to_owned());
+    let sizes: Vec<u64> = sizes.split(',').map(|size| size.trim().parse().expect("numbers, by commas")).collect();
+    assert!(sizes.iter().all(|size| *size > MARGIN), "a ledger keeps {MARGIN} records at least");
+    let criterion = Criterion::default().configure_from_args();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut bench = Bench { criterion, runtime, lines: Vec::new() };
+    for &records in &sizes {
+        let (ledger, bytes) = bench.runtime.block_on(memory(records));
+        bench.measure("memory", records, bytes, &ledger);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for &records in &sizes {
+        let (ledger, bytes) = bench.runtime.block_on(sqlite(folder.path(), records));
+        bench.measure("sqlite", records, bytes, &ledger);
+    }
+    for &records in &sizes {
+        let server = bench.runtime.block_on(servers::PrivatePostgres::start(&[]));
+        let Some(server) = server.or_else(|| servers::missing("postgres")) else { break };
+        let (ledger, bytes) = bench.runtime.block_on(postgres(&server.url(), records));
+        bench.measure("postgres", records, bytes, &ledger);
+    }
+    for &records in &sizes {
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        let Some(server) = bench.runtime.block_on(redis_server::Private::start(&durable)) else { break };
+        let (ledger, bytes) = bench.runtime.block_on(redis(&server.url(), records));
+        bench.measure("redis", records, bytes, &ledger);
+    }
+    bench.print();
+    bench.criterion.final_summary();
+}
