@@ -35,7 +35,7 @@ pub(super) struct Head {
     clock: Arc<dyn Clock>,
     finality: Finality,
     block_time: Duration,
-    /// How far behind the local clock the head may be.
+    /// How far from the local clock the head may be.
     max_age: Option<Duration>,
 }
 
@@ -89,9 +89,12 @@ impl Head {
 
     async fn look_up(self: Arc<Self>, number: u64) -> Result<Option<Block>, VerifyError> {
         let _turn = self.gate.enter().await?;
-        let generation = self.cell().as_ref().map(|cell| cell.chain.generation());
-        let block = self.pool.block(Tag::Number(number)).await?;
-        if let (Some(block), Some(cell), Some(generation)) = (block, self.cell().as_mut(), generation) {
+        let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.chain.generation()));
+        // Its time decides how old a payment is, and the head stands on it.
+        let possible =
+            |block: &Block| known.is_none_or(|(head, _)| block.number > head.number || block.time <= head.time);
+        let block = self.pool.block_if(Tag::Number(number), possible).await?;
+        if let (Some(block), Some(cell), Some((_, generation))) = (block, self.cell().as_mut(), known) {
             cell.chain.learn(block, generation);
         }
         Ok(block)
@@ -124,9 +127,10 @@ impl Head {
 
     /// What is the latest block, and who says so; `None` if nobody knows of anything that could replace the known one.
     async fn latest(&self) -> Result<Option<(usize, Block)>, VerifyError> {
+        let possible = |latest: &Block| !self.is_from_the_future(latest);
         let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.source, cell.quiet_since));
         let Some((head, source, quiet_since)) = known else {
-            return self.pool.latest(|_, _| true).await.map(Asked::into_decided);
+            return self.pool.latest(possible, |_, _| true).await.map(Asked::into_decided);
         };
         // Between two blocks there is nothing newer, and that is no reason to ask everybody. For long it is.
         let patient = quiet_since.is_none_or(|since| self.clock.monotonic() < since + 3 * self.block_time);
@@ -136,7 +140,7 @@ impl Head {
             // Lower: a reorganisation if it says so who named the head; anybody else may just be behind.
             Ordering::Less => endpoint == source,
         };
-        self.pool.latest(settles).await.map(Asked::into_decided)
+        self.pool.latest(possible, settles).await.map(Asked::into_decided)
     }
 
     async fn confirmed_by_name(&self) -> Result<Option<u64>, VerifyError> {
@@ -157,6 +161,16 @@ impl Head {
 
     fn is_fresh(&self, cell: &Cell) -> bool {
         self.clock.monotonic() < cell.refreshed_at + self.block_time
+    }
+
+    /// Believed once, it would make every payment too old, and no later head would be newer.
+    fn is_from_the_future(&self, latest: &Block) -> bool {
+        let ahead = latest.time.unix().saturating_sub(self.clock.unix());
+        let impossible = self.max_age.is_some_and(|max_age| ahead > max_age.as_secs());
+        if impossible {
+            tracing::warn!("an endpoint's latest block is far ahead of the local clock; check which of them is wrong");
+        }
+        impossible
     }
 
     fn is_stale(&self, tip: &Tip) -> bool {

@@ -5,13 +5,18 @@ use std::{sync::Arc, time::Duration};
 use moka::{future::Cache, policy::EvictionPolicy};
 use tokio::time::timeout;
 
-use super::{flight::Flights, gate::Gate, rpc::Pool, view::Receipt};
+use super::{
+    flight::Flights,
+    gate::Gate,
+    rpc::{NoAnswer, Pool},
+    view::Receipt,
+};
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
 /// How long a receipt that nobody asks for is kept.
 const IDLE: Duration = Duration::from_secs(600);
-/// How many absent transactions are remembered, each for one block time.
-const ABSENT_MAX: u64 = 65_536;
+/// How many transactions that were asked for in vain are remembered, each for one block time.
+const MISSES_MAX: u64 = 65_536;
 
 /// A receipt, and when it was fetched (monotonic).
 #[derive(Debug)]
@@ -20,12 +25,19 @@ pub(super) struct Found {
     fetched_at: Duration,
 }
 
+/// A transaction that was asked for in vain: there is none, or no usable answer.
+#[derive(Clone, Debug)]
+struct Miss {
+    error: Option<VerifyError>,
+    asked_at: Duration,
+}
+
 #[derive(Debug)]
 pub(super) struct Receipts {
     /// By bytes: some receipts are a hundred thousand times as large as others.
     found: Cache<TxHash, Arc<Found>>,
-    /// When it was found to be absent. Apart, so that a flood of made-up hashes pushes out no receipt.
-    absent: Cache<TxHash, Duration>,
+    /// Apart, so that a flood of made-up hashes pushes out no receipt.
+    misses: Cache<TxHash, Miss>,
     under_way: Flights<TxHash, Option<Arc<Found>>>,
     pool: Arc<Pool>,
     gate: Gate,
@@ -47,16 +59,16 @@ impl Receipts {
         let found =
             Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(cache_bytes);
         let found = found.weigher(|_, found: &Arc<Found>| u32::try_from(found.receipt.weight()).unwrap_or(u32::MAX));
-        let absent =
-            Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(ABSENT_MAX);
-        let (found, absent, under_way) = (found.build(), absent.build(), Flights::default());
-        Self { found, absent, under_way, pool, gate, clock, block_time, patience }
+        let misses =
+            Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(MISSES_MAX);
+        let (found, misses, under_way) = (found.build(), misses.build(), Flights::default());
+        Self { found, misses, under_way, pool, gate, clock, block_time, patience }
     }
 
     /// Whether it is known, without asking anybody, that there is no receipt at present.
     pub(super) async fn is_known_absent(&self, transaction: TxHash) -> bool {
-        let absent_at = self.absent.get(&transaction).await;
-        absent_at.is_some_and(|at| self.is_recent(at)) && !self.found.contains_key(&transaction)
+        let miss = self.recent_miss(transaction).await;
+        miss.is_some_and(|miss| miss.error.is_none()) && !self.found.contains_key(&transaction)
     }
 
     /// The receipt, if there is one; from memory, if it is there.
@@ -94,17 +106,37 @@ impl Receipts {
     }
 
     async fn fetch(&self, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
+        // Here and not before: those who waited for a look-up that failed come back at once.
+        if let Some(error) = self.recent_miss(transaction).await.and_then(|miss| miss.error) {
+            return Err(error);
+        }
         let _turn = self.gate.enter().await?;
-        let receipt = self.pool.receipt(transaction).await?;
+        let receipt = self.pool.receipt(transaction).await;
         let fetched_at = self.clock.monotonic();
-        let Some(receipt) = receipt else {
-            self.found.invalidate(&transaction).await;
-            self.absent.insert(transaction, fetched_at).await;
-            return Ok(None);
+        let receipt = match receipt {
+            Ok(Some(receipt)) => receipt,
+            Ok(None) => {
+                self.found.invalidate(&transaction).await;
+                self.misses.insert(transaction, Miss { error: None, asked_at: fetched_at }).await;
+                return Ok(None);
+            }
+            Err(NoAnswer { error, unusable }) => {
+                // Only what an endpoint that is up said of this very transaction. That all are down, that there is no turn
+                // or no time left has nothing to do with it, and may be over at once.
+                if unusable {
+                    let miss = Miss { error: Some(error.clone()), asked_at: fetched_at };
+                    self.misses.insert(transaction, miss).await;
+                }
+                return Err(error);
+            }
         };
         let found = Arc::new(Found { receipt, fetched_at });
         self.found.insert(transaction, Arc::clone(&found)).await;
         Ok(Some(found))
+    }
+
+    async fn recent_miss(&self, transaction: TxHash) -> Option<Miss> {
+        self.misses.get(&transaction).await.filter(|miss| self.is_recent(miss.asked_at))
     }
 
     fn is_recent(&self, fetched_at: Duration) -> bool {

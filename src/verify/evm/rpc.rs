@@ -53,6 +53,19 @@ pub(super) enum Asked<T> {
     Doubtful(Vec<(usize, T)>),
 }
 
+/// Why there is neither.
+pub(super) struct NoAnswer {
+    pub(super) error: VerifyError,
+    /// An endpoint that is up answered with nothing usable: the question may be the reason.
+    pub(super) unusable: bool,
+}
+
+impl From<NoAnswer> for VerifyError {
+    fn from(none: NoAnswer) -> Self {
+        none.error
+    }
+}
+
 type Call<'a> = BoxFuture<'a, (&'a Endpoint, Result<Box<RawValue>, Fault>)>;
 
 impl fmt::Debug for Pool {
@@ -72,7 +85,7 @@ impl Pool {
     }
 
     /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
-    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<Receipt>, VerifyError> {
+    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<Receipt>, NoAnswer> {
         let question = Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) };
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
         self.ask(&question, read, |_, receipt| receipt.is_some()).await.map(Asked::any_some)
@@ -80,16 +93,31 @@ impl Pool {
 
     /// The sealed block at a height or under a name; believed to be absent like a receipt.
     pub(super) async fn block(&self, tag: Tag) -> Result<Option<Block>, VerifyError> {
-        self.ask(&tag.question(), |raw| tag.read(raw), |_, block| block.is_some()).await.map(Asked::any_some)
+        self.block_if(tag, |_| true).await
     }
 
-    /// The latest block. `settles` tells whether what an endpoint says is new enough to ask no other.
+    /// Like [`block`](Self::block); a block that is not `possible` is no usable answer.
+    pub(super) async fn block_if(
+        &self,
+        tag: Tag,
+        possible: impl Fn(&Block) -> bool + Send + Sync,
+    ) -> Result<Option<Block>, VerifyError> {
+        let read = |raw: &RawValue| match tag.read(raw)? {
+            Some(block) if !possible(&block) => Err(Fault::Answer),
+            block => Ok(block),
+        };
+        Ok(self.ask(&tag.question(), read, |_, block| block.is_some()).await?.any_some())
+    }
+
+    /// The latest block. One that is not `possible` is no usable answer; `settles` tells whether what an endpoint says is
+    /// new enough to ask no other.
     pub(super) async fn latest(
         &self,
+        possible: impl Fn(&Block) -> bool + Send + Sync,
         settles: impl Fn(usize, &Block) -> bool + Send + Sync,
     ) -> Result<Asked<Block>, VerifyError> {
-        let read = |raw: &RawValue| Tag::Latest.read(raw)?.ok_or(Fault::Answer);
-        self.ask(&Tag::Latest.question(), read, settles).await
+        let read = |raw: &RawValue| Tag::Latest.read(raw)?.filter(&possible).ok_or(Fault::Answer);
+        Ok(self.ask(&Tag::Latest.question(), read, settles).await?)
     }
 
     /// A contract call that changes nothing; `None` where it reverted.
@@ -100,10 +128,7 @@ impl Pool {
     ) -> Result<Option<T>, VerifyError> {
         let question = Question { method: "eth_call", params };
         let read = |raw: Option<&RawValue>| raw.map(&read).transpose();
-        self.ask_all(&question, read, |_, _| true).await.map(|asked| match asked {
-            Asked::Decided(_, answer) => answer,
-            Asked::Doubtful(answers) => answers.into_iter().find_map(|(_, answer)| answer),
-        })
+        Ok(self.ask_all(&question, read, |_, _| true).await?.any_some())
     }
 
     async fn ask<T: Send>(
@@ -111,7 +136,7 @@ impl Pool {
         question: &Question,
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, VerifyError> {
+    ) -> Result<Asked<T>, NoAnswer> {
         let read = |raw: Option<&RawValue>| raw.ok_or(Fault::Answer).and_then(&read);
         self.ask_all(question, read, settles).await
     }
@@ -124,8 +149,8 @@ impl Pool {
         question: &Question,
         read: impl Fn(Option<&RawValue>) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, VerifyError> {
-        let mut others = self.order()?.into_iter();
+    ) -> Result<Asked<T>, NoAnswer> {
+        let mut others = self.order().map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
         let mut calls: FuturesUnordered<Call<'_>> = FuturesUnordered::new();
         calls.extend(others.next().map(|first| self.call(first, question)));
         let (mut doubtful, mut unusable) = (Vec::new(), false);
@@ -162,7 +187,10 @@ impl Pool {
                 }
             }
         }
-        if unusable || doubtful.is_empty() { Err(self.no_answer()) } else { Ok(Asked::Doubtful(doubtful)) }
+        if unusable || doubtful.is_empty() {
+            return Err(NoAnswer { error: self.no_answer(), unusable });
+        }
+        Ok(Asked::Doubtful(doubtful))
     }
 
     /// One call, believed only from an endpoint whose chain is proved; where that is due it is done beside the call.

@@ -134,6 +134,33 @@ async fn an_unknown_transaction_costs_one_call_per_endpoint_and_block_time() {
 }
 
 #[tokio::test]
+async fn one_that_nodes_make_no_sense_of_costs_no_more_than_an_unknown_one() {
+    let (one, other) = (Node::start().await, Node::start().await);
+    let (verifier, clock) = connect(&[&one, &other]).await;
+    other.fault(RECEIPT, Fault::RpcError);
+    for round in 1..=3 {
+        // At once as well: nobody inherits a failure, and nobody needs to ask again for it.
+        let all = (0..20).map(|_| verify(&verifier, tx(1)));
+        for answer in futures_util::future::join_all(all).await {
+            assert_eq!(answer, Err(VerifyErrorKind::Unavailable));
+        }
+        for _ in 0..20 {
+            assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
+        }
+        assert_eq!((one.calls(RECEIPT), other.calls(RECEIPT)), (round, round));
+        one.mine();
+        other.mine();
+        clock.advance(BLOCK_TIME);
+    }
+    // Other transactions are asked about, and this one a block time later.
+    one.pay(tx(2), 103, 490_000);
+    assert_paid(verify(&verifier, tx(2)).await);
+    other.heal();
+    other.pay(tx(1), 103, 490_000);
+    assert_paid(verify(&verifier, tx(1)).await);
+}
+
+#[tokio::test]
 async fn an_orphan_costs_no_more_than_an_unknown_one() {
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;

@@ -36,7 +36,7 @@ async fn no_fault_of_the_only_node_is_a_verdict() {
     for method in [RECEIPT, BLOCK] {
         for fault in faults() {
             let node = Node::start().await;
-            let (verifier, _) = connect(&[&node]).await;
+            let (verifier, clock) = connect(&[&node]).await;
             node.pay(tx(1), 100, 490_000);
             node.fault(method, fault.clone());
             let started = std::time::Instant::now();
@@ -44,6 +44,10 @@ async fn no_fault_of_the_only_node_is_a_verdict() {
             assert_eq!(answer, Err(VerifyErrorKind::Unavailable), "{method}: {fault:?}");
             assert!(started.elapsed() < Duration::from_millis(3_000), "{method}: {fault:?}");
             node.heal();
+            // What it said of the very transaction is not asked again at once; a node that was down is.
+            if method == RECEIPT && matches!(fault, Fault::Huge { .. } | Fault::RpcError | Fault::Result(_)) {
+                clock.advance(BLOCK_TIME);
+            }
             assert_paid(verify(&verifier, tx(1)).await);
         }
     }
@@ -161,6 +165,77 @@ async fn a_head_without_a_time_is_not_believed() {
     head.as_object_mut().expect("an object").remove("timestamp");
     node.fault(BLOCK, Fault::Result(head));
     assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
+}
+
+/// In Unix seconds: the year 2100.
+const FAR: u64 = 4_102_444_800;
+
+#[tokio::test]
+async fn a_head_from_the_future_is_not_believed() {
+    // From the first look, as a merchant's start is, and later.
+    for late in [false, true] {
+        let node = Node::start().await;
+        let (verifier, clock) = connect(&[&node]).await;
+        node.pay(tx(1), 90, 490_000);
+        if late {
+            assert_paid(verify(&verifier, tx(1)).await);
+        }
+        clock.advance(BLOCK_TIME);
+        for time in [FAR, clock.unix() + 181] {
+            node.script().times.insert(101, time);
+            node.script().blocks.insert(101, 0);
+            assert_eq!(verifier.head().await.map_err(kind), Err(VerifyErrorKind::Unavailable));
+            assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
+        }
+        // It leaves nothing behind: minutes later heads are newer than what was known.
+        node.script().times.clear();
+        for _ in 0..40 {
+            assert_paid(verify(&verifier, tx(1)).await);
+            node.mine();
+            clock.advance(BLOCK_TIME);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_may_be_as_far_ahead_as_behind() {
+    let node = Node::start().await;
+    let (verifier, clock) = connect(&[&node]).await;
+    node.script().times.insert(100, clock.unix() + 180);
+    assert_eq!(verifier.head().await.map(|head| head.unix()), Ok(clock.unix() + 180));
+
+    // On a chain that mines on demand, anywhere.
+    node.script().times.insert(100, FAR);
+    let verifier = builder(&[&node], &clock).max_head_age(None).connect().await.expect("connects");
+    assert_eq!(verifier.head().await.map(|head| head.unix()), Ok(FAR));
+}
+
+#[tokio::test]
+async fn another_nodes_head_stands_in_for_one_from_the_future() {
+    let (bad, good) = (Node::start().await, Node::start().await);
+    let (verifier, _) = connect(&[&bad, &good]).await;
+    good.pay(tx(1), 90, 490_000);
+    bad.script().times.insert(100, FAR);
+    assert_eq!(verifier.head().await.map(|head| head.unix()), Ok(time_of(100)));
+    assert_paid(verify(&verifier, tx(1)).await);
+}
+
+#[tokio::test]
+async fn a_block_younger_than_the_head_on_it_is_not_believed() {
+    let (bad, good) = (Node::start().await, Node::start().await);
+    bad.script().times.insert(90, time_of(100) + 1);
+    for node in [&bad, &good] {
+        node.pay(tx(1), 90, 490_000);
+    }
+    let (verifier, _) = connect(&[&bad]).await;
+    assert_eq!(verify(&verifier, tx(1)).await, Err(VerifyErrorKind::Unavailable));
+    let (verifier, _) = connect(&[&bad, &good]).await;
+    let Ok(Verdict::Paid { transfers, .. }) = verify(&verifier, tx(1)).await else { panic!("not paid") };
+    assert_eq!(transfers[0].block_time.unix(), time_of(90));
+    // As young is possible: some chains have several blocks a second.
+    bad.script().times.insert(90, time_of(100));
+    let (verifier, _) = connect(&[&bad]).await;
+    assert_paid(verify(&verifier, tx(1)).await);
 }
 
 async fn node_head(node: &Node) -> Value {

@@ -51,6 +51,8 @@ pub(super) struct Script {
     pub(super) blocks: BTreeMap<u64, u8>,
     pub(super) safe: u64,
     pub(super) finalized: u64,
+    /// The time of blocks whose height does not decide it.
+    pub(super) times: HashMap<u64, u64>,
     receipts: HashMap<String, Value>,
     pub(super) tokens: HashMap<String, (Value, Value)>,
     faults: HashMap<&'static str, Fault>,
@@ -85,6 +87,7 @@ impl Node {
             blocks: (0..=100).map(|number| (number, 0)).collect(),
             safe: 60,
             finalized: 20,
+            times: HashMap::new(),
             receipts: HashMap::new(),
             tokens: HashMap::from([(format!("{:x}", Asset::USDC_BASE.contract()), usdc)]),
             faults: HashMap::new(),
@@ -203,9 +206,10 @@ impl Script {
     fn block(&self, number: u64) -> Value {
         let parent = number.checked_sub(1).map_or(block_hash(0, 0xee), |parent| self.hash(parent));
         let zero = format!("0x{:064x}", 0);
+        let time = self.times.get(&number).copied().unwrap_or_else(|| time_of(number));
         json!({
             "number": format!("{number:#x}"), "hash": self.hash(number), "parentHash": parent,
-            "timestamp": format!("{:#x}", time_of(number)),
+            "timestamp": format!("{time:#x}"),
             "sha3Uncles": zero, "miner": format!("0x{:040x}", 0), "stateRoot": zero, "transactionsRoot": zero,
             "receiptsRoot": zero, "logsBloom": format!("0x{:0512x}", 0), "difficulty": "0x0", "gasLimit": "0x1c9c380",
             "gasUsed": "0x5208", "extraData": "0x", "mixHash": zero, "nonce": "0x0000000000000000",
