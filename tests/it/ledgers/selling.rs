@@ -131,8 +131,8 @@ impl Does {
     /// Mostly a short time; now and then it fails, or outlives its lease.
     pub fn something(random: &mut impl Rng) -> Self {
         match random.random_range(0..80) {
-            0 => Self::Answers(LEASE * 3 / 2),
-            1..8 => Self::Fails,
+            0..3 => Self::Answers(LEASE * 3 / 2),
+            3..10 => Self::Fails,
             _ => Self::Answers(Duration::from_millis(random.random_range(0..40))),
         }
     }
