@@ -165,7 +165,6 @@ pub(super) const LOWER: &str =
     "UPDATE ledger_memory SET mark = min(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
 
