@@ -40,7 +40,7 @@ fn program(flags: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    command.env(FLAGS, flags.join("\n")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.env(FLAGS, flags.join("\n")).stdin(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
@@ -54,7 +54,8 @@ pub async fn ended_in(folder: &std::path::Path, flags: &[&str], variables: &[(&s
     let mut command = program(flags);
     command.current_dir(folder).envs(variables.iter().copied());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
 /// A server that sells, until it is dropped or killed.
@@ -74,7 +75,7 @@ impl App {
     pub async fn start_in(folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
         let seller = SELLER.to_string();
         let flags = [&["--listen", "127.0.0.1:0", "--recipient", &seller, "--rpc-url", rpc], flags].concat();
-        let mut process = program(&flags).current_dir(folder).spawn().unwrap();
+        let mut process = program(&flags).current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
         let said = BufReader::new(process.stderr.take().unwrap());
         let url = tokio::task::spawn_blocking(move || ready(said)).await.unwrap();
         Self { process, url, http: client() }

@@ -150,8 +150,9 @@ async fn what_one_quotes_the_other_redeems_also_after_the_first_is_gone() {
 async fn two_processes_share_one_ledger() {
     let Some(database) = Database::new().await else { return };
     let market = Market::new().await;
-    let (rpc, url) = (market.chain.rpc_url(), database.url());
-    let start = || App::start(rpc, &["--ledger", &url, "--sealing-key", KEY]);
+    let url = database.url();
+    let flags = ["--ledger", &url, "--sealing-key", KEY];
+    let start = || App::start(market.chain.rpc_url(), &flags);
     let (left, right) = tokio::join!(start(), start());
     let (intent, payment) = (left.intent().await, market.pay(PRICE).await);
     let (at_left, at_right) = tokio::join!(left.redeem(&intent, payment), right.redeem(&intent, payment));
