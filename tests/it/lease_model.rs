@@ -182,9 +182,14 @@ impl State {
     }
 
     fn arrives(&mut self, mutant: Option<Mutant>, (question, lease): (Question, Lease)) {
+        // Nobody hears the answer.
         match question {
-            Question::Renew => drop(self.renew(lease)),
-            Question::Commit => drop(self.commit(mutant, lease)),
+            Question::Renew => {
+                let _ = self.renew(lease);
+            }
+            Question::Commit => {
+                let _ = self.commit(mutant, lease);
+            }
             Question::Release => self.release(mutant, lease),
         }
     }
@@ -248,7 +253,9 @@ impl State {
                         let done = next.commit(mutant, lease) == Commit::Done;
                         next.workers[w] = if done { Worker::Committed(lease) } else { Worker::Idle };
                     });
-                    step("a commit's answer is lost", &|next| drop(next.commit(mutant, lease)));
+                    step("a commit's answer is lost", &|next| {
+                        let _ = next.commit(mutant, lease);
+                    });
                 }
                 Worker::Committed(lease) => {
                     step("delivered", &|next| next.deliver(w, lease));
