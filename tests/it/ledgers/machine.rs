@@ -120,7 +120,7 @@ fn one_sequence_four_ledgers_one_model() {
     for kind in [Kind::Sqlite, Kind::Postgres, Kind::Redis] {
         databases.extend(runtime.block_on(Database::new(kind)));
     }
-    let config = ProptestConfig { failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::with_cases(40) };
+    let config = ProptestConfig { failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::with_cases(32) };
     let all = |steps: Vec<Step>| {
         runtime.block_on(async {
             check_memory(&steps).await?;
