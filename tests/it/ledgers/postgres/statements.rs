@@ -64,6 +64,8 @@ async fn none_reads_a_table_from_end_to_end() {
     }
     assert!(ledger.low_water_mark().await.unwrap() > Some(super::super::time(MARK)), "it swept");
     drop(ledger);
-    assert_eq!(full_reads(pool).await, before);
+    // Each statement ran ten times at least. A few readings from before may be counted late, for the server gathers
+    // them from its processes when it likes.
+    assert!(full_reads(pool).await - before < 10, "a statement reads a table from end to end");
     database.remove().await;
 }
