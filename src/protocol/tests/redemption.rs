@@ -80,7 +80,7 @@ fn bodies_without_a_proof() {
         r#"{"nested":{"intentId":"abc","txHash":"«tx»"}}"#,
         r#"{"IntentID":"abc","TXHASH":"«tx»"}"#,
         "[]",
-        r#"[{"intentId":"abc","txHash":"«tx»"}]"#,
+        r#"[{"query":"abc"},["intentId"]]"#,
         r#""{\"intentId\":\"abc\"}""#,
         "null",
         "true",
@@ -93,6 +93,15 @@ fn bodies_without_a_proof() {
         "123456789012345678901234567890",
     ] {
         assert_eq!(body(template), Looked::Nothing, "{template}");
+    }
+}
+
+/// Whoever wraps a proof in an array has paid: that is to be corrected, not billed again.
+#[test]
+fn a_proof_in_an_array_is_invalid() {
+    for template in [r#"[{"intentId":"abc","txHash":"«tx»"}]"#, r#" [1, {"txHash":"«tx»"}]"#, r#"[{"intentId":7}]"#]
+    {
+        assert_eq!(body(template), Looked::Invalid, "{template}");
     }
 }
 
