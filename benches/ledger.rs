@@ -254,7 +254,9 @@ async fn redis(url: &str, records: u64) -> (RedisLedger, u64) {
     let ledger = RedisLedger::builder(url).time_limit(PATIENT).connect().await.unwrap();
     ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
     let before = redis_memory(url).await;
-    let mut connection = driver::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let client = driver::Client::open(url).unwrap();
+    let patient = driver::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENT));
+    let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
     let fill = driver::Script::new(FILL);
     for n in (0..records).step_by(1_000) {
         let mut call = fill.arg(n);
