@@ -90,6 +90,8 @@
 
 #[cfg(feature = "axum")]
 pub mod axum;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod clock;
 pub mod ledger;
 mod paywall;

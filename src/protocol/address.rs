@@ -109,3 +109,5 @@ impl fmt::Debug for Address {
         fmt::LowerHex::fmt(self, f)
     }
 }
+
+super::text::serde_as_text!(Address);

@@ -37,4 +37,4 @@ pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
 pub(crate) use quote::QuoteTemplate;
 pub(crate) use redemption::{Looked, look, names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
-pub(crate) use text::ascii_json;
+pub(crate) use text::{ascii_json, serde_as_text};

@@ -53,3 +53,5 @@ impl FromStr for Network {
         Ok(Self(id))
     }
 }
+
+super::text::serde_as_text!(Network);

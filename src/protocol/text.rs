@@ -19,3 +19,23 @@ pub(crate) fn ascii_json(text: &str) -> String {
     out.push('"');
     out
 }
+
+/// Serde by `Display` and `FromStr`: values that stand in files and messages as their one canonical text.
+macro_rules! serde_as_text {
+    ($($name:ident),+) => {$(
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
+}
+
+pub(crate) use serde_as_text;

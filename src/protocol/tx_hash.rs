@@ -59,3 +59,5 @@ impl fmt::Debug for TxHash {
         fmt::Display::fmt(self, f)
     }
 }
+
+super::text::serde_as_text!(TxHash);

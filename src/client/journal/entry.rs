@@ -1,0 +1,142 @@
+//! `Entry`: one purchase, as the journal keeps it.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    client::Prepared,
+    protocol::{Address, Amount, Network, Quote, TxHash},
+};
+
+/// What names a purchase: 128 random bits, as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PurchaseId([u8; 16]);
+
+impl PurchaseId {
+    /// From the bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub(in crate::client) fn random() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl fmt::Display for PurchaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(const_hex::Buffer::<16, false>::new().format(&self.0))
+    }
+}
+
+impl fmt::Debug for PurchaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PurchaseId {
+    type Err = ParsePurchaseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 16];
+        const_hex::decode_to_slice(text, &mut bytes).map_err(|_| ParsePurchaseIdError)?;
+        Ok(Self(bytes))
+    }
+}
+
+/// Why a text is no [`PurchaseId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a purchase is named by 32 hexadecimal digits")]
+#[non_exhaustive]
+pub struct ParsePurchaseIdError;
+
+crate::protocol::serde_as_text!(PurchaseId);
+
+/// Where a purchase stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum State {
+    /// A transfer is recorded; it may have been sent.
+    Paying,
+    /// The transfer happened; the answer has not come yet.
+    Redeeming,
+    /// The transfer happened and is not spent: the service itself declined, without consuming. It pays for the next
+    /// request that costs no more and is owed to the same recipient.
+    Unspent,
+    /// The answer came.
+    Answered,
+    /// The seller refused the payment for good.
+    Refused,
+    /// Nothing was transferred, and nothing of it ever will be.
+    Void,
+}
+
+impl State {
+    /// Whether there is something left to do: an open purchase is finished before the same request is paid again.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Paying | Self::Redeeming | Self::Unspent)
+    }
+}
+
+/// One purchase. Its JSON is what [`FileJournal`](super::FileJournal) keeps, one line each.
+///
+/// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its name.
+    pub id: PurchaseId,
+    /// When it was begun, in Unix seconds.
+    pub at: u64,
+    /// Where it stands.
+    pub state: State,
+    /// Whom the request went to: host and port.
+    pub host: String,
+    /// What was asked: method and path. The query may hold secrets, and is left out.
+    pub request: String,
+    /// Tells the same request again from any other: 128 bits of a hash over method, address and body.
+    pub fingerprint: String,
+    /// The intent that the payment is redeemed with.
+    pub intent: String,
+    /// Until when a payment counts for that intent, in Unix seconds of chain time.
+    pub expiry: u64,
+    /// Who is paid.
+    pub recipient: Address,
+    /// On which chain.
+    pub network: Network,
+    /// How much, in base units.
+    pub amount: Amount,
+    /// The decimals of the amount.
+    pub decimals: u8,
+    /// Everything that was made ready to be sent for it, oldest first. At most one of them can be mined.
+    pub prepared: Vec<Prepared>,
+    /// The transaction that paid, once it is known to be in a block.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub transaction: Option<TxHash>,
+}
+
+impl Entry {
+    /// The transaction to look for: the one that paid, else the one that was prepared last.
+    #[must_use]
+    pub fn transaction(&self) -> Option<TxHash> {
+        self.transaction.or_else(|| self.prepared.iter().rev().find_map(|prepared| prepared.transaction))
+    }
+
+    /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
+    /// [`RETENTION`](super::RETENTION) after it was begun.
+    #[must_use]
+    pub const fn is_kept_at(&self, now: u64) -> bool {
+        self.state.is_open() || now < self.at.saturating_add(super::RETENTION)
+    }
+
+    pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
+        self.intent = quote.intent.as_str().to_owned();
+        self.expiry = quote.expiry;
+    }
+}

@@ -1,0 +1,44 @@
+//! `MemoryJournal`: for tests, and for those who accept that a crash forgets what was paid.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{Entry, Journal, JournalError, PurchaseId};
+
+/// Remembers purchases until the process ends. A crash between paying and the answer loses the payment:
+/// for money that matters there is [`FileJournal`](super::FileJournal).
+///
+/// Clones are one journal, so that a test can look at it, or build a second layer on it as after a restart.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryJournal {
+    entries: Arc<Mutex<BTreeMap<PurchaseId, Entry>>>,
+}
+
+impl MemoryJournal {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every purchase that is open or was begun in the last day, as it stands now.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+impl Journal for MemoryJournal {
+    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+        Ok(self.entries())
+    }
+
+    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.insert(entry.id, entry.clone());
+        entries.retain(|_, old| old.is_kept_at(entry.at));
+        Ok(())
+    }
+}
