@@ -5,9 +5,13 @@ mod clock;
 pub mod contracts;
 #[cfg(feature = "evm")]
 mod devchain;
+#[cfg(feature = "client")]
+mod payer;
 mod verifier;
 
 pub use clock::FakeClock;
+#[cfg(feature = "client")]
+pub use payer::{ScriptedPayer, Sending};
 pub use verifier::ScriptedVerifier;
 
 #[cfg(feature = "evm")]

@@ -3,6 +3,8 @@
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod bodies;
+#[cfg(feature = "client")]
+mod client;
 mod commits;
 mod config;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]

@@ -135,6 +135,17 @@ impl Entry {
         self.state.is_open() || now < self.at.saturating_add(super::RETENTION)
     }
 
+    /// Whether its transfer is one that the quote asks for.
+    pub(in crate::client) fn pays(&self, quote: &Quote) -> bool {
+        (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
+            && self.amount >= quote.amount
+            && self.prepared.last().is_some_and(|prepared| quote.contracts.contains(&prepared.token))
+    }
+
+    pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {
+        (self.state, self.transaction) = (State::Redeeming, Some(transaction));
+    }
+
     pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
         self.intent = quote.intent.as_str().to_owned();
         self.expiry = quote.expiry;

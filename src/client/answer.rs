@@ -1,0 +1,146 @@
+//! What a seller says to a proof of payment: pure, but for reading a refusal's body.
+
+use std::{pin::Pin, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+
+use super::ResponseBody;
+use crate::protocol::{
+    IntentId, ProblemCode, RetryRule,
+    headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
+};
+
+/// A refusal is a few hundred bytes; more than this is none of ours.
+const REFUSAL_MAX: usize = 16 * 1024;
+
+/// What to do next.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// This is the answer.
+    Sold,
+    /// The same payment, with this intent.
+    Fresh(IntentId),
+    /// The transaction is not there yet, for the seller.
+    NotConfirmed(Option<Duration>),
+    /// The same proof, later.
+    Later(Option<ProblemCode>, Option<Duration>),
+    /// The proof, in the header instead of the body.
+    Elsewhere,
+    /// Never.
+    Refused(ProblemCode),
+    /// Not like this, says the layer.
+    Misunderstood,
+    /// A bill, to somebody who has paid.
+    Billed,
+    /// Go to another address.
+    Redirected,
+    /// The server failed, without saying what that means for the payment.
+    Failed,
+    /// Not like this, says the service itself; the payment is not spent.
+    Declined,
+}
+
+/// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
+pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> Said {
+    if headers.contains_key(PAYMENT_RESPONSE) || status.is_success() {
+        return Said::Sold;
+    }
+    let after = retry_after(headers);
+    match code {
+        Some(ProblemCode::PaymentRequired) => return Said::Billed,
+        Some(ProblemCode::TxNotConfirmed) => return Said::NotConfirmed(after),
+        Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return Said::Elsewhere,
+        Some(code) => match code.retry() {
+            RetryRule::Investigate => return Said::Refused(code),
+            RetryRule::AskAgain => return Said::Later(Some(code), after),
+            RetryRule::RedeemWithFreshIntent => {}
+            _ => return Said::Misunderstood,
+        },
+        None => {}
+    }
+    if let Some(intent) = fresh_intent(status, headers) {
+        return Said::Fresh(intent);
+    }
+    match (status, after) {
+        (StatusCode::PAYMENT_REQUIRED, _) => Said::Billed,
+        (status, _) if status.is_redirection() => Said::Redirected,
+        (status, Some(after)) if is_passing(status) => Said::Later(None, Some(after)),
+        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => Said::Failed,
+        (status, None) if status.is_server_error() => Said::Failed,
+        _ if code.is_some() => Said::Misunderstood,
+        _ => Said::Declined,
+    }
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// Only these three carry one: anywhere else the header means nothing.
+fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
+    let carries = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE);
+    let mut values = headers.get_all(X_PRICE_INTENT).iter();
+    let intent = values.next().filter(|_| carries)?;
+    if values.next().is_some() {
+        return None;
+    }
+    IntentId::new(intent.to_str().ok()?)
+}
+
+/// In seconds. A date is not read: the seller's clock need not be ours.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Reads a refusal's code, and leaves the response as it was.
+///
+/// # Errors
+/// The body's own: then it is as if no response had come.
+pub(super) async fn read<B>(response: Response<B>) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
+where
+    B: Body<Data = Bytes>,
+{
+    let (parts, body) = response.into_parts();
+    let is_answer = parts.status.is_success() || parts.headers.contains_key(PAYMENT_RESPONSE);
+    if is_answer || !is_json(&parts.headers) {
+        return Ok((parts, None, ResponseBody::untouched(body)));
+    }
+    let (start, rest) = peek(body).await?;
+    let code = if rest.is_some() { None } else { code(&start) };
+    Ok((parts, code, ResponseBody::peeked(start, rest)))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// The beginning of a body, and the body itself where it goes on.
+async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Option<Pin<Box<B>>>), B::Error> {
+    let mut body = Box::pin(body);
+    let mut start = BytesMut::new();
+    while start.len() <= REFUSAL_MAX {
+        match body.frame().await.transpose()? {
+            Some(frame) => start.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            None => return Ok((start.freeze(), None)),
+        }
+    }
+    Ok((start.freeze(), Some(body)))
+}
+
+fn code(body: &[u8]) -> Option<ProblemCode> {
+    #[derive(Deserialize)]
+    struct Problem<'a> {
+        #[serde(borrow)]
+        error: std::borrow::Cow<'a, str>,
+    }
+    let problem: Problem<'_> = serde_json::from_slice(body).ok()?;
+    ProblemCode::ALL.iter().copied().find(|code| code.as_str() == problem.error)
+}
