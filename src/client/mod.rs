@@ -9,6 +9,7 @@ mod erased;
 mod error;
 mod journal;
 mod layer;
+mod no_payer;
 mod order;
 mod pay;
 mod payer;
@@ -25,6 +26,7 @@ pub use journal::{
     Entry, FileJournal, Journal, JournalError, MemoryJournal, ParsePurchaseIdError, PurchaseId, RETENTION, State,
 };
 pub use layer::{PayLayer, PayLayerBuilder};
+pub use no_payer::NoPayer;
 pub use order::ProofIn;
 pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 pub use reqwest::ReqwestClient;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, header, request::Parts, uri::Scheme};
+use http::{HeaderValue, Method, Request, header, request::Parts, uri::Scheme};
 use serde_json::value::RawValue;
 
 use super::{Paid, ReplayBody, ResumeOnly};
@@ -61,6 +61,10 @@ impl<B: ReplayBody> Order<B> {
     /// Whether the caller sends a proof of his own: then he pays for himself.
     pub(super) fn has_own_proof(&self) -> bool {
         self.parts.headers.contains_key(X402_PAYMENT)
+    }
+
+    pub(super) fn is_head(&self) -> bool {
+        self.parts.method == Method::HEAD
     }
 
     /// Whether an answer can be changed by somebody on the way.
