@@ -8,4 +8,4 @@ pub use journal::{
     Entry, FileJournal, Journal, JournalError, MemoryJournal, ParsePurchaseIdError, PurchaseId, RETENTION, State,
 };
 pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
-pub use wallet::WalletPayer;
+pub use wallet::{WalletError, WalletPayer};
