@@ -93,6 +93,8 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(any(feature = "client", feature = "evm"))]
+mod json_rpc;
 pub mod ledger;
 mod paywall;
 pub mod protocol;

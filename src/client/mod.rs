@@ -32,4 +32,4 @@ pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 pub use reqwest::ReqwestClient;
 pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
 pub use step::{Purchase, Step, Took};
-pub use wallet::WalletPayer;
+pub use wallet::{WalletError, WalletPayer};

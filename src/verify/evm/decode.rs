@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 
 use super::{
     judge::TRANSFER,
-    transport::Fault,
     view::{Block, Log, MinedIn, Receipt},
 };
+use crate::json_rpc::Fault;
 use crate::protocol::{Address, ChainTime, TxHash};
 
 type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;

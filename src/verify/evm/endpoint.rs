@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::transport::Transport;
+use crate::json_rpc::Transport;
 use crate::verify::VerifyErrorKind;
 
 /// How long a node is believed to serve the chain that it proved to serve. HTTP hides from us when a connection is made
