@@ -8,6 +8,8 @@
 mod steps;
 
 use std::{
+    env,
+    ffi::OsString,
     io::{self, Write},
     process::ExitCode,
 };
@@ -73,14 +75,25 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let args = Args::parse();
+    ExitCode::from(buy(env::args_os()).await)
+}
+
+/// Runs the program with these arguments, the first of which is its name; gives its exit code.
+pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(help) => {
+            let _ = help.print();
+            return if help.use_stderr() { 2 } else { 0 };
+        }
+    };
     let (code, said) = match run(&args).await {
         Ok(bought) => (bought.code(), bought.shown(args.json)),
         Err(error) => (failure(&error), complaint(&error, args.json)),
     };
     // Nobody may be reading.
     let _ = io::stdout().write_all(&said);
-    ExitCode::from(code)
+    code
 }
 
 async fn run(args: &Args) -> Result<Bought, BoxError> {

@@ -4,6 +4,10 @@
 
 mod bodies;
 #[cfg(feature = "client")]
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/buy.rs"]
+mod buy;
+#[cfg(feature = "client")]
 mod client;
 mod commits;
 mod config;

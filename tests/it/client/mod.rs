@@ -1,6 +1,10 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod chain;
 mod flow;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod programs;
 
 use std::convert::Infallible;
 

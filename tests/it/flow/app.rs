@@ -81,6 +81,11 @@ impl App {
         Self { process, url, http: client() }
     }
 
+    /// Where its first endpoint is.
+    pub fn insights(&self) -> String {
+        format!("{}{INSIGHTS}", self.url)
+    }
+
     /// Ends it at once, as a power cut would.
     pub fn kill(mut self) {
         self.end();
@@ -92,7 +97,7 @@ impl App {
     }
 
     async fn post(&self, body: serde_json::Value) -> Answer {
-        let request = self.http.post(format!("{}{INSIGHTS}", self.url));
+        let request = self.http.post(self.insights());
         Answer::to(request.json(&body)).await
     }
 
