@@ -153,7 +153,7 @@ async fn a_seller_that_restarts_in_mid_purchase_is_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let market = Market::new().await;
     let listen = format!("127.0.0.1:{}", free_port());
-    let start = || App::start_in(folder.path().to_owned(), market.chain.rpc_url(), &["--listen", &listen]);
+    let start = || App::start_at(&listen, folder.path().to_owned(), market.chain.rpc_url(), &[]);
     let app = start().await;
     let url = app.insights();
     let buyer = Buyer::start(&market, folder.path(), &url, &["--json"]).says("paying").await;
