@@ -140,7 +140,6 @@ pub(super) struct Spent {
 
 impl Budget {
     /// A budget in these assets: tokens and chains at once.
-    #[must_use]
     pub fn in_assets(assets: impl IntoIterator<Item = Asset>) -> BudgetBuilder {
         BudgetBuilder { assets: assets.into_iter().collect(), ..BudgetBuilder::default() }
     }

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, a module per subject.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+// The programs that are tested share a file.
+#![allow(clippy::duplicate_mod)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod bodies;
