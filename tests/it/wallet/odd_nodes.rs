@@ -172,7 +172,7 @@ async fn a_node_that_lags_does_not_lead_to_one_nonce_twice_and_a_gas_price_of_fo
     chain.mine(1).await.unwrap();
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(3 * ASK));
 
-    proxy.set("eth_estimateGas", Odd::Result(json!("0x65b9b")));
+    proxy.set("eth_estimateGas", Odd::Result(json!("0x65b9d")));
     assert!(matches!(wallet.prepare(&in_usdc()).await, Err(PayerError::Refused(why)) if why.contains("gas")));
     for text in ["already known", "ALREADY_EXISTS: already known", "transaction already imported"] {
         proxy.clear();

@@ -60,7 +60,7 @@ async fn only_one_has_the_turn() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
     let turn = wallet.clone().turn().await;
-    let (mut next, mut other) = (tokio_test(wallet.turn()), tokio_test(wallet.turn()));
+    let (mut next, mut other) = (boxed(wallet.turn()), boxed(wallet.turn()));
     assert!(!ready(&mut next).await && !ready(&mut other).await);
     drop(turn);
     assert!(ready(&mut next).await);
@@ -70,7 +70,7 @@ async fn only_one_has_the_turn() {
 
 type Waiting<'a> = std::pin::Pin<Box<dyn Future<Output = tower_x402::client::Turn> + Send + 'a>>;
 
-fn tokio_test<'a>(turn: impl Future<Output = tower_x402::client::Turn> + Send + 'a) -> Waiting<'a> {
+fn boxed<'a>(turn: impl Future<Output = tower_x402::client::Turn> + Send + 'a) -> Waiting<'a> {
     Box::pin(turn)
 }
 
