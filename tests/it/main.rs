@@ -39,4 +39,6 @@ mod selling;
 mod servers;
 mod support;
 mod tower_contract;
+#[cfg(feature = "client")]
+mod wallet;
 mod wire;

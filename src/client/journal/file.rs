@@ -4,6 +4,7 @@ mod disk;
 mod keeper;
 mod lines;
 mod log;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -11,12 +12,12 @@ use std::{
     collections::VecDeque,
     fmt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use self::keeper::Keeper;
+use self::{keeper::Keeper, queue::Job};
 use super::{Entry, Journal, JournalError};
 
 /// Purchases in a file: lines of JSON, added to, the last one of a purchase counts.
@@ -52,14 +53,8 @@ pub struct FileJournal {
 }
 
 struct Shared {
-    /// In the order in which they were asked to be recorded, whatever thread gets to it first.
-    waiting: Mutex<VecDeque<Waiting>>,
+    jobs: Mutex<VecDeque<Job>>,
     keeper: Mutex<Keeper>,
-}
-
-struct Waiting {
-    entry: Entry,
-    done: oneshot::Sender<Result<(), JournalError>>,
 }
 
 impl FileJournal {
@@ -71,55 +66,21 @@ impl FileJournal {
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();
         let keeper = spawn_blocking(move || Keeper::open(&path)).await.map_err(|_| JournalError::Broken)??;
-        Ok(Self { shared: Arc::new(Shared { waiting: Mutex::default(), keeper: Mutex::new(keeper) }) })
-    }
-}
-
-impl Shared {
-    /// Writes whatever waits by now. Nothing may wait for the disk while others only queue.
-    fn write(&self) {
-        let keeper = self.keeper.lock();
-        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        let Ok(mut keeper) = keeper else { return };
-        let (entries, done): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.entry, one.done)).unzip();
-        if entries.is_empty() {
-            return;
-        }
-        let written = keeper.record(entries);
-        for done in done {
-            // Whoever asked may be gone: it is written all the same.
-            let _ = done.send(written.as_ref().copied().map_err(alike));
-        }
-    }
-}
-
-/// The same error again: one write can fail for many.
-fn alike(error: &JournalError) -> JournalError {
-    match error {
-        JournalError::Io(error) => {
-            JournalError::Io(error.raw_os_error().map_or(error.kind().into(), std::io::Error::from_raw_os_error))
-        }
-        _ => JournalError::Broken,
+        Ok(Self { shared: Arc::new(Shared { jobs: Mutex::default(), keeper: Mutex::new(keeper) }) })
     }
 }
 
 impl Journal for FileJournal {
     async fn load(&self) -> Result<Vec<Entry>, JournalError> {
-        let shared = Arc::clone(&self.shared);
-        let load = move || {
-            shared.write();
-            shared.keeper.lock().map_err(|_| JournalError::Broken)?.entries()
-        };
-        spawn_blocking(load).await.map_err(|_| JournalError::Broken)?
+        let (done, loaded) = oneshot::channel();
+        queue::push(&self.shared, Job::Load(done));
+        loaded.await.unwrap_or(Err(JournalError::Broken))
     }
 
     async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
-        let (done, written) = oneshot::channel();
-        let waiting = Waiting { entry: entry.clone(), done };
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(waiting);
-        let shared = Arc::clone(&self.shared);
-        spawn_blocking(move || shared.write());
-        written.await.unwrap_or(Err(JournalError::Broken))
+        let (done, recorded) = oneshot::channel();
+        queue::push(&self.shared, Job::Record(Box::new(entry.clone()), done));
+        recorded.await.unwrap_or(Err(JournalError::Broken))
     }
 }
 

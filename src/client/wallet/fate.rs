@@ -9,7 +9,10 @@ use super::{
     node::{Failure, Node, TxReceipt},
     transaction::Sent,
 };
-use crate::{client::PayerError, protocol::TxHash};
+use crate::{
+    client::PayerError,
+    protocol::{Address, TxHash},
+};
 
 pub(super) async fn fate(wallet: &WalletPayer, sent: &[Sent]) -> Result<Fate, PayerError> {
     let node = &wallet.shared.node;
@@ -97,12 +100,7 @@ async fn taken_by_another(wallet: &WalletPayer, sent: &[Sent], deep: u64) -> Res
 
 /// The block in which the account's nonce was used, at or below `deep`: looked for near by first, where nodes still
 /// have the state, then by halves.
-async fn block_of(
-    node: &Node,
-    account: crate::protocol::Address,
-    nonce: u64,
-    deep: u64,
-) -> Result<Option<u64>, Failure> {
+async fn block_of(node: &Node, account: Address, nonce: u64, deep: u64) -> Result<Option<u64>, Failure> {
     // Used by `used`, not yet by `before`.
     let (mut used, mut step) = (deep, 1);
     let mut before = loop {

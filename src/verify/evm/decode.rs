@@ -14,8 +14,10 @@ use super::{
     judge::TRANSFER,
     view::{Block, Log, MinedIn, Receipt},
 };
-use crate::json_rpc::Fault;
-use crate::protocol::{Address, ChainTime, TxHash};
+use crate::{
+    json_rpc::Fault,
+    protocol::{Address, ChainTime, TxHash},
+};
 
 type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;
 type AnyHeader = <AnyNetwork as Network>::HeaderResponse;
