@@ -19,7 +19,7 @@ use tower_x402::{
 use crate::flow::{
     datasets::open_with,
     market::{Market, PRICE, SELLER, usdc},
-    shop::{CONVERSIONS, GOALS, INSIGHTS},
+    shop::{CONVERSIONS, GOALS, INSIGHTS, serve},
 };
 
 /// The market's tenth account, which nobody else pays from.
@@ -143,4 +143,22 @@ async fn fifty_at_once_from_one_wallet_are_fifty_transfers_and_fifty_answers() {
     assert_eq!(market.takings().await, 50 * PRICE);
     let entries = journal.load().await.unwrap();
     assert!(entries.len() == 50 && entries.iter().all(|entry| entry.state == State::Answered));
+}
+
+#[tokio::test]
+async fn reqwest_carries_a_proof_to_nobody_else() {
+    use axum::{Router, routing::any};
+    let strangers = crate::support::Counter::default();
+    let stranger = {
+        let strangers = strangers.clone();
+        serve(Router::new().fallback(any(async move || strangers.run().to_string()))).await
+    };
+    let to = [(http::header::LOCATION, format!("{stranger}/answer"))];
+    let seller = serve(Router::new().fallback(any(async move || (http::StatusCode::TEMPORARY_REDIRECT, to)))).await;
+
+    let client = ReqwestClient::new(reqwest::Client::builder().no_proxy()).unwrap();
+    let mut proven = order(&seller, &json!({}));
+    proven.headers_mut().insert("x402-payment", "a proof".parse().unwrap());
+    let response = client.oneshot(proven).await.unwrap();
+    assert_eq!((response.status().as_u16(), strangers.runs()), (307, 0));
 }
