@@ -49,9 +49,9 @@ impl Path {
         Self { name, status, allocations, prepare: Box::new(prepare), serve }
     }
 
-    /// So many requests, each of which can be served once.
-    pub fn prepare(&mut self, count: usize) -> Vec<Request<Body>> {
-        (0..count).map(|_| (self.prepare)()).collect()
+    /// A request that can be served once.
+    pub fn prepare(&mut self) -> Request<Body> {
+        (self.prepare)()
     }
 
     pub fn serve(&mut self, request: Request<Body>) -> StatusCode {
