@@ -12,6 +12,7 @@ mod quote;
 mod receipt;
 mod redemption;
 mod seal;
+mod template;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
-pub(crate) use quote::QuoteTemplate;
 pub(crate) use redemption::{Looked, look, names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
+pub(crate) use template::{PriceText, QuoteTemplate};
 pub(crate) use text::ascii_json;
