@@ -1,6 +1,6 @@
 //! The sale: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::future::poll_fn;
+use std::{fmt::Write as _, future::poll_fn, pin::pin};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -68,8 +68,12 @@ where
         held.handler_started();
         inner.call(request).await
     };
-    // The handler is gone when `keep` returns, whatever it returns.
-    let mut response = match guard.keep(max_hold, work).await {
+    // The handler is gone at the end of this block, however its work ended.
+    let ended = {
+        let work = pin!(work);
+        held.keep(max_hold, work).await
+    };
+    let mut response = match ended {
         Ended::Finished(Ok(response)) => response,
         Ended::Finished(Err(error)) => {
             guard.release().await;
@@ -122,7 +126,10 @@ async fn lost(guard: LeaseGuard) -> Problem {
 
 /// Tells the payer what was taken.
 fn mark_sold(headers: &mut HeaderMap, receipt: &Receipt) {
-    let taken = format!(
+    let mut taken = String::with_capacity(256);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        taken,
         r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
         receipt.transaction(),
         receipt.network(),
