@@ -151,7 +151,7 @@ fn string_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     loop {
         let rest = json.get(at..).unwrap_or_default();
-        match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        match memchr::memchr2(b'"', b'\\', rest) {
             Some(quote) if rest[quote] == b'"' => return at + quote + 1,
             // Whatever is escaped, its first byte ends nothing.
             Some(backslash) => at += backslash + 2,
