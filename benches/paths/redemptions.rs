@@ -15,7 +15,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     };
     let (body, header) = (paid(shop), paid(shop));
     vec![
-        Path::new("redemption by body", 200, 33, route.clone(), move || by_body(&body())),
-        Path::new("redemption by header", 200, 33, route, move || by_header(&header())),
+        Path::new("redemption by body", 200, 29, route.clone(), move || by_body(&body())),
+        Path::new("redemption by header", 200, 29, route, move || by_header(&header())),
     ]
 }

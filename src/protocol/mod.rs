@@ -3,6 +3,9 @@
 mod address;
 mod amount;
 mod asset;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod bench;
 mod digest;
 pub mod headers;
 mod intent;
