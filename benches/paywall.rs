@@ -1,7 +1,7 @@
 //! What the layer costs a request in time, beside what the same request costs without it.
 //!
 //! Everything is in this process: no network, and nothing behind the traits that could wait. Each path is named with what it
-//! allocates, which `tests/allocations.rs` asserts, and with the instructions it took when `benches/instructions/baseline` was written.
+//! allocates, which `tests/allocations.rs` asserts, and with the instructions it took when `instructions.baseline` was written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub)]
@@ -17,7 +17,7 @@ use paths::Path;
 
 /// Requests made ahead: few enough to stay in the allocator's own cache.
 const AHEAD: u64 = 8;
-const INSTRUCTIONS: &str = include_str!("instructions/baseline");
+const INSTRUCTIONS: &str = include_str!("instructions.baseline");
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -42,8 +42,7 @@ pub(crate) enum Incoming<B> {
     Decided(Presented, RequestBody<B>),
 }
 
-/// What is to be done next.
-#[expect(clippy::large_enum_variant, reason = "a quote is not boxed: most answers are quotes, and it moves once")]
+/// What is to be done next. A quote is not boxed: most answers are quotes, and it moves once.
 pub(crate) enum Step<ResB, E> {
     Answered(Response<ResponseBody<ResB>>),
     Checkout(Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>),

@@ -1,4 +1,4 @@
-//! Counts the instructions of each path under valgrind, and compares them with those in `baseline`.
+//! Counts the instructions of each path under valgrind, and compares them with those in `benches/instructions.baseline`.
 //!
 //! ```sh
 //! cargo run --release -p tower-x402-instructions              # fails where a path is beyond a tenth of its baseline
@@ -17,7 +17,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/baseline");
+const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../instructions.baseline");
 const HEAD: &str = "\
 # Instructions to serve one request, as `just bench-instructions --write` counted them (x86-64, release).
 ";
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn serve(name: &str, times: usize) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
-    let mut path = paths::all().into_iter().find(|path| path.name == name).expect("a path of `baseline`");
+    let mut path = paths::all().into_iter().find(|path| path.name == name).expect("a path of the baseline");
     for count in 0..times.max(2 * REQUESTS) {
         let request = path.prepare();
         if count < times {

@@ -76,7 +76,7 @@ fn the_body_says_what_the_headers_say() {
 fn a_payer_reads_what_a_seller_wrote() {
     for label in ["Demand insights", "Überblick für 🦀", r#"say "hi" \ bye"#, "a\u{7f}b", "\u{2028}"] {
         let rendered = render(&template(label));
-        let quote = Quote::from_headers(&&rendered.headers).unwrap();
+        let quote = Quote::from_headers(&rendered.headers).unwrap();
         assert_eq!(quote.label, label);
         assert_eq!(quote.recipient, RECIPIENT);
         assert_eq!(quote.network, Network::BASE);
@@ -98,7 +98,7 @@ fn one_token_is_a_list_of_one() {
         render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA], false));
     assert_eq!(rendered.headers[X_PAYMENT_CONTRACTS], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
     assert_eq!(body(&rendered)["contracts"], json!(["0x036CbD53842c5426634e7929541eC2318f3dCF7e"]));
-    assert_eq!(Quote::from_headers(&&rendered.headers).unwrap().network, Network::BASE_SEPOLIA);
+    assert_eq!(Quote::from_headers(&rendered.headers).unwrap().network, Network::BASE_SEPOLIA);
 }
 
 fn changed(name: http::HeaderName, value: &str) -> Result<Quote, QuoteError> {
@@ -200,7 +200,7 @@ proptest! {
         let rendered = template.render(&template.price(amount), expiry, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
         prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.headers[PAY].as_bytes()).unwrap());
-        let quote = Quote::from_headers(&&rendered.headers).unwrap();
+        let quote = Quote::from_headers(&rendered.headers).unwrap();
         prop_assert_eq!(quote.intent.as_str(), "intent-id");
         prop_assert_eq!(body["intentId"].as_str(), Some("intent-id"));
         prop_assert_eq!(quote.recipient, recipient);
