@@ -6,7 +6,7 @@ _default:
 # Format and lints, as CI asks for them
 check:
     cargo fmt --all -- --check
-    cargo clippy --all-features --all-targets -- -D warnings
+    cargo clippy --workspace --all-features --all-targets -- -D warnings
 
 # All tests, doc tests included (they bring up a local chain)
 test *args:
@@ -16,15 +16,27 @@ test *args:
 features:
     cargo clippy --lib --no-default-features -- -D warnings
     cargo metadata --no-deps --format-version 1 \
-        | node -e 'console.log(Object.keys(JSON.parse(require("fs").readFileSync(0)).packages[0].features).join("\n"))' \
+        | node -e 'console.log(Object.keys(JSON.parse(require("fs").readFileSync(0)).packages.find(p => p.name === "tower-x402").features).join("\n"))' \
         | xargs -I% cargo clippy --lib --no-default-features --features % -- -D warnings
 
 # The documentation, as docs.rs will show it
 docs *args:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features {{ args }}
 
-# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in the README
+# What a request costs in time, and the parts alone: sealing, reading proofs, judging receipts
 bench *args:
+    cargo bench --all-features --bench paywall --bench protocol --bench verify -- {{ args }}
+
+# What a request costs in instructions, against the baseline (`--write` makes a new one); needs valgrind
+bench-instructions *args:
+    cargo run --release --package tower-x402-instructions -- {{ args }}
+
+# What a request allocates, as the tests assert it
+bench-allocations:
+    cargo test --all-features --test allocations -- --nocapture
+
+# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in the README
+bench-ledger *args:
     cargo bench --all-features --bench ledger {{ args }}
 
 # Licences, sources, banned crates, known vulnerabilities (the last need a network)

@@ -10,6 +10,9 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+/// Boxed: they are rare, and every body has room for them.
+pub(crate) type Trailers = Option<Box<HeaderMap>>;
+
 pin_project! {
     /// What the handler reads: the caller's body untouched, or the same bytes and trailers after the layer read them.
     #[derive(Debug)]
@@ -33,7 +36,7 @@ pin_project! {
     #[derive(Debug)]
     enum Kind<B> {
         Streaming { #[pin] body: B },
-        Whole { data: Option<Bytes>, trailers: Option<HeaderMap> },
+        Whole { data: Option<Bytes>, trailers: Trailers },
     }
 }
 
@@ -42,7 +45,7 @@ impl<B> RequestBody<B> {
         Self { kind: Kind::Streaming { body } }
     }
 
-    pub(crate) fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+    pub(crate) fn whole(data: Bytes, trailers: Trailers) -> Self {
         Self { kind: Kind::whole(data, trailers) }
     }
 }
@@ -65,7 +68,7 @@ impl<B> Default for ResponseBody<B> {
 }
 
 impl<B> Kind<B> {
-    fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+    fn whole(data: Bytes, trailers: Trailers) -> Self {
         Self::Whole { data: Some(data).filter(|data| !data.is_empty()), trailers }
     }
 }
@@ -78,7 +81,8 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
         match self.project() {
             KindProjection::Streaming { body } => body.poll_frame(cx),
             KindProjection::Whole { data, trailers } => {
-                let frame = data.take().map(Frame::data).or_else(|| trailers.take().map(Frame::trailers));
+                let frame =
+                    data.take().map(Frame::data).or_else(|| trailers.take().map(|trailers| Frame::trailers(*trailers)));
                 Poll::Ready(frame.map(Ok))
             }
         }

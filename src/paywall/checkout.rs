@@ -18,8 +18,9 @@ use super::{
     layer::Route,
     order::{Order, refused},
     pricing::Price,
-    redeem::redeem,
+    redeem::{admit, refuse},
     respond::Problem,
+    sale::sell,
 };
 use crate::protocol::{InvalidRedemption, ProblemCode, Proof};
 
@@ -41,8 +42,7 @@ pub(crate) enum Incoming<B> {
     Decided(Presented, RequestBody<B>),
 }
 
-/// What is to be done next.
-#[expect(clippy::large_enum_variant, reason = "a quote is not boxed: most answers are quotes, and it moves once")]
+/// What is to be done next. A quote is not boxed: most answers are quotes, and it moves once.
 pub(crate) enum Step<ResB, E> {
     Answered(Response<ResponseBody<ResB>>),
     Checkout(Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>),
@@ -141,16 +141,22 @@ impl<S> Checkout<S> {
         B: Body<Data = Bytes>,
     {
         let order = &self.order;
-        match (proof, order.price().await) {
-            (_, Price::Free) => self.serve(body).await,
-            (_, Price::Charge(amount)) if amount.is_zero() => Ok(order.mispriced()),
-            (Proof::IntentOnly(_), Price::Charge(_)) => Ok(order.problem(ProblemCode::TxRequired)),
+        Ok(match (proof, order.price().await) {
+            (_, Price::Free) => return self.serve(body).await,
+            (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
+            (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),
             (Proof::TransactionOnly(_), Price::Charge(amount)) => {
-                Ok(order.problem(order.fresh(ProblemCode::IntentRequired, amount)))
+                order.problem(order.fresh(ProblemCode::IntentRequired, amount))
             }
-            (Proof::IntentOnly(_) | Proof::TransactionOnly(_), Price::Refuse(refusal)) => Ok(refused(refusal)),
-            (Proof::Redemption { intent, transaction }, price) => redeem(self, body, intent, transaction, price).await,
-        }
+            (Proof::IntentOnly(_) | Proof::TransactionOnly(_), Price::Refuse(refusal)) => refused(refusal),
+            (Proof::Redemption { intent, .. }, Price::Refuse(refusal)) => refuse(order, &intent, refusal).await,
+            (Proof::Redemption { intent, transaction }, Price::Charge(now)) => {
+                match admit(order, intent, transaction, now).await {
+                    Ok((guard, receipt)) => return sell(self, body, guard, receipt).await,
+                    Err(problem) => order.problem(problem),
+                }
+            }
+        })
     }
 
     /// The handler, without the layer.

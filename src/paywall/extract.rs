@@ -12,6 +12,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
+use super::body::Trailers;
 use crate::protocol::{Looked, ProblemCode, Proof, look, names_proof};
 
 /// Whether, and why, a body is looked at for a proof.
@@ -64,7 +65,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) data: Bytes,
-    pub(crate) trailers: Option<HeaderMap>,
+    pub(crate) trailers: Trailers,
     pub(crate) proof: Option<Proof>,
 }
 
@@ -78,7 +79,7 @@ pin_project! {
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
-        trailers: Option<HeaderMap>,
+        trailers: Trailers,
         // What the header showed: then nothing is looked for in the body.
         header: Option<Proof>,
         timer: Option<Pin<Box<Sleep>>>,
@@ -110,7 +111,7 @@ impl<B: Body<Data = Bytes>> Reader<B> {
             match this.body.poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => self.as_mut().push(data),
-                    Err(frame) => *self.as_mut().project().trailers = frame.into_trailers().ok(),
+                    Err(frame) => *self.as_mut().project().trailers = frame.into_trailers().ok().map(Box::new),
                 },
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ProblemCode::InvalidBody)),
                 Poll::Ready(None) => return Poll::Ready(self.as_mut().finish()),

@@ -1,6 +1,6 @@
 //! `X402Layer`: one priced route's configuration.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use tower_layer::Layer;
@@ -8,7 +8,7 @@ use tower_layer::Layer;
 use super::{builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared};
 use crate::{
     ConfigError,
-    protocol::{Amount, QuoteTemplate, Seals, Terms},
+    protocol::{Amount, PriceText, QuoteTemplate, Seals, Terms},
 };
 
 type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
@@ -39,8 +39,9 @@ pub(crate) struct Route {
     pub(crate) resource: Arc<str>,
     label: Option<Arc<str>>,
     pub(crate) prices: Prices,
+    pub(crate) template: QuoteTemplate,
     /// Ready where the price is fixed.
-    template: Option<QuoteTemplate>,
+    price_text: Option<PriceText>,
     pub(crate) seals: Seals,
     pub(crate) gate: Gate,
     pub(crate) body_limit: usize,
@@ -75,27 +76,22 @@ impl Route {
         )
     }
 
-    /// Runs `use_it` on the template of a quote over that amount.
-    pub(crate) fn with_template<T>(&self, amount: Amount, use_it: impl FnOnce(&QuoteTemplate) -> T) -> T {
-        match &self.template {
-            Some(template) => use_it(template),
-            None => use_it(&self.template(amount)),
+    /// How a quote writes this amount.
+    pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
+        match &self.price_text {
+            Some(ready) => Cow::Borrowed(ready),
+            None => Cow::Owned(self.template.price(amount)),
         }
     }
 
-    fn template(&self, amount: Amount) -> QuoteTemplate {
+    fn render_template(&mut self) {
         let label = self.label.as_ref().unwrap_or(&self.resource);
-        let merchant = &self.merchant;
-        let assets = &merchant.assets;
-        QuoteTemplate::new(merchant.recipient(), merchant.network, label, amount, assets, self.header_only)
+        self.template = template(&self.merchant, label, self.header_only);
     }
+}
 
-    fn render_constant(&mut self) {
-        self.template = match self.prices {
-            Prices::Fixed(amount) => Some(self.template(amount)),
-            Prices::Now(_) | Prices::Later(_) => None,
-        };
-    }
+fn template(merchant: &Shared, label: &str, header_only: bool) -> QuoteTemplate {
+    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets, header_only)
 }
 
 impl fmt::Debug for Route {
@@ -117,12 +113,18 @@ impl fmt::Debug for Route {
 impl X402Layer {
     pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, label: Option<Arc<str>>, prices: Prices) -> Self {
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
-        let mut route = Route {
+        let template = template(&merchant, label.as_ref().unwrap_or(&resource), false);
+        let price_text = match prices {
+            Prices::Fixed(amount) => Some(template.price(amount)),
+            Prices::Now(_) | Prices::Later(_) => None,
+        };
+        let route = Route {
             merchant,
             resource,
             label,
             prices,
-            template: None,
+            template,
+            price_text,
             seals,
             gate: Gate::default(),
             body_limit: 64 * 1024,
@@ -132,7 +134,6 @@ impl X402Layer {
             bound_headers: Vec::new(),
             consumes: Arc::new(|status, _| delivers(status)),
         };
-        route.render_constant();
         Self { route: Arc::new(route) }
     }
 
@@ -152,7 +153,7 @@ impl X402Layer {
         self.route.merchant.register_label(&self.route.resource, &label)?;
         Ok(self.set(|route| {
             route.label = Some(label);
-            route.render_constant();
+            route.render_template();
         }))
     }
 
@@ -197,7 +198,7 @@ impl X402Layer {
     pub fn header_only(self) -> Self {
         self.set(|route| {
             route.header_only = true;
-            route.render_constant();
+            route.render_template();
         })
     }
 

@@ -125,8 +125,7 @@ impl LeaseGuard {
     /// Runs `work` and keeps the lease up beside it, a third of its length at a time. The first timer is made
     /// only if `work` has to wait. Upkeep is not held to the task's cooperative budget: work that always uses it up
     /// would otherwise never be ended, nor its lease renewed.
-    pub(crate) async fn keep<T>(&self, max_hold: Duration, work: impl Future<Output = T>) -> Ended<T> {
-        let mut work = pin!(work);
+    pub(crate) async fn keep<T>(&self, max_hold: Duration, mut work: Pin<&mut impl Future<Output = T>>) -> Ended<T> {
         let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),

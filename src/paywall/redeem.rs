@@ -2,21 +2,16 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::Body;
+use http::Response;
 use tokio::time::timeout;
-use tower_service::Service;
 
 use super::{
-    body::{RequestBody, ResponseBody},
-    checkout::Checkout,
+    body::ResponseBody,
     layer::Route,
     lease::{Asking, LeaseGuard},
     order::{Order, refused},
-    pricing::Price,
+    pricing::Refusal,
     respond::{ASK_AGAIN, Problem},
-    sale::sell,
 };
 use crate::{
     ledger::{Claim, LedgerError, Reservation},
@@ -31,41 +26,26 @@ const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// How long a verdict may take, whatever the verifier: one that bounds itself, as it should, is never cut by this.
 const VERIFIER_WAIT: Duration = Duration::from_secs(10);
 
-/// Sells the answer to whoever shows an intent and a transaction.
-pub(crate) async fn redeem<S, B, ResB>(
-    checkout: Checkout<S>,
-    body: RequestBody<B>,
+/// Reserves the payment that whoever shows an intent and a transaction may buy this answer with, or tells why not.
+pub(crate) async fn admit(
+    order: &Order,
     intent: IntentId,
     transaction: TxHash,
-    price: Price,
-) -> Result<Response<ResponseBody<ResB>>, S::Error>
-where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
-    B: Body<Data = Bytes>,
-{
-    let route = Arc::clone(&checkout.order.route);
-    let opened = Opened::open(&route, &intent);
-    let admitted = match price {
-        Price::Free => return checkout.serve(body).await,
-        Price::Refuse(refusal) => {
-            return Ok(match opened {
-                Some(opened) if opened.is_consumed().await == Ok(true) => {
-                    checkout.order.problem(ProblemCode::AlreadyConsumed)
-                }
-                Some(_) | None => refused(refusal),
-            });
-        }
-        Price::Charge(now) => match opened {
-            Some(opened) => opened.admit(&checkout.order, transaction, now).await,
-            None => Err(checkout.order.fresh(ProblemCode::IntentNotFound, now)),
-        },
+    now: Amount,
+) -> Result<(LeaseGuard, Receipt), Problem> {
+    let Some(opened) = Opened::open(&order.route, &intent) else {
+        return Err(order.fresh(ProblemCode::IntentNotFound, now));
     };
-    match admitted {
-        Ok(guard) => {
-            let receipt = Receipt::new(Arc::clone(&route.resource), intent, guard.transfer().clone());
-            sell(checkout, body, guard, receipt).await
-        }
-        Err(problem) => Ok(checkout.order.problem(problem)),
+    let guard = opened.admit(order, transaction, now).await?;
+    let receipt = Receipt::new(Arc::clone(&order.route.resource), intent, guard.transfer().clone());
+    Ok((guard, receipt))
+}
+
+/// The answer to a redemption of what the service refuses: an intent that is consumed is told so all the same.
+pub(crate) async fn refuse<ResB>(order: &Order, intent: &IntentId, refusal: Refusal) -> Response<ResponseBody<ResB>> {
+    match Opened::open(&order.route, intent) {
+        Some(opened) if opened.is_consumed().await == Ok(true) => order.problem(ProblemCode::AlreadyConsumed),
+        Some(_) | None => refused(refusal),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{body::ResponseBody, layer::Route};
 use crate::protocol::{
     Amount, IntentTerms, ProblemCode, RequestDigest, RouteSeal,
-    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
+    headers::{EXPOSED, NO_STORE, PROBLEM_JSON, X_PRICE_INTENT},
 };
 
 /// When to ask again where a backend did not answer, or another redemption is under way.
@@ -95,14 +95,11 @@ pub(crate) fn quote<ResB>(
     digest: Option<RequestDigest>,
 ) -> Response<ResponseBody<ResB>> {
     let terms = intent_terms(route, amount, digest);
-    let quote = route
-        .with_template(amount, |template| template.render(terms.expiry(), |out| route.seals.seal_into(&terms, out)));
-    let mut response = own(method, quote.body);
+    let price = route.price_text(amount);
+    let quote = route.template.render(&price, terms.expiry(), |out| route.seals.seal_into(&terms, out));
+    let mut response = Response::new(body_for(method, quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
-    let headers = response.headers_mut();
-    headers.insert(PAY, quote.pay);
-    headers.insert(X_PRICE_INTENT, quote.intent);
-    headers.insert(X_PAYMENT_CONTRACTS, quote.contracts);
+    *response.headers_mut() = quote.headers;
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     response
 }
@@ -121,11 +118,10 @@ fn intent_terms(route: &Route, amount: Amount, digest: Option<RequestDigest>) ->
     IntentTerms { amount, issued: route.merchant.clock.unix(), lifetime, digest }
 }
 
-/// An answer with the headers that all of ours have. To HEAD it goes without its body.
+/// A refusal with the headers that all of ours have.
 fn own<ResB>(method: &Method, body: Bytes) -> Response<ResponseBody<ResB>> {
     let length = body.len();
-    let body = if method == Method::HEAD { Bytes::new() } else { body };
-    let mut response = Response::new(ResponseBody::whole(body));
+    let mut response = Response::new(body_for(method, body));
     let headers = response.headers_mut();
     headers.reserve(8);
     headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
@@ -133,4 +129,9 @@ fn own<ResB>(method: &Method, body: Bytes) -> Response<ResponseBody<ResB>> {
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     response
+}
+
+/// To HEAD an answer goes without its body.
+fn body_for<ResB>(method: &Method, body: Bytes) -> ResponseBody<ResB> {
+    ResponseBody::whole(if method == Method::HEAD { Bytes::new() } else { body })
 }

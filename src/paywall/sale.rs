@@ -1,6 +1,6 @@
 //! The sale: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::future::poll_fn;
+use std::{fmt::Write as _, future::poll_fn, pin::pin};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use super::{
     respond::{ASK_AGAIN, Problem},
 };
 use crate::protocol::{
-    ProblemCode, Receipt,
+    ProblemCode, Receipt, Transfer,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers},
 };
 
@@ -57,7 +57,7 @@ where
 {
     let max_hold = checkout.order.route.merchant.max_hold;
     let method = checkout.order.parts.method.clone();
-    checkout.order.parts.extensions.insert(receipt.clone());
+    checkout.order.parts.extensions.insert(receipt);
     let Order { route, parts, .. } = checkout.order;
     let request = Request::from_parts(parts, body);
     let mut inner = checkout.inner;
@@ -68,8 +68,12 @@ where
         held.handler_started();
         inner.call(request).await
     };
-    // The handler is gone when `keep` returns, whatever it returns.
-    let mut response = match guard.keep(max_hold, work).await {
+    // The handler is gone at the end of this block, however its work ended.
+    let ended = {
+        let work = pin!(work);
+        held.keep(max_hold, work).await
+    };
+    let mut response = match ended {
         Ended::Finished(Ok(response)) => response,
         Ended::Finished(Err(error)) => {
             guard.release().await;
@@ -91,19 +95,20 @@ where
         None => route.consumes(response.status(), response.headers()),
     };
     if !consumes {
-        tracing::debug!(payment = %receipt.payment_id(), status = response.status().as_u16(), "not sold");
+        tracing::debug!(payment = %guard.transfer().key(), status = response.status().as_u16(), "not sold");
         guard.release().await;
         return Ok(response.map(ResponseBody::streaming));
     }
     match guard.commit().await {
         Committed::Done => {
-            tracing::info!(payment = %receipt.payment_id(), payer = ?receipt.payer(), amount = %receipt.amount(), "sold");
-            mark_sold(response.headers_mut(), &receipt);
+            let paid = guard.transfer();
+            tracing::info!(payment = %paid.key(), payer = ?paid.payer, amount = %paid.amount, "sold");
+            mark_sold(response.headers_mut(), paid);
             Ok(response.map(ResponseBody::streaming))
         }
         Committed::LeaseLost => Ok(lost(guard).await.into_response(&method)),
         Committed::Unknown => {
-            tracing::error!(payment = %receipt.payment_id(), "whether the sale was recorded is not known");
+            tracing::error!(payment = %guard.transfer().key(), "whether the sale was recorded is not known");
             guard.release().await;
             Ok(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into_response(&method))
         }
@@ -121,13 +126,13 @@ async fn lost(guard: LeaseGuard) -> Problem {
 }
 
 /// Tells the payer what was taken.
-fn mark_sold(headers: &mut HeaderMap, receipt: &Receipt) {
-    let taken = format!(
+fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
+    let mut taken = String::with_capacity(256);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        taken,
         r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
-        receipt.transaction(),
-        receipt.network(),
-        receipt.payer(),
-        receipt.amount(),
+        paid.transaction, paid.network, paid.payer, paid.amount,
     );
     // Base64 is a header value; the fall-back cannot be reached.
     let taken = HeaderValue::try_from(STANDARD.encode(taken)).unwrap_or(HeaderValue::from_static(""));

@@ -122,18 +122,40 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Drops white space between tokens; inside strings it means something.
-fn without_space(json: &str) -> Vec<u8> {
-    let (mut inside, mut escaped) = (false, false);
-    json.bytes()
-        .filter(|&byte| {
-            let keep = inside || !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-            match byte {
-                b'"' if !escaped => inside = !inside,
-                _ => {}
+/// Drops white space between tokens; inside strings it means something. What has none, as compact JSON has, is not copied.
+fn without_space(json: &str) -> Cow<'_, [u8]> {
+    let json = json.as_bytes();
+    let mut kept = Vec::new();
+    // Up to `from` all is kept or dropped.
+    let (mut from, mut at) = (0, 0);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => at = string_end(json, at),
+            b' ' | b'\t' | b'\r' | b'\n' => {
+                kept.extend_from_slice(&json[from..at]);
+                at += 1;
+                from = at;
             }
-            escaped = inside && byte == b'\\' && !escaped;
-            keep
-        })
-        .collect()
+            _ => at += 1,
+        }
+    }
+    if from == 0 {
+        return Cow::Borrowed(json);
+    }
+    kept.extend_from_slice(&json[from..]);
+    Cow::Owned(kept)
+}
+
+/// Where the string ends that begins at `start`.
+fn string_end(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    loop {
+        let rest = json.get(at..).unwrap_or_default();
+        match memchr::memchr2(b'"', b'\\', rest) {
+            Some(quote) if rest[quote] == b'"' => return at + quote + 1,
+            // Whatever is escaped, its first byte ends nothing.
+            Some(backslash) => at += backslash + 2,
+            None => return json.len(),
+        }
+    }
 }

@@ -42,8 +42,12 @@ pub(crate) fn expose(headers: &mut HeaderMap) {
         merged.extend_from_slice(line.as_bytes());
         merged.extend_from_slice(b", ");
     }
-    merged.extend_from_slice(EXPOSED.as_bytes());
-    // Values joined by a comma are a value; the fall-back cannot be reached.
-    let merged = HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, merged);
+    let exposed = if merged.is_empty() {
+        EXPOSED
+    } else {
+        merged.extend_from_slice(EXPOSED.as_bytes());
+        // Values joined by a comma are a value; the fall-back cannot be reached.
+        HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED)
+    };
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }

@@ -3,6 +3,9 @@
 mod address;
 mod amount;
 mod asset;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod bench;
 mod digest;
 pub mod headers;
 mod intent;
@@ -12,6 +15,7 @@ mod quote;
 mod receipt;
 mod redemption;
 mod seal;
+mod template;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -34,7 +38,7 @@ pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
-pub(crate) use quote::QuoteTemplate;
 pub(crate) use redemption::{Looked, look, names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
+pub(crate) use template::{PriceText, QuoteTemplate};
 pub(crate) use text::{ascii_json, serde_as_text};

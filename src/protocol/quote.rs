@@ -1,13 +1,10 @@
-//! `Quote`: what a 402 says. Written by the seller from a template, read by the payer from the headers.
+//! `Quote`: what a 402 says, as the payer reads it from the headers.
 
-use std::fmt::Write as _;
-
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
 
 use super::{
-    Address, Amount, Asset, INTENT_ID_MAX, IntentId, Network, ProblemCode, ascii_json,
+    Address, Amount, IntentId, Network,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
 };
 
@@ -106,97 +103,4 @@ fn single<'a>(headers: &'a HeaderMap, name: HeaderName, shown: &'static str) -> 
         (Some(value), None) => value.to_str().map_err(|_| QuoteError::Malformed(shown)),
         _ => Err(QuoteError::Header(shown)),
     }
-}
-
-/// A quote's body with what is constant already written: only intent and expiry are put in between.
-#[derive(Clone, Debug)]
-pub(crate) struct QuoteTemplate {
-    before_intent: Box<str>,
-    before_expiry: Box<str>,
-    after_expiry: Box<str>,
-    /// Where the `Pay` object begins in `before_expiry`, and ends in `after_expiry`.
-    pay: (usize, usize),
-    contracts: HeaderValue,
-}
-
-/// A quote on the wire: two of its headers are slices of its body.
-#[derive(Debug)]
-pub(crate) struct RenderedQuote {
-    pub(crate) body: Bytes,
-    pub(crate) pay: HeaderValue,
-    pub(crate) intent: HeaderValue,
-    pub(crate) contracts: HeaderValue,
-}
-
-impl QuoteTemplate {
-    /// `assets`: at least one, all of the same decimals; `label` was checked.
-    pub(crate) fn new(
-        recipient: Address,
-        network: Network,
-        label: &str,
-        amount: Amount,
-        assets: &[Asset],
-        header_only: bool,
-    ) -> Self {
-        let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
-        let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
-        let problem = ProblemCode::PaymentRequired;
-        let detail = ascii_json(&format!(
-            "Send at least {} {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{}.",
-            amount.to_decimal(decimals),
-            if header_only { " in the x402-payment header" } else { "" },
-        ));
-        let before_intent = format!(
-            r#"{{"title":"{}","status":402,"detail":{detail},"error":"{problem}","intentId":""#,
-            problem.title()
-        );
-        let mut before_expiry = String::from(r#"","pay":"#);
-        let start = before_expiry.len();
-        // Writing to a String cannot fail.
-        let _ = write!(
-            before_expiry,
-            r#"{{"recipient":"{recipient}","chainId":{},"label":{},"expiry":"#,
-            network.chain_id(),
-            ascii_json(label)
-        );
-        let mut after_expiry =
-            format!(r#","amount":"{amount}","decimals":{decimals},"symbol":{}}}"#, ascii_json(symbol));
-        let end = after_expiry.len();
-        let _ = write!(after_expiry, r#","contracts":["{}"]}}"#, contracts.join(r#"",""#));
-        Self {
-            before_intent: before_intent.into(),
-            before_expiry: before_expiry.into(),
-            after_expiry: after_expiry.into(),
-            pay: (start, end),
-            // Addresses and commas are a header value; the fall-back cannot be reached.
-            contracts: HeaderValue::try_from(contracts.join(", ")).unwrap_or(HeaderValue::from_static("")),
-        }
-    }
-
-    /// Writes one quote; `seal` appends its intent id.
-    pub(crate) fn render(&self, expiry: u64, seal: impl FnOnce(&mut Vec<u8>)) -> RenderedQuote {
-        let constant = self.before_intent.len() + self.before_expiry.len() + self.after_expiry.len();
-        let mut body = Vec::with_capacity(constant + INTENT_ID_MAX + 20);
-        body.extend_from_slice(self.before_intent.as_bytes());
-        let intent = body.len();
-        seal(&mut body);
-        let intent = intent..body.len();
-        let pay = body.len() + self.pay.0;
-        body.extend_from_slice(self.before_expiry.as_bytes());
-        body.extend_from_slice(itoa::Buffer::new().format(expiry).as_bytes());
-        let pay = pay..body.len() + self.pay.1;
-        body.extend_from_slice(self.after_expiry.as_bytes());
-        let body = Bytes::from(body);
-        RenderedQuote {
-            pay: header_slice(&body, pay),
-            intent: header_slice(&body, intent),
-            contracts: self.contracts.clone(),
-            body,
-        }
-    }
-}
-
-/// Base64url and `ascii_json` leave nothing that a header refuses; the fall-back cannot be reached.
-fn header_slice(body: &Bytes, range: std::ops::Range<usize>) -> HeaderValue {
-    HeaderValue::from_maybe_shared(body.slice(range)).unwrap_or(HeaderValue::from_static(""))
 }

@@ -147,6 +147,7 @@ impl IntentTerms {
 pub(crate) struct RouteSeal {
     id: KeyId,
     key: [u8; 32],
+    digest_key: [u8; 32],
 }
 
 impl RouteSeal {
@@ -162,12 +163,13 @@ impl RouteSeal {
             hasher.update(&(field.len() as u64).to_be_bytes());
             hasher.update(field);
         }
-        Self { id: key.1, key: *hasher.finalize().as_bytes() }
+        let (id, key) = (key.1, *hasher.finalize().as_bytes());
+        Self { id, key, digest_key: blake3::derive_key("tower-x402 2026-11 request digest", &key) }
     }
 
     /// A keyed hash of anything, 128 bits, apart from what tags use.
     pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
-        blake3::Hasher::new_keyed(&blake3::derive_key("tower-x402 2026-11 request digest", &self.key))
+        blake3::Hasher::new_keyed(&self.digest_key)
     }
 
     /// Appends a fresh intent id to `out`.

@@ -1,6 +1,10 @@
 //! `Transfer`: one token transfer, the unit that is spent.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 
 use super::{Address, Amount, Network, TxHash};
 
@@ -31,7 +35,7 @@ impl ChainTime {
 /// What names a transfer for ever: chain, transaction, and position of the log *inside that transaction's receipt*.
 ///
 /// Not the block-wide log index: a reorganisation can move it, and the same transfer would be spendable twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PaymentKey {
     /// The chain.
     pub network: Network,
@@ -39,6 +43,14 @@ pub struct PaymentKey {
     pub transaction: TxHash,
     /// The log's position in the receipt, from 0.
     pub position: u32,
+}
+
+/// By transaction and position: a ledger hashes each key many times, and no two chains share transactions.
+impl Hash for PaymentKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.transaction.as_bytes());
+        state.write_u32(self.position);
+    }
 }
 
 /// `eip155:8453/0x…/3`: stable, and safe to use as an idempotency key.

@@ -8,7 +8,7 @@ use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
     Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
-    quote::RenderedQuote,
+    template::RenderedQuote,
 };
 
 fn price() -> Amount {
@@ -20,20 +20,12 @@ fn usdc() -> [Asset; 2] {
 }
 
 fn template(label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(RECIPIENT, Network::BASE, label, price(), &usdc(), false)
+    QuoteTemplate::new(RECIPIENT, Network::BASE, label, &usdc(), false)
 }
 
 fn render(template: &QuoteTemplate) -> RenderedQuote {
     let terms = IntentTerms { amount: price(), issued: 1_795_279_500, lifetime: 900, digest: None };
-    template.render(terms.expiry(), |out| seals(&keys(1)).seal_into(&terms, out))
-}
-
-fn headers(quote: &RenderedQuote) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(PAY, quote.pay.clone());
-    headers.insert(X_PRICE_INTENT, quote.intent.clone());
-    headers.insert(X_PAYMENT_CONTRACTS, quote.contracts.clone());
-    headers
+    template.render(&template.price(price()), terms.expiry(), |out| seals(&keys(1)).seal_into(&terms, out))
 }
 
 /// As another implementation reads it.
@@ -45,7 +37,7 @@ fn body(quote: &RenderedQuote) -> Value {
 fn headers_are_the_contracts_to_the_letter() {
     let quote = render(&template("Demand insights"));
     assert_eq!(
-        quote.pay,
+        quote.headers[PAY],
         concat!(
             r#"{"recipient":"0x5A5a5a5A5A5a5A5A5a5A5A5a5A5a5a5a5A5A5A5A","chainId":8453,"label":"Demand insights","#,
             r#""expiry":1795280400,"amount":"490000","decimals":6,"symbol":"USDC"}"#
@@ -53,10 +45,10 @@ fn headers_are_the_contracts_to_the_letter() {
         .replace("0x5A5a5a5A5A5a5A5A5a5A5A5a5A5a5a5a5A5A5A5A", &RECIPIENT.to_string())
     );
     assert_eq!(
-        quote.contracts,
+        quote.headers[X_PAYMENT_CONTRACTS],
         "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913, 0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA"
     );
-    assert!(seals(&keys(1)).open(&IntentId::new(quote.intent.to_str().unwrap()).unwrap()).is_some());
+    assert!(seals(&keys(1)).open(&IntentId::new(quote.headers[X_PRICE_INTENT].to_str().unwrap()).unwrap()).is_some());
 }
 
 #[test]
@@ -66,8 +58,8 @@ fn the_body_says_what_the_headers_say() {
     assert_eq!(body["title"], "Payment required");
     assert_eq!(body["status"], 402);
     assert_eq!(body["error"], "payment_required");
-    assert_eq!(body["intentId"], quote.intent.to_str().unwrap());
-    assert_eq!(body["pay"], serde_json::from_str::<Value>(quote.pay.to_str().unwrap()).unwrap());
+    assert_eq!(body["intentId"], quote.headers[X_PRICE_INTENT].to_str().unwrap());
+    assert_eq!(body["pay"], serde_json::from_str::<Value>(quote.headers[PAY].to_str().unwrap()).unwrap());
     assert_eq!(body["contracts"], json!(usdc().map(|asset| asset.contract().to_string())));
     let detail = body["detail"].as_str().unwrap();
     assert!(detail.starts_with("Send at least 0.49 USDC "), "{detail}");
@@ -84,7 +76,7 @@ fn the_body_says_what_the_headers_say() {
 fn a_payer_reads_what_a_seller_wrote() {
     for label in ["Demand insights", "Überblick für 🦀", r#"say "hi" \ bye"#, "a\u{7f}b", "\u{2028}"] {
         let rendered = render(&template(label));
-        let quote = Quote::from_headers(&headers(&rendered)).unwrap();
+        let quote = Quote::from_headers(&rendered.headers).unwrap();
         assert_eq!(quote.label, label);
         assert_eq!(quote.recipient, RECIPIENT);
         assert_eq!(quote.network, Network::BASE);
@@ -93,31 +85,31 @@ fn a_payer_reads_what_a_seller_wrote() {
         assert_eq!(quote.decimals, 6);
         assert_eq!(quote.symbol, "USDC");
         assert_eq!(quote.contracts, usdc().map(|asset| asset.contract()));
-        assert_eq!(quote.intent.as_str(), rendered.intent.to_str().unwrap());
+        assert_eq!(quote.intent.as_str(), rendered.headers[X_PRICE_INTENT].to_str().unwrap());
         assert_eq!(body(&rendered)["pay"]["label"], label);
         assert!(rendered.body.is_ascii());
-        assert!(rendered.pay.as_bytes().iter().all(|byte| (b' '..=b'~').contains(byte)));
+        assert!(rendered.headers[PAY].as_bytes().iter().all(|byte| (b' '..=b'~').contains(byte)));
     }
 }
 
 #[test]
 fn one_token_is_a_list_of_one() {
     let rendered =
-        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", price(), &[Asset::USDC_BASE_SEPOLIA], false));
-    assert_eq!(rendered.contracts, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
+        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA], false));
+    assert_eq!(rendered.headers[X_PAYMENT_CONTRACTS], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
     assert_eq!(body(&rendered)["contracts"], json!(["0x036CbD53842c5426634e7929541eC2318f3dCF7e"]));
-    assert_eq!(Quote::from_headers(&headers(&rendered)).unwrap().network, Network::BASE_SEPOLIA);
+    assert_eq!(Quote::from_headers(&rendered.headers).unwrap().network, Network::BASE_SEPOLIA);
 }
 
 fn changed(name: http::HeaderName, value: &str) -> Result<Quote, QuoteError> {
-    let mut headers = headers(&render(&template("x")));
+    let mut headers = render(&template("x")).headers;
     headers.insert(name, HeaderValue::from_str(value).unwrap());
     Quote::from_headers(&headers)
 }
 
 #[test]
 fn a_payer_refuses_a_header_missing_or_sent_twice() {
-    let whole = headers(&render(&template("x")));
+    let whole = render(&template("x")).headers;
     for (name, shown) in
         [(PAY, "Pay"), (X_PRICE_INTENT, "X-Price-Intent"), (X_PAYMENT_CONTRACTS, "X-Payment-Contracts")]
     {
@@ -204,11 +196,11 @@ proptest! {
             .iter()
             .map(|bytes| Asset::new(network, Address::new(*bytes), decimals, symbol.clone()))
             .collect();
-        let rendered = QuoteTemplate::new(recipient, network, &label, amount, &assets, false)
-            .render(expiry, |out| out.extend_from_slice(b"intent-id"));
+        let template = QuoteTemplate::new(recipient, network, &label, &assets, false);
+        let rendered = template.render(&template.price(amount), expiry, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
-        prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.pay.as_bytes()).unwrap());
-        let quote = Quote::from_headers(&headers(&rendered)).unwrap();
+        prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.headers[PAY].as_bytes()).unwrap());
+        let quote = Quote::from_headers(&rendered.headers).unwrap();
         prop_assert_eq!(quote.intent.as_str(), "intent-id");
         prop_assert_eq!(body["intentId"].as_str(), Some("intent-id"));
         prop_assert_eq!(quote.recipient, recipient);

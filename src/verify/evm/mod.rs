@@ -16,6 +16,9 @@
 //! # Ok(()) }
 //! ```
 
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod bench;
 mod builder;
 mod chain;
 mod decode;

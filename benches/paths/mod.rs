@@ -1,0 +1,110 @@
+//! The ways of a request that are measured: by time in `paywall.rs`, by instructions in `instructions/`, and by allocations
+//! in `tests/allocations.rs`, which asserts the numbers that stand here.
+//!
+//! What a request is made of is not measured: only what serving it takes, from the clone of the service, as a server makes
+//! one for each request, until its answer's body has been read.
+
+mod baselines;
+mod prices;
+mod redemptions;
+mod refusals;
+mod shop;
+
+use std::{
+    fmt::Debug,
+    future::{Future, poll_fn},
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use tower::{Service, ServiceExt as _};
+
+/// One way of a request, on a service of its own.
+pub struct Path {
+    pub name: &'static str,
+    /// What it ends with.
+    pub status: u16,
+    /// What serving one request allocates, reallocations counted.
+    pub allocations: u64,
+    prepare: Box<dyn FnMut() -> Request<Body>>,
+    serve: Box<dyn FnMut(Request<Body>) -> StatusCode>,
+}
+
+impl Path {
+    fn new<S, B>(
+        name: &'static str,
+        status: u16,
+        allocations: u64,
+        service: S,
+        prepare: impl FnMut() -> Request<Body> + 'static,
+    ) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error: Debug> + Clone + 'static,
+        B: http_body::Body<Data = Bytes>,
+    {
+        let serve = Box::new(move |request| serve(&service, request));
+        Self { name, status, allocations, prepare: Box::new(prepare), serve }
+    }
+
+    /// A request that can be served once.
+    pub fn prepare(&mut self) -> Request<Body> {
+        (self.prepare)()
+    }
+
+    pub fn serve(&mut self, request: Request<Body>) -> StatusCode {
+        (self.serve)(request)
+    }
+}
+
+/// Every path. Needs tokio's time to be there, though nothing waits for it.
+pub fn all() -> Vec<Path> {
+    let shop = shop::Shop::open();
+    let mut paths = baselines::paths(&shop);
+    paths.extend(prices::paths(&shop));
+    paths.extend(redemptions::paths(&shop));
+    paths.extend(refusals::paths(&shop));
+    paths
+}
+
+/// As a server does it: a clone for the request, and the answer read to its end.
+fn serve<S, B>(service: &S, request: Request<Body>) -> StatusCode
+where
+    S: Service<Request<Body>, Response = Response<B>, Error: Debug> + Clone,
+    B: http_body::Body<Data = Bytes>,
+{
+    let response = now(service.clone().oneshot(request)).unwrap();
+    let status = response.status();
+    let mut body = pin!(response.into_body());
+    while let Some(frame) = now(poll_fn(|cx| body.as_mut().poll_frame(cx))) {
+        std::hint::black_box(frame.is_ok());
+    }
+    status
+}
+
+/// The output of a future that never waits.
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+/// A question of 60 bytes.
+const QUESTION: &str = r#"{"query":"where do towns want bicycles?","days":14,"top":99}"#;
+/// An answer of 200 bytes.
+const ANSWER: &[u8] = &[b'a'; 200];
+
+const _: () = assert!(QUESTION.len() == 60);
+
+/// A POST of JSON.
+fn post(json: impl Into<Bytes>) -> Request<Body> {
+    Request::post("/answer").header(header::CONTENT_TYPE, "application/json").body(Body::from(json.into())).unwrap()
+}
+
+/// A JSON object of so many bytes.
+fn object(length: usize) -> Bytes {
+    Bytes::from(format!(r#"{{"query":"{}"}}"#, "x".repeat(length - 12)))
+}

@@ -1,0 +1,93 @@
+//! A seller whose chain and ledger are in this process, so that what is measured is the layer.
+
+use std::{
+    rc::Rc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use axum::{Router, body::Body, routing::post};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower_x402::{
+    Merchant, Receipt, RequestBody, X402Layer,
+    ledger::MemoryLedger,
+    protocol::{Address, Amount, Asset, ChainTime, SealingKeys, TxHash},
+    testing::ScriptedVerifier,
+};
+
+use super::{ANSWER, QUESTION, now};
+
+pub const PRICE: &str = "0.49 USDC";
+/// The same in base units.
+pub const UNITS: u128 = 490_000;
+/// How far ahead of this machine's clock the chain is: far enough for a payment that comes too late for its quote, and
+/// not for one that is too old.
+pub const AHEAD: u64 = 2 * 60 * 60;
+
+pub struct Shop {
+    pub chain: ScriptedVerifier,
+    pub merchant: Merchant,
+    pub start: u64,
+    /// What most paths are priced by.
+    pub layer: X402Layer,
+}
+
+impl Shop {
+    pub fn open() -> Rc<Self> {
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let chain = ScriptedVerifier::new(ChainTime::from_unix(start - 3_600));
+        let recipient = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse().unwrap();
+        let builder = Merchant::builder(recipient)
+            .verifier(chain.clone())
+            .ledger(MemoryLedger::new())
+            .sealing_keys(SealingKeys::new([7; 32]));
+        let merchant = now(builder.build()).unwrap();
+        chain.set_head(ChainTime::from_unix(start + AHEAD));
+        let layer = merchant.charge("answer", PRICE).unwrap().label("Where towns want bicycles").unwrap();
+        Rc::new(Self { chain, merchant, start, layer })
+    }
+
+    /// An axum route behind this layer.
+    pub fn route(&self, layer: &X402Layer) -> Router {
+        Router::new().route("/answer", post(async |_: Option<Receipt>, _: Bytes| ANSWER).route_layer(layer.clone()))
+    }
+
+    /// An intent as a quote has it.
+    pub fn intent(&self) -> String {
+        let never = service_fn(async |_: Request<RequestBody<Full<Bytes>>>| {
+            Err::<http::Response<Full<Bytes>>, &str>("it is not paid")
+        });
+        let quote = now(self.layer.layer(never).oneshot(Request::new(Full::from(QUESTION)))).unwrap();
+        quote.headers()["x-price-intent"].to_str().unwrap().to_owned()
+    }
+
+    /// A payment of this many base units, now.
+    pub fn pay(&self, units: u128) -> TxHash {
+        self.pay_at(units, self.start)
+    }
+
+    pub fn pay_at(&self, units: u128, time: u64) -> TxHash {
+        let (token, payer) = (Asset::USDC_BASE.contract(), Address::new([0xaa; 20]));
+        let units = Amount::from_base_units(units);
+        self.chain.pay(self.merchant.recipient(), token, payer, units, ChainTime::from_unix(time))
+    }
+}
+
+/// A proof of that payment, as JSON.
+pub fn proof(intent: &str, transaction: TxHash) -> String {
+    format!(r#"{{"intentId":"{intent}","txHash":"{transaction}"}}"#)
+}
+
+/// The question with a proof in its header.
+pub fn by_header(proof: &str) -> Request<Body> {
+    let mut request = super::post(QUESTION);
+    request.headers_mut().insert("x402-payment", proof.parse().unwrap());
+    request
+}
+
+/// The question with a proof in its body.
+pub fn by_body(proof: &str) -> Request<Body> {
+    super::post(format!("{},{}", proof.trim_end_matches('}'), QUESTION.trim_start_matches('{')))
+}

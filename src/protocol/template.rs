@@ -1,0 +1,140 @@
+//! `QuoteTemplate`: a route's quote with everything written that is the same for every request.
+
+use std::{fmt::Write as _, ops::Range};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+
+use super::{
+    Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
+    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
+};
+
+/// A quote's body and headers, but for price, intent and expiry.
+#[derive(Clone, Debug)]
+pub(crate) struct QuoteTemplate {
+    /// The body, cut where these go, in this order; the price once as a decimal and once in base units.
+    before_decimal: Box<str>,
+    before_intent: Box<str>,
+    before_expiry: Box<str>,
+    before_units: Box<str>,
+    after_units: Box<str>,
+    /// Where the `Pay` object begins in `before_expiry`, and ends in `after_units`.
+    pay: (usize, usize),
+    decimals: u8,
+    /// All seven; what hangs on the request is still empty, so that it finds its place made.
+    headers: HeaderMap,
+}
+
+/// A price as a quote writes it.
+#[derive(Clone, Debug)]
+pub(crate) struct PriceText {
+    decimal: String,
+    units: String,
+}
+
+/// A quote on the wire: three of its headers are slices of what its body stands in.
+#[derive(Debug)]
+pub(crate) struct RenderedQuote {
+    pub(crate) body: Bytes,
+    pub(crate) headers: HeaderMap,
+}
+
+impl QuoteTemplate {
+    /// `assets`: at least one, all of the same decimals; `label` was checked.
+    pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset], header_only: bool) -> Self {
+        let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
+        let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
+        let problem = ProblemCode::PaymentRequired;
+        let how = ascii_json(&format!(
+            " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{}.",
+            if header_only { " in the x402-payment header" } else { "" },
+        ));
+        let before_decimal = format!(r#"{{"title":"{}","status":402,"detail":"Send at least "#, problem.title());
+        // The detail goes on behind the price.
+        let before_intent = format!(r#"{},"error":"{problem}","intentId":""#, how.trim_start_matches('"'));
+        let mut before_expiry = String::from(r#"","pay":"#);
+        let start = before_expiry.len();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            before_expiry,
+            r#"{{"recipient":"{recipient}","chainId":{},"label":{},"expiry":"#,
+            network.chain_id(),
+            ascii_json(label)
+        );
+        let mut after_units = format!(r#"","decimals":{decimals},"symbol":{}}}"#, ascii_json(symbol));
+        let end = after_units.len();
+        let _ = write!(after_units, r#","contracts":["{}"]}}"#, contracts.join(r#"",""#));
+        Self {
+            before_decimal: before_decimal.into(),
+            before_intent: before_intent.into(),
+            before_expiry: before_expiry.into(),
+            before_units: r#","amount":""#.into(),
+            after_units: after_units.into(),
+            pay: (start, end),
+            decimals,
+            headers: headers(&contracts.join(", ")),
+        }
+    }
+
+    /// How this price is written.
+    pub(crate) fn price(&self, amount: Amount) -> PriceText {
+        PriceText { decimal: amount.to_decimal(self.decimals), units: amount.to_string() }
+    }
+
+    /// Writes one quote; `seal` appends its intent id.
+    pub(crate) fn render(&self, price: &PriceText, expiry: u64, seal: impl FnOnce(&mut Vec<u8>)) -> RenderedQuote {
+        let mut numbers = itoa::Buffer::new();
+        let mut body = Vec::with_capacity(self.longest(price));
+        body.extend_from_slice(self.before_decimal.as_bytes());
+        body.extend_from_slice(price.decimal.as_bytes());
+        body.extend_from_slice(self.before_intent.as_bytes());
+        let intent = body.len();
+        seal(&mut body);
+        let intent = intent..body.len();
+        let pay = body.len() + self.pay.0;
+        body.extend_from_slice(self.before_expiry.as_bytes());
+        body.extend_from_slice(numbers.format(expiry).as_bytes());
+        body.extend_from_slice(self.before_units.as_bytes());
+        body.extend_from_slice(price.units.as_bytes());
+        let pay = pay..body.len() + self.pay.1;
+        body.extend_from_slice(self.after_units.as_bytes());
+        // Behind the body its length: one more header that needs no memory of its own.
+        let length = body.len();
+        body.extend_from_slice(numbers.format(length).as_bytes());
+        let written = Bytes::from(body);
+        let mut headers = self.headers.clone();
+        headers.insert(header::CONTENT_LENGTH, header_slice(&written, length..written.len()));
+        headers.insert(PAY, header_slice(&written, pay));
+        headers.insert(X_PRICE_INTENT, header_slice(&written, intent));
+        RenderedQuote { body: written.slice(..length), headers }
+    }
+
+    /// At least as long as any quote at this price, its length behind it.
+    fn longest(&self, price: &PriceText) -> usize {
+        let constant =
+            [&self.before_decimal, &self.before_intent, &self.before_expiry, &self.before_units, &self.after_units];
+        let numbers = price.decimal.len() + price.units.len() + 2 * 20;
+        constant.map(|part| part.len()).iter().sum::<usize>() + INTENT_ID_MAX + numbers
+    }
+}
+
+fn headers(contracts: &str) -> HeaderMap {
+    let later = HeaderValue::from_static("");
+    // Addresses and commas are a header value; the fall-back cannot be reached.
+    let contracts = HeaderValue::try_from(contracts).unwrap_or(HeaderValue::from_static(""));
+    HeaderMap::from_iter([
+        (header::CONTENT_TYPE, PROBLEM_JSON),
+        (header::CONTENT_LENGTH, later.clone()),
+        (header::CACHE_CONTROL, NO_STORE),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
+        (PAY, later.clone()),
+        (X_PRICE_INTENT, later),
+        (X_PAYMENT_CONTRACTS, contracts),
+    ])
+}
+
+/// Digits, base64url and `ascii_json` leave nothing that a header refuses; the fall-back cannot be reached.
+fn header_slice(written: &Bytes, range: Range<usize>) -> HeaderValue {
+    HeaderValue::from_maybe_shared(written.slice(range)).unwrap_or(HeaderValue::from_static(""))
+}

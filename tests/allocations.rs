@@ -1,0 +1,43 @@
+//! What serving a request allocates, counted: a guard that hangs on no clock. A binary of its own, for the allocator's sake.
+//!
+//! `cargo test --all-features --test allocations -- --nocapture` prints the table.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![cfg(all(feature = "axum", feature = "test-util"))]
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../benches/paths/mod.rs"]
+mod paths;
+
+use paths::Path;
+
+/// A server's tables grow now and then: the median of so many requests is not about that.
+const REQUESTS: usize = 21;
+
+#[test]
+fn every_path_allocates_what_its_table_says() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _context = runtime.enter();
+    let mut wrong = Vec::new();
+    for mut path in paths::all() {
+        let found = allocations(&mut path);
+        println!("| {} | {found} |", path.name);
+        if found != path.allocations {
+            wrong.push(format!("{}: {found} allocations, and {} in the table", path.name, path.allocations));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn allocations(path: &mut Path) -> u64 {
+    let mut counts: Vec<u64> = (0..REQUESTS).map(|_| count(path)).collect();
+    counts.sort_unstable();
+    counts[REQUESTS / 2]
+}
+
+fn count(path: &mut Path) -> u64 {
+    let request = path.prepare();
+    let mut status = None;
+    let counted = allocation_counter::measure(|| status = Some(path.serve(request)));
+    assert_eq!(status.unwrap().as_u16(), path.status, "{}", path.name);
+    counted.count_total
+}
