@@ -1,6 +1,6 @@
 //! `x402-kit` 2.5.0 with its `x402-paywall` 2.5.0: no layer, but a `PayWall` that a function of the seller's asks, put around the route with
 //! `axum::middleware::from_fn_with_state`. It is the quick start of its documentation, which builds the `PayWall` for each request, its
-//! URL included; `built once` is the same with one that is made at the start and cloned.
+//! URL included; `built once` is the same with one that is made at the start and cloned per request.
 //!
 //! The facilitator is a type of ours behind its public trait. It says yes twice, `verify` before the handler and `settle` after.
 //!
@@ -11,7 +11,7 @@
 //! - Compiled without its `tracing` feature, which is in its default: nobody would listen.
 //! - It has no free route: the seller's function would decide.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use alloy_primitives::Address;
 use axum::{
@@ -92,8 +92,8 @@ async fn built_each_time(State(facilitator): State<Stub>, request: Request, next
     charge(paywall(facilitator), request, next).await
 }
 
-async fn built_once(State(paywall): State<PayWall<Stub>>, request: Request, next: Next) -> Response {
-    charge(paywall, request, next).await
+async fn built_once(State(paywall): State<Arc<PayWall<Stub>>>, request: Request, next: Next) -> Response {
+    charge(PayWall::clone(&paywall), request, next).await
 }
 
 async fn charge(paywall: PayWall<Stub>, request: Request, next: Next) -> Response {
@@ -102,7 +102,7 @@ async fn charge(paywall: PayWall<Stub>, request: Request, next: Next) -> Respons
 
 pub(super) fn cases() -> Vec<Case> {
     let documented = post(handler).layer(from_fn_with_state(stub(), built_each_time));
-    let once = post(handler).layer(from_fn_with_state(paywall(stub()), built_once));
+    let once = post(handler).layer(from_fn_with_state(Arc::new(paywall(stub())), built_once));
     [("x402-kit 2.5.0", documented), ("x402-kit 2.5.0, built once", once)]
         .into_iter()
         .flat_map(|(contender, route)| {
