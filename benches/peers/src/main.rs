@@ -68,7 +68,8 @@ fn measure_all(runtime: &Runtime, cases: &mut [Case]) -> Result<Vec<Line>, Box<d
 /// What the program beside this one counted: its allocator counts, and would slow this one down.
 fn allocations() -> Result<String, Box<dyn Error>> {
     let program = env::current_exe()?.with_file_name(format!("allocations{}", env::consts::EXE_SUFFIX));
-    let output = Command::new(program).output().map_err(|error| format!("`allocations` must be built, too: {error}"))?;
+    let output =
+        Command::new(program).output().map_err(|error| format!("`allocations` must be built, too: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }

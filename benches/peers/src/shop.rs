@@ -31,6 +31,9 @@ pub(crate) const PAYER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 /// 0.49 USDC, in base units.
 pub(crate) const PRICE: u64 = 490_000;
 
+/// What a stub says it was paid in.
+pub(crate) const TRANSACTION: &str = "0xfafafafafafafafafafafafafafafafafafafafafafafafafafafafafafafafa";
+
 /// What no paywall takes for a proof of payment.
 pub(crate) const GARBAGE: &str = "this-is-no-proof-of-payment-whichever-way-one-looks-at-it-{\"}!";
 

@@ -18,13 +18,7 @@ impl Line {
         let key = format!("{}\t{}\t", case.path.name(), case.contender);
         let allocations = counted.lines().find_map(|line| line.strip_prefix(&key)?.parse().ok());
         let allocations = allocations.expect("`allocations` is of the same build");
-        Self {
-            contender: case.contender,
-            path: case.path,
-            seconds: Vec::new(),
-            allocations,
-            instructions: None,
-        }
+        Self { contender: case.contender, path: case.path, seconds: Vec::new(), allocations, instructions: None }
     }
 
     /// Of the times of one round, so that noise which lasts longer hits both.

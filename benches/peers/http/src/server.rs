@@ -80,6 +80,19 @@ impl Server {
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
+    /// The processor time it used so far, where the system tells: user's and system's, in ticks.
+    pub(crate) fn ticks(&self) -> Result<f64, Box<dyn Error>> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
+        fields
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<f64>())
+            .sum::<Result<_, _>>()
+            .map_err(Into::into)
+    }
+
     fn line(&mut self) -> Result<String, Box<dyn Error>> {
         let mut line = String::new();
         self.told.read_line(&mut line)?;

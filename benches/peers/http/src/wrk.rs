@@ -36,7 +36,7 @@ impl Wrk {
         url: &str,
         connections: u32,
         seconds: u32,
-        proofs: Option<&Path>,
+        proofs: Option<&PathBuf>,
     ) -> Result<Outcome, Box<dyn Error>> {
         let output = Command::new("wrk")
             .args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "-s"])

@@ -2,8 +2,10 @@
 //!
 //! - `axum, Bytes`: the handler that is behind every paywall.
 //! - `axum, Json`: the same question and answer through `axum::Json`, as handlers commonly are.
-//! - `axum, Identity`: the first behind `tower_layer::Identity`. Any `route_layer` makes axum box what is behind it; that is its price.
-//! - `axum, constant 402`: a handler that answers what was made before: a 402, seven headers, a body. Nobody can quote for less.
+//! - `axum, Identity`: the first behind `tower_layer::Identity`. Any layer makes axum box what is behind it; that is
+//!   its price.
+//! - `axum, constant 402`: a handler that answers what was made before, a 402 with seven headers and a body. Nobody can
+//!   quote for less.
 
 use axum::{
     Router,

@@ -1,13 +1,16 @@
-//! `mpp` 0.18.2: its `PaymentLayer::charge` as a `route_layer`, as the documentation of its tower layer has it. It speaks another protocol than
-//! x402, the Payment scheme of HTTP authentication: a signed challenge, then a credential that names it.
+//! `mpp` 0.18.2, as the documentation of its tower layer has it: `PaymentLayer::charge` as a `route_layer`. It speaks
+//! another protocol than x402, the Payment scheme of HTTP authentication: a signed challenge, then a credential that
+//! names it.
 //!
-//! The payment method is a type of ours behind its public trait, `ChargeMethod`, as in the crate's own tests: it takes every credential.
-//! (`PaymentLayer::charge` needs the feature `tempo`, its chain; nothing of that runs here.)
+//! The payment method is a type of ours behind its public trait, `ChargeMethod`, as in the crate's own tests: it takes
+//! every credential. (`PaymentLayer::charge` needs the feature `tempo`, its chain; nothing of that runs here.)
 //!
 //! Fairness:
-//! - Like ours, its challenges are signed and not stored; each redemption checks the signature, so the work is alike.
-//! - Its body is empty: the challenge is a header.
-//! - Single use is its chain method's, which has a store for that; the stub has none, so what single use costs is not in its figures.
+//! - Its challenges are signed and not stored, as ours are, and each redemption checks the signature: the work is
+//!   alike.
+//! - Single use is its chain method's, which has a store for that; the stub has none, so what single use costs is not
+//!   in its figures.
+//! - The bodies of its answers are empty: the challenge is a header.
 //! - `PaymentLayer` does not look at the request's body. Its `PaymentBodyLayer`, which does, would cost more.
 //! - It has no free route.
 
@@ -22,7 +25,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     Case, Path, answer,
-    shop::{GARBAGE, RECIPIENT, ROUTE, ask_unpaid, ask_with, handler},
+    shop::{GARBAGE, RECIPIENT, ROUTE, TRANSACTION, ask_unpaid, ask_with, handler},
 };
 
 const NAME: &str = "mpp 0.18.2";
@@ -40,7 +43,7 @@ impl ChargeMethod for Stub {
     }
 
     async fn verify(&self, _: &PaymentCredential, _: &ChargeRequest) -> Result<Receipt, VerificationError> {
-        Ok(Receipt::success("tempo", format!("0x{}", "fa".repeat(32))))
+        Ok(Receipt::success("tempo", TRANSACTION))
     }
 }
 

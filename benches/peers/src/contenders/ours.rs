@@ -1,14 +1,17 @@
 //! `tower-x402`, as its README has it: a layer around the route.
 //!
-//! Behind it are `ScriptedVerifier`, which has the payments in a map, and `MemoryLedger`, which remembers every sale. No I/O, but not
-//! nothing either: each redemption is judged, reserved and committed.
+//! Behind it are `ScriptedVerifier`, which has the payments in a map, and `MemoryLedger`, which remembers every sale.
+//! No I/O, but not nothing either: each redemption is judged, reserved and committed.
 //!
 //! Fairness:
-//! - One payment buys once, so each redemption has an intent and a payment of its own, made beforehand. The stubs of the peers
-//!   take anything, and remember nothing: what single use costs is in our figures and not in theirs.
-//! - A quote looks for a proof in the JSON body, too (`tower-x402` accepts it there), so it reads the body. The peers look at a header.
+//! - One payment buys once, so each redemption has an intent and a payment of its own, made beforehand. The stubs of
+//!   the peers take anything, and remember nothing: what single use costs is in our figures and not in theirs.
+//! - The scripted chain and the ledger grow from redemption to redemption, as a ledger does and a stub does not.
+//! - A proof may be in the JSON body, so a quote reads the body to look for one. The peers look at a header.
 //! - `proof in the body` is the same redemption, its proof in two members of the question.
-//! - The verifier stands for a chain: in production a redemption waits for an RPC endpoint, as a peer's waits for its facilitator, twice.
+//! - The verifier stands for a chain: in production a redemption waits for an RPC endpoint, as a peer's waits for its
+//!   facilitator, twice.
+//! - Garbage is told what is wrong with it (400, problem+json), not sent another bill.
 
 use std::time::{Duration, SystemTime};
 

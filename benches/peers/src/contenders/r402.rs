@@ -1,12 +1,17 @@
-//! `r402-http` 0.21 with `r402-evm`: `X402Middleware` with a base URL, the `exact` scheme for EVM chains and a price tag in USDC on
-//! Base, around the route; settlement sequential, its default. It has no README: this is how its own end-to-end test is set up.
+//! `r402-http` 0.21 with `r402-evm`, as the README of its repository has it: `X402Middleware` with a base URL, the
+//! `exact` scheme for EVM chains and a price tag in USDC on Base, around the route. Sequential settlement is its
+//! default.
 //!
-//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice, `verify` before
-//! the handler and `settle` after. What it supports is made once and cloned whenever it is asked, as the crate's own client does from its cache.
+//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice,
+//! `verify` before the handler and `settle` after. What it supports is made once and cloned whenever it is asked, as
+//! the crate's own client does from its cache.
 //!
 //! Fairness:
-//! - Its 402 says everything twice, in a header and in the body, and it looks for extensions and hooks that nobody installed.
-//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round trips away.
+//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//!   trips away.
+//! - It signs nothing and keeps nothing.
+//! - Its 402 says everything twice, in a header and in the body, and it looks for extensions and hooks that nobody
+//!   installed.
 //! - The resource is set, so it is not put together from the request.
 //! - Free: a dynamic price that is no price, which it lets through.
 
@@ -31,7 +36,7 @@ use url::Url;
 use crate::{
     Case, Path,
     exact::{BILL, Buyer, PAYMENT, RECEIPT},
-    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, ask_unpaid, ask_with, handler},
+    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, TRANSACTION, ask_unpaid, ask_with, handler},
 };
 
 const NAME: &str = "r402-http 0.21.0";
@@ -48,7 +53,7 @@ impl Facilitator for Stub {
     async fn settle(&self, _request: SettleRequest) -> Result<SettleResponse, FacilitatorError> {
         Ok(SettleResponse::Success {
             payer: Some(PAYER.into()),
-            transaction: format!("0x{}", "fa".repeat(32)).into(),
+            transaction: TRANSACTION.into(),
             network: "eip155:8453".into(),
             amount: None,
             extensions: Extensions::new(),

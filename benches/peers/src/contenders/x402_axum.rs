@@ -1,13 +1,17 @@
-//! `x402-axum` 2.0.2, as its README has it: `X402Middleware` with a V2 `exact` price tag in USDC on Base, around the route.
-//! Settlement after execution is its default.
+//! `x402-axum` 2.0.2, as its README has it: `X402Middleware` with a V2 `exact` price tag in USDC on Base, around the
+//! route. Settlement after execution is its default.
 //!
-//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice, `verify` before
-//! the handler and `settle` after. What it supports is made once and cloned per request, as the crate's own client does from its cache.
+//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice,
+//! `verify` before the handler and `settle` after. What it supports is made once and cloned per request, as the crate's
+//! own client does from its cache.
 //!
 //! Fairness:
-//! - Its body is empty: the bill is a header. It signs nothing, and keeps nothing.
-//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round trips away.
+//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//!   trips away.
+//! - It signs nothing and keeps nothing: any number of copies of one payment pass, unless the facilitator objects.
+//! - The body of its 402 is empty: the bill is a header.
 //! - The resource is set, as its README prefers in production; so it is not put together from the request.
+//! - Compiled without `telemetry`, as by default.
 //! - Free: its documented way, a dynamic price that is no price.
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc};
@@ -30,7 +34,7 @@ use x402_types::{
 use crate::{
     Case, Path,
     exact::{BILL, Buyer, PAYMENT, RECEIPT},
-    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, ask_unpaid, ask_with, handler},
+    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, TRANSACTION, ask_unpaid, ask_with, handler},
 };
 
 const NAME: &str = "x402-axum 2.0.2";
@@ -47,9 +51,8 @@ impl Facilitator for Stub {
     }
 
     async fn settle(&self, _request: &SettleRequest) -> Result<SettleResponse, Infallible> {
-        let transaction = format!("0x{}", "fa".repeat(32));
         Ok(SettleResponse(
-            json!({ "success": true, "payer": PAYER, "transaction": transaction, "network": "eip155:8453" }),
+            json!({ "success": true, "payer": PAYER, "transaction": TRANSACTION, "network": "eip155:8453" }),
         ))
     }
 

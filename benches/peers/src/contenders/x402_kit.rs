@@ -1,14 +1,19 @@
-//! `x402-kit` 2.5.0 with its `x402-paywall` 2.5.0: no layer, but a `PayWall` that a function of the seller's asks, put around the route with
-//! `axum::middleware::from_fn_with_state`. It is the quick start of its documentation, which builds the `PayWall` for each request, its
-//! URL included; `built once` is the same with one that is made at the start and cloned per request.
+//! `x402-kit` 2.5.0 with its `x402-paywall` 2.5.0: no layer, but a `PayWall` that a function of the seller's asks, put
+//! around the route with `axum::middleware::from_fn_with_state`. It is the quick start of its documentation, which
+//! builds the `PayWall` for each request, its URL included; `built once` is the same with one that is made at the start
+//! and cloned per request.
 //!
-//! The facilitator is a type of ours behind its public trait. It says yes twice, `verify` before the handler and `settle` after.
+//! The facilitator is a type of ours behind its public trait. It says yes twice, `verify` before the handler and
+//! `settle` after.
 //!
 //! Fairness:
-//! - The stub flatters it: it asks what the facilitator supports on every request, and its own client has no cache for that.
-//!   In production an unpaid request waits for a round trip.
-//! - Its 402 has a body and a header. It signs nothing, and keeps nothing.
-//! - Compiled without its `tracing` feature, which is in its default: nobody would listen.
+//! - The stub flatters it: on every request, paid or not, it asks what the facilitator supports, and its own client has
+//!   no cache for that. In production an unpaid request waits for a round trip.
+//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//!   trips away.
+//! - It signs nothing and keeps nothing.
+//! - Its 402 says everything twice, in a header and in the body.
+//! - Compiled without `tracing`, which is in its default: nobody would listen.
 //! - It has no free route: the seller's function would decide.
 
 use std::{convert::Infallible, sync::Arc};
@@ -37,7 +42,7 @@ use x402_kit::{
 use crate::{
     Case, Path,
     exact::{BILL, Buyer, PAYMENT, RECEIPT},
-    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, ask_unpaid, ask_with, handler},
+    shop::{GARBAGE, PAYER, PRICE, RECIPIENT, RESOURCE, ROUTE, TRANSACTION, ask_unpaid, ask_with, handler},
 };
 
 #[derive(Clone)]
@@ -58,10 +63,9 @@ impl Facilitator for Stub {
     }
 
     async fn settle(&self, _request: PaymentRequest) -> Result<SettleResult, Infallible> {
-        let transaction = format!("0x{}", "fa".repeat(32));
         Ok(SettleResult::success(SettleSuccess {
             payer: PAYER.to_owned(),
-            transaction,
+            transaction: TRANSACTION.to_owned(),
             network: "eip155:8453".to_owned(),
         }))
     }
