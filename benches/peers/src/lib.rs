@@ -46,6 +46,9 @@ impl Path {
     }
 }
 
+/// Makes one request after the other; what it takes to make one is not measured.
+type Asker = Box<dyn FnMut(&Runtime) -> Request<Body>>;
+
 /// One contender on one path.
 pub struct Case {
     /// Whose.
@@ -55,7 +58,7 @@ pub struct Case {
     app: Router,
     status: StatusCode,
     header: Option<&'static str>,
-    request: Box<dyn FnMut(&Runtime) -> Request<Body>>,
+    request: Asker,
 }
 
 impl Case {
