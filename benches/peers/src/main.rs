@@ -19,9 +19,11 @@ use tokio::runtime::Runtime;
 
 use crate::table::Line;
 
-/// How often everybody is measured, one after the other; and on how many requests each time.
+/// How often everybody is measured, one after the other; and on how many requests each time, after some that are not
+/// counted: the processor's caches are full of the one before.
 const ROUNDS: usize = 101;
-const REQUESTS: usize = 200;
+const REQUESTS: usize = 400;
+const WARM_UP: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -54,6 +56,7 @@ fn measure_all(runtime: &Runtime, cases: &mut [Case]) -> Result<Vec<Line>, Box<d
     for round in 0..ROUNDS {
         eprint!("\r{round} of {ROUNDS} rounds");
         for (case, line) in cases.iter_mut().zip(&mut lines) {
+            case.time(runtime, WARM_UP);
             let took = case.time(runtime, REQUESTS).as_secs_f64() / REQUESTS as f64;
             line.seconds.push(took);
         }
