@@ -15,16 +15,21 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     // Connections, their buffers, and whatever is made once.
     quote()?;
     let before = server.resident()?;
+    println!("\n| Quotes | Resident | More, by quote |");
+    println!("|---:|---:|---:|");
+    println!("| 0 | {before} KiB | – |");
     let mut quotes = 0;
-    while quotes < QUOTES {
-        let outcome = quote()?;
-        if outcome.refused != outcome.requests {
-            return Err("not everything was a bill".into());
+    for goal in [QUOTES / 2, QUOTES] {
+        while quotes < goal {
+            let outcome = quote()?;
+            if outcome.refused != outcome.requests {
+                return Err("not everything was a bill".into());
+            }
+            quotes += outcome.requests;
         }
-        quotes += outcome.requests;
+        let after = server.resident()?;
+        let each = (after - before) as f64 * 1_024.0 / quotes as f64;
+        println!("| {quotes} | {after} KiB | {each:.2} bytes |");
     }
-    let after = server.resident()?;
-    let each = (after - before) as f64 * 1_024.0 / quotes as f64;
-    println!("\nResident before: {before} KiB; after {quotes} quotes: {after} KiB; {each:.3} bytes a quote");
     Ok(())
 }
