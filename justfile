@@ -39,6 +39,16 @@ bench-allocations:
 bench-ledger *args:
     cargo bench --all-features --bench ledger {{ args }}
 
+# Us and four peers, the same requests in one process (benches/peers); instructions where valgrind is (apt-get install valgrind)
+bench-peers:
+    cargo build --release --manifest-path benches/peers/Cargo.toml
+    cargo run --release --manifest-path benches/peers/Cargo.toml
+
+# Our routes over loopback HTTP and with every ledger; X402_BENCH_POSTGRES and X402_BENCH_REDIS name servers to try
+bench-http *args:
+    @command -v wrk >/dev/null || { echo "wrk is missing: apt-get install wrk" >&2; exit 1; }
+    cargo run --release --manifest-path benches/peers/Cargo.toml -p http-bench -- {{ args }}
+
 # Licences, sources, banned crates, known vulnerabilities (the last need a network)
 deny:
     cargo deny check
