@@ -142,11 +142,20 @@ impl Claim {
 
     /// Changes the purchase, durably. Where this fails the change still holds in this process.
     pub(super) async fn record(&mut self, change: impl FnOnce(&mut Entry)) -> Result<(), JournalError> {
-        change(&mut self.entry);
-        // In the book first: dropped while the journal writes, the purchase is open here as it may be there.
-        self.enter(true);
+        let mut changed = self.entry.clone();
+        change(&mut changed);
         self.recorded = true;
-        self.book.journal.record(&self.entry).await
+        if changed.state.is_open() {
+            // In the book first: dropped while the journal writes, the purchase is open here as it may be there.
+            self.entry = changed;
+            self.enter(true);
+            return self.book.journal.record(&self.entry).await;
+        }
+        // In the book last: dropped while the journal writes, nobody has the answer yet.
+        let written = self.book.journal.record(&changed).await;
+        self.entry = changed;
+        self.enter(true);
+        written
     }
 
     /// The same where the money has moved already: a journal that fails costs no answer.
