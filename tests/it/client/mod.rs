@@ -1,6 +1,8 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod drops;
 mod flow;
+mod rig;
 
 use std::convert::Infallible;
 
