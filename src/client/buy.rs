@@ -49,21 +49,25 @@ where
         if self.order.has_own_proof() {
             return self.pass_on().await;
         }
-        for _ in 1..PAYMENTS_MAX {
-            match self.once().await {
+        let mut payments = 0;
+        loop {
+            let outcome = match self.resumed() {
+                Some(claim) => self.finish(claim).await,
+                None => {
+                    payments += 1;
+                    self.begin().await
+                }
+            };
+            match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced) if !self.order.resumes_only() => {}
+                Err(PayError::Displaced) if payments < PAYMENTS_MAX && !self.order.resumes_only() => {}
                 outcome => return outcome,
             }
         }
-        self.once().await
     }
 
-    /// Goes on with an open purchase of this request, or begins one.
-    async fn once(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
-        if let Some(claim) = self.resumed() {
-            return self.finish(claim).await;
-        }
+    /// A purchase of this request that nothing is left of from before.
+    async fn begin(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
         if self.order.resumes_only() {
             return Err(PayError::NothingToResume);
         }
