@@ -69,7 +69,7 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
     }
     match (status, after) {
         (StatusCode::PAYMENT_REQUIRED, _) => Said::Billed,
-        (status, _) if status.is_redirection() => Said::Redirected,
+        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => Said::Redirected,
         (status, Some(after)) if is_passing(status) => Said::Later(None, Some(after)),
         (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => Said::Failed,
         (status, None) if status.is_server_error() => Said::Failed,
