@@ -1,7 +1,9 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod budget;
 mod drops;
 mod flow;
+mod hostile;
 mod rig;
 
 use std::convert::Infallible;
