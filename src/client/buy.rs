@@ -147,7 +147,8 @@ where
         let replayable = request.is_some() && self.order.fingerprint.is_some();
         let request = request.or_else(|| self.order.take_plain()).ok_or(PayError::NotReplayable)?;
         let response = self.send_request(request).await.map_err(PayError::Http)?;
-        if response.status() != StatusCode::PAYMENT_REQUIRED || !response.headers().contains_key(PAY) {
+        let is_quote = response.status() == StatusCode::PAYMENT_REQUIRED && response.headers().contains_key(PAY);
+        if !is_quote || self.order.asks_for_the_price() {
             return Ok(Asked::Answered(response.map(ResponseBody::untouched)));
         }
         let quote = Quote::from_headers(response.headers())?;

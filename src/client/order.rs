@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Request, header,
+    HeaderValue, Method, Request, header,
     request::Parts,
     uri::{Authority, Scheme},
 };
@@ -60,6 +60,11 @@ impl<B: ReplayBody> Order<B> {
 
     pub(super) fn paid(&self) -> Option<TxHash> {
         self.parts.extensions.get::<Paid>().map(|paid| paid.0)
+    }
+
+    /// HEAD is answered with a quote's headers and never redeemed: to pay for it would buy nothing.
+    pub(super) fn asks_for_the_price(&self) -> bool {
+        self.parts.method == Method::HEAD
     }
 
     /// Whether the caller sends a proof of his own: then he pays for himself.
