@@ -100,7 +100,9 @@ where
         talk: &Talk,
     ) -> Result<Option<(Parts, Said, ResponseBody<R>)>, PayError> {
         let intent = &claim.entry().intent;
-        let request = self.order.redeeming(intent, talk.transaction, talk.place).ok_or(PayError::NotReplayable)?;
+        // A body that cannot be had again after all: what was paid is not forgotten.
+        let unsent = PayError::Unanswered { transaction: talk.transaction, code: None };
+        let request = self.order.redeeming(intent, talk.transaction, talk.place).ok_or(unsent)?;
         self.attempts += 1;
         self.step(Step::Redeeming { transaction: talk.transaction, attempt: self.attempts });
         let patience = self.shared.settings.answer_timeout.min(self.deadline.saturating_duration_since(Instant::now()));
