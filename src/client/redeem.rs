@@ -86,7 +86,11 @@ where
                     claim.note(|entry| entry.state = State::Refused).await;
                     return Err(PayError::Refused { transaction, code });
                 }
-                Said::Misunderstood | Said::Fresh(_) | Said::Elsewhere => {
+                Said::Misunderstood | Said::Elsewhere => {
+                    claim.note(|entry| entry.state = State::Unspent).await;
+                    return Err(PayError::Misunderstood { transaction, status: parts.status });
+                }
+                Said::Fresh(_) => {
                     return Err(PayError::Misunderstood { transaction, status: parts.status });
                 }
             }
