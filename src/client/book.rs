@@ -11,7 +11,7 @@ use super::{
     budget::{DAY, Spent},
     journal::ErasedJournal,
 };
-use crate::protocol::{Amount, Quote};
+use crate::protocol::{Amount, Quote, TxHash};
 
 pub(super) struct Book {
     journal: Box<dyn ErasedJournal>,
@@ -51,9 +51,10 @@ impl Book {
         Ok(Self { journal, pages: Mutex::new(pages) })
     }
 
-    /// A purchase of the same request that nobody is at work on: the oldest.
-    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str) -> Option<Claim> {
-        self.claim(|entry| entry.fingerprint == fingerprint)
+    /// A purchase of the same request that nobody is at work on: the oldest, or the one that this transaction paid.
+    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str, paid: Option<TxHash>) -> Option<Claim> {
+        let is_paid = |entry: &Entry| paid.is_none() || entry.transaction == paid;
+        self.claim(|entry| entry.fingerprint == fingerprint && is_paid(entry))
     }
 
     /// A payment to the same seller that bought nothing, and is enough for this quote.

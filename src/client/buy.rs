@@ -85,10 +85,7 @@ where
     }
 
     fn resumed(&mut self) -> Option<Claim> {
-        if self.order.paid().is_some() {
-            return None;
-        }
-        let claim = self.shared.book.resume(self.order.fingerprint.as_deref()?)?;
+        let claim = self.shared.book.resume(self.order.fingerprint.as_deref()?, self.order.paid())?;
         // A client that was polled ready must not hold its readiness while the chain is asked.
         self.service = self.service.clone();
         let entry = claim.entry();
