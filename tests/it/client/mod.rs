@@ -1,5 +1,6 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod answers;
 mod budget;
 mod drops;
 mod flow;
