@@ -1,6 +1,6 @@
 //! A purchase from beginning to end: ask, decide, pay, wait, redeem.
 
-use std::{future::poll_fn, mem, sync::Arc};
+use std::{future::poll_fn, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -158,6 +158,11 @@ where
         Ok(response.map(ResponseBody::untouched))
     }
 
+    /// How long one answer is waited for, once money has moved.
+    pub(super) fn attempt(&self) -> Duration {
+        self.shared.settings.answer_timeout.min(self.deadline.saturating_duration_since(Instant::now()))
+    }
+
     pub(super) async fn send_request(&mut self, request: Request<B>) -> Result<Response<R>, BoxError> {
         let service = &mut self.service;
         poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
@@ -204,7 +209,7 @@ where
     }
 
     /// The time since the last lap.
-    pub(super) fn lap(&mut self) -> std::time::Duration {
+    pub(super) fn lap(&mut self) -> Duration {
         mem::replace(&mut self.started, Instant::now()).elapsed()
     }
 }

@@ -109,7 +109,7 @@ where
         let request = self.order.redeeming(intent, talk.transaction, talk.place).ok_or(unsent)?;
         self.attempts += 1;
         self.step(Step::Redeeming { transaction: talk.transaction, attempt: self.attempts });
-        let patience = self.shared.settings.answer_timeout.min(self.deadline.saturating_duration_since(Instant::now()));
+        let patience = self.attempt();
         let exchange = async { Some(answer::read(self.send_request(request).await.ok()?).await.ok()?) };
         let Ok(Some((parts, code, body))) = timeout(patience, exchange).await else { return Ok(None) };
         let said = answer::judge(parts.status, &parts.headers, code);
