@@ -1,8 +1,11 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
 mod answers;
+mod arbitrary;
 mod budget;
+mod contract;
 mod drops;
+mod fates;
 mod flow;
 mod hostile;
 mod rig;
