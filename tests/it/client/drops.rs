@@ -127,7 +127,8 @@ async fn with_a_real_seller_the_answer_comes_unless_it_was_given_already() {
             let (layer, seller) =
                 (yielding(&market, Diary::of(market.journal.clone())).await, SlowClient::new(market.seller()));
             let done = polled(layer.layer(seller.clone()).oneshot(question("{}")), polls).await.is_some();
-            if !done && !(matches!(then, Then::Restart) && is_closed(&market)) {
+            let closed = matches!(then, Then::Restart) && is_closed(&market);
+            if !done && !closed {
                 let layer = match then {
                     Then::AskAgain => layer,
                     Then::Restart => yielding(&market, Diary::of(market.journal.clone())).await,

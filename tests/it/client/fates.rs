@@ -273,11 +273,10 @@ async fn what_is_in_the_journal_is_gone_on_with_from_where_it_stood() {
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!((purchase.id, Some(purchase.transaction)), (before[0].id, before[0].transaction));
     assert_eq!(seller.asked().len() - seller.proofs(), 1, "one quote in all");
-    let steps = steps.lock().unwrap();
+    let steps = std::mem::take(&mut *steps.lock().unwrap());
     assert!(matches!(steps.first(), Some(Step::Resumed { .. })), "{steps:?}");
     assert!(matches!(steps.last(), Some(Step::Answered(status)) if status.is_success()), "{steps:?}");
     assert_eq!(market.wallet.transfers(), 1);
-    drop(steps);
     // Given up by hand, it is not gone on with.
     left_after(&layer, &Seller::paid(|_| Reply::Hangs), 2).await;
     let open = layer.unfinished().remove(0);
