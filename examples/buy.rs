@@ -1,28 +1,40 @@
 //! Buys one answer: `cargo run --example buy --features full -- URL BODY --key 0x… --rpc-url …`.
 //!
-//! The answer goes to standard output, the steps to standard error.
+//! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
+//! and nothing was paid; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment is
+//! under way or unspent, and the same command with `--resume` goes on with it; 5 paid, and refused for good.
 
-#[path = "datasets/purchase.rs"]
-mod purchase;
-#[path = "datasets/wallet.rs"]
-mod wallet;
+#[path = "datasets/steps.rs"]
+mod steps;
 
 use std::{
+    env,
+    ffi::OsString,
     io::{self, Write},
     process::ExitCode,
 };
 
-use alloy::primitives::{Address, B256};
+use bytes::Bytes;
 use clap::Parser;
+use http::{Request, header::CONTENT_TYPE};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::{Layer as _, ServiceExt as _};
+use tower_x402::{
+    client::{
+        Body, Budget, FileJournal, MemoryJournal, NoPayer, Paid, PayError, PayLayer, PayLayerBuilder, ProofIn,
+        Purchase, ReqwestClient, ResumeOnly, State, WalletPayer,
+    },
+    protocol::{Address, Asset, Network, TxHash},
+};
 
-use purchase::{Asked, Order};
-use wallet::{BoxError, Wallet};
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Buys one answer from a service behind tower-x402.
 #[derive(Parser)]
 struct Args {
     /// Where to POST
-    url: String,
+    url: http::Uri,
     /// The JSON document to POST
     #[arg(default_value = "{}")]
     body: String,
@@ -32,44 +44,174 @@ struct Args {
     /// Ethereum JSON-RPC endpoint of the chain that is paid on
     #[arg(long, env = "X402_RPC_URL", hide_env_values = true)]
     rpc_url: Option<String>,
-    /// The most that may be paid
+    /// The most that this answer may cost
     #[arg(long, default_value = "1.00")]
     max: String,
-    /// Pay only with these token contracts (default: the USDC of the chain)
+    /// The most that may be spent in a day, as far as the journal knows
+    #[arg(long, default_value = "10.00")]
+    max_per_day: String,
+    /// Pay with these token contracts, of six decimals, only (default: the USDC of the chain)
     #[arg(long = "token")]
     tokens: Vec<Address>,
-    /// Pay nothing: redeem this transaction, which was paid earlier
-    #[arg(long, value_name = "TX_HASH")]
-    paid: Option<B256>,
+    /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays
+    #[arg(long)]
+    allow_plain_http: bool,
+    /// Where purchases are written down before they are paid
+    #[arg(long, default_value = "x402-purchases.jsonl")]
+    journal: std::path::PathBuf,
+    /// Send the proof in the x402-payment header, not in the body
+    #[arg(long)]
+    header_redeem: bool,
+    /// Go on with an unfinished purchase of this very request, and pay nothing new
+    #[arg(long)]
+    resume: bool,
+    /// Pay nothing: redeem this transaction, which was paid by hand
+    #[arg(long, value_name = "TX_HASH", conflicts_with = "resume")]
+    paid: Option<TxHash>,
+    /// Write a JSON object with answer and purchase, or with what went wrong
+    #[arg(long)]
+    json: bool,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let answer = run(Args::parse()).await;
-    match answer.and_then(|answer| Ok(writeln!(io::stdout(), "{answer}")?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+    ExitCode::from(buy(env::args_os()).await)
+}
+
+/// Runs the program with these arguments, the first of which is its name; gives its exit code.
+pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(help) => {
+            let _ = help.print();
+            return if help.use_stderr() { 2 } else { 0 };
+        }
+    };
+    let (code, said) = match run(&args).await {
+        Ok(bought) => (bought.code(), bought.shown(args.json)),
+        Err(error) => (failure(&error), complaint(&error, args.json)),
+    };
+    // Nobody may be reading.
+    let _ = io::stdout().write_all(&said);
+    code
+}
+
+async fn run(args: &Args) -> Result<Bought, BoxError> {
+    let layer = layer(args).await?.on_step(steps::show);
+    let layer = layer.proof_in(if args.header_redeem { ProofIn::Header } else { ProofIn::Body }).build().await?;
+    let client = layer.layer(ReqwestClient::new(reqwest::Client::builder())?);
+
+    let mut request =
+        Request::post(&args.url).header(CONTENT_TYPE, "application/json").body(Body::from(args.body.clone()))?;
+    if args.resume {
+        request.extensions_mut().insert(ResumeOnly);
+    }
+    if let Some(transaction) = args.paid {
+        request.extensions_mut().insert(Paid(transaction));
+    }
+    let response = client.oneshot(request).await?;
+    let (parts, body) = response.into_parts();
+    let purchase = parts.extensions.get::<Purchase>().cloned();
+    Ok(Bought { status: parts.status, purchase, answer: body.collect().await?.to_bytes() })
+}
+
+/// Who pays, within what, and where that is written down.
+async fn layer(args: &Args) -> Result<PayLayerBuilder, BoxError> {
+    if args.paid.is_some() {
+        // The budget is not asked where nothing is paid.
+        let budget = budget(args, Network::BASE)?;
+        return Ok(PayLayer::builder(NoPayer, budget, MemoryJournal::new()));
+    }
+    let key = args.key.as_deref().ok_or("name the account that pays with --key or X402_BUYER_KEY")?;
+    let rpc_url = args.rpc_url.as_deref().ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
+    let wallet = WalletPayer::connect(key, rpc_url).await?;
+    let budget = budget(args, wallet.network())?;
+    Ok(PayLayer::builder(wallet, budget, FileJournal::open(&args.journal).await?))
+}
+
+fn budget(args: &Args, network: Network) -> Result<Budget, BoxError> {
+    let assets: Vec<Asset> = if args.tokens.is_empty() {
+        Asset::usdc_of(network).into_iter().collect()
+    } else {
+        args.tokens.iter().map(|token| Asset::new(network, *token, 6, "token")).collect()
+    };
+    let budget = Budget::in_assets(assets).per_payment(&args.max).per_day(&args.max_per_day);
+    Ok(if args.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
+}
+
+/// What came of it.
+struct Bought {
+    status: http::StatusCode,
+    purchase: Option<Purchase>,
+    answer: Bytes,
+}
+
+impl Bought {
+    fn code(&self) -> u8 {
+        match &self.purchase {
+            Some(purchase) if purchase.state == State::Answered => 0,
+            Some(_) => 4,
+            None if self.status.is_success() => 0,
+            None => 1,
         }
     }
+
+    fn shown(&self, as_json: bool) -> Vec<u8> {
+        if !as_json {
+            return [self.answer.as_ref(), b"\n"].concat();
+        }
+        let answer: Value = serde_json::from_slice(&self.answer)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&self.answer).into_owned().into());
+        let purchase = self.purchase.as_ref().map(|purchase| {
+            json!({
+                "id": purchase.id.to_string(),
+                "amount": purchase.amount.to_decimal(purchase.decimals),
+                "token": purchase.token,
+                "network": purchase.network,
+                "payer": purchase.payer,
+                "recipient": purchase.recipient,
+                "transaction": purchase.transaction,
+                "answered": purchase.state == State::Answered,
+                "confirmed": purchase.confirmed,
+                "attempts": purchase.attempts,
+                "milliseconds": {
+                    "quote": purchase.took.quote.as_millis(),
+                    "pay": purchase.took.pay.as_millis(),
+                    "confirm": purchase.took.confirm.as_millis(),
+                    "redeem": purchase.took.redeem.as_millis(),
+                },
+            })
+        });
+        line(&json!({ "status": self.status.as_u16(), "purchase": purchase, "answer": answer }))
+    }
 }
 
-async fn run(args: Args) -> Result<String, BoxError> {
-    let order = Order { url: args.url, body: args.body, max: args.max, tokens: args.tokens };
-    if let Some(transaction) = args.paid {
-        return redeem_paid(&order, transaction).await;
+fn failure(error: &BoxError) -> u8 {
+    match error.downcast_ref::<PayError>() {
+        Some(PayError::Declined(_)) => 3,
+        Some(error) if error.is_resumable() => 4,
+        Some(error) if error.transaction().is_some() => 5,
+        _ => 1,
     }
-    let key = args.key.ok_or("name the account that pays with --key or X402_BUYER_KEY")?;
-    let rpc_url = args.rpc_url.ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
-    purchase::buy(&order, &Wallet::new(&key, &rpc_url)?).await
 }
 
-/// Redeems a payment that was made earlier: asks for an intent only, and pays nothing.
-async fn redeem_paid(order: &Order, transaction: B256) -> Result<String, BoxError> {
-    let http = purchase::client()?;
-    match purchase::ask(&http, order).await? {
-        Asked::Answered(answer) => Ok(answer),
-        Asked::Quoted(quote) => purchase::redeem(&http, order, &quote, transaction).await,
+fn complaint(error: &BoxError, as_json: bool) -> Vec<u8> {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
     }
+    let error = error.downcast_ref::<PayError>();
+    let resumable = error.is_some_and(PayError::is_resumable);
+    eprintln!("error: {text}");
+    if resumable {
+        eprintln!("Do not pay again: the same command with --resume goes on with this payment.");
+    }
+    let transaction = error.and_then(PayError::transaction);
+    if as_json { line(&json!({ "error": text, "transaction": transaction, "resumable": resumable })) } else { vec![] }
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
 }

@@ -63,6 +63,7 @@
 //! | [`X402Layer`], [`Merchant`] and what stands beside them | the door: who may pass |
 //! | [`verify`] | is it paid? [`Verifier`](verify::Verifier), and with `evm` ERC-20 transfers over JSON-RPC |
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
+//! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`protocol`] | what is said: values and headers |
 //! | [`clock`] | what time is it |
 //!
@@ -72,10 +73,11 @@
 //! |---|---|---|
 //! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC | no |
 //! | `axum` | [`Receipt`] as an axum extractor | no |
+//! | `client` | `client`: a tower layer that pays for answers, with budget, wallet and journal | no |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process | no |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS | no |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS | no |
-//! | `test-util` | `testing`: a scripted verifier, a fake clock, with `evm` a local chain; `ledger::conformance` | no |
+//! | `test-util` | `testing`: a scripted verifier, a fake clock, with `evm` a local chain, with `client` a scripted wallet; `ledger::conformance` | no |
 //! | `full` | all but `test-util` | no |
 //!
 //! # The order of layers
@@ -93,6 +95,8 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(any(feature = "client", feature = "evm"))]
+mod json_rpc;
 pub mod ledger;
 mod paywall;
 pub mod protocol;

@@ -12,15 +12,14 @@ pub(crate) mod insights;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod problem;
-pub(crate) mod purchase;
 pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod steps;
 pub(crate) mod text;
-pub(crate) mod wallet;
 
 use std::sync::Arc;
 

@@ -3,15 +3,18 @@
 use std::io::{self, Write};
 
 use alloy::primitives::hex;
+use http::{Request, header::CONTENT_TYPE};
+use http_body_util::BodyExt as _;
+use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    protocol::{Address, Amount},
+    client::{Body, Budget, MemoryJournal, PayLayer, ReqwestClient, WalletPayer},
+    protocol::{Address, Amount, Asset},
     testing::{DevAccount, DevChain, DevChainError},
 };
 
-use super::{
-    purchase::{self, Order},
-    wallet::{BoxError, Wallet},
-};
+use super::steps;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// One request for each endpoint.
 const ORDERS: [(&str, &str); 3] = [
@@ -51,7 +54,7 @@ impl Dev {
 
     /// Shows how to buy: by buying, if asked, and by commands to copy.
     pub(crate) async fn show(&self, base: &str, price: &str, buy: bool) {
-        if buy && let Err(error) = self.buy(base).await {
+        if buy && let Err(error) = self.buy(base, price).await {
             eprintln!("error: {error}");
         }
         // Nobody may be reading.
@@ -59,14 +62,17 @@ impl Dev {
     }
 
     /// Buys one answer from each endpoint.
-    async fn buy(&self, base: &str) -> Result<(), BoxError> {
-        // Not the account that the printed commands use: two purchases at once would fight for a nonce.
-        let wallet = Wallet::new(self.account(2).private_key(), self.rpc_url())?;
+    async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
+        // Not the account that the printed commands use: two programs with one wallet get into each other's way.
+        let wallet = WalletPayer::connect(self.account(2).private_key(), self.rpc_url()).await?;
+        let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
+        let payer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_step(steps::show).build().await?;
+        let client = payer.layer(ReqwestClient::new(reqwest::Client::builder())?);
         for (path, body) in ORDERS {
             eprintln!("\nPOST {path} {body}");
-            let order = Order { url: format!("{base}{path}"), body: body.into(), max: "1.00".into(), tokens: vec![] };
-            let answer = purchase::buy(&order, &wallet).await?;
-            eprintln!("\n{}", beginning(&answer));
+            let order = Request::post(format!("{base}{path}")).header(CONTENT_TYPE, "application/json");
+            let answer = client.clone().oneshot(order.body(Body::from(body))?).await?;
+            eprintln!("\n{}", beginning(&answer.into_body().collect().await?.to_bytes()));
         }
         Ok(())
     }
@@ -111,8 +117,8 @@ fn transfer(to: Address, amount: Amount) -> String {
 }
 
 /// The first lines of an answer.
-fn beginning(answer: &str) -> String {
-    let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
+fn beginning(answer: &[u8]) -> String {
+    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
     let lines: Vec<String> = match answer["reply"].as_str() {
         Some(reply) => reply.lines().take(16).map(str::to_owned).collect(),
         None => answer["stats"]["rows"].as_array().into_iter().flatten().take(5).map(ToString::to_string).collect(),

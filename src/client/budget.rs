@@ -117,6 +117,9 @@ pub enum Declined {
     /// The seller accepts no asset of the budget, or states other decimals than it has.
     #[error("the seller accepts no asset that may be paid with")]
     Asset,
+    /// The quote asks for nothing: a transfer of nothing pays nobody, and costs its fee.
+    #[error("the quote asks for nothing")]
+    Zero,
     /// The quote says that it is over already.
     #[error("the quote has expired: is the clock right?")]
     Expired,
@@ -137,7 +140,6 @@ pub(super) struct Spent {
 
 impl Budget {
     /// A budget in these assets: tokens and chains at once.
-    #[must_use]
     pub fn in_assets(assets: impl IntoIterator<Item = Asset>) -> BudgetBuilder {
         BudgetBuilder { assets: assets.into_iter().collect(), ..BudgetBuilder::default() }
     }
@@ -162,6 +164,9 @@ impl Budget {
         }
         if quote.expiry <= now {
             return Err(Declined::Expired);
+        }
+        if quote.amount.is_zero() {
+            return Err(Declined::Zero);
         }
         if quote.amount > self.per_payment {
             let (price, limit) = (self.shown(quote.amount), self.shown(self.per_payment));

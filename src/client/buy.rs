@@ -145,7 +145,8 @@ where
         let request = request.or_else(|| self.order.take_plain()).ok_or(PayError::NotReplayable)?;
         let response = self.send_request(request).await.map_err(PayError::Http)?;
         let is_quote = response.status() == StatusCode::PAYMENT_REQUIRED && response.headers().contains_key(PAY);
-        if !is_quote || self.order.asks_for_the_price() {
+        // A HEAD gets the price, and can redeem nothing.
+        if !is_quote || self.order.is_head() {
             return Ok(Asked::Answered(response.map(ResponseBody::untouched)));
         }
         let quote = Quote::from_headers(response.headers())?;
@@ -202,7 +203,7 @@ where
     }
 
     pub(super) fn step(&self, step: Step) {
-        tracing::debug!(?step, "purchase");
+        tracing::debug!(step = step.name(), "purchase");
         if let Some(on_step) = &self.shared.on_step {
             on_step(&step);
         }

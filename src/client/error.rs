@@ -23,13 +23,13 @@ pub enum PayError {
     #[error("the answer costs money, and the request's body cannot be sent again with the proof: nothing was paid")]
     NotReplayable,
     /// The budget does not allow it. Nothing was paid.
-    #[error("{0}: nothing was paid")]
+    #[error("the budget does not allow it, so nothing was paid")]
     Declined(#[from] Declined),
     /// No transfer could be made ready. Nothing was paid.
-    #[error("{0}: nothing was paid")]
+    #[error("no transfer could be made ready, so nothing was paid")]
     Payer(#[source] PayerError),
     /// The journal did not take down what was to be paid, so it was not. Nothing was paid.
-    #[error("{0}: nothing was paid")]
+    #[error("the journal did not take the payment down, so nothing was paid")]
     Journal(#[source] JournalError),
     /// The request was to finish a purchase, and the journal has none open for it. Nothing was paid.
     #[error("the journal has no unfinished purchase of this request: nothing was paid")]

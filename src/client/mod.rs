@@ -1,4 +1,82 @@
 //! The payer: a tower layer that pays for answers, and never twice for one.
+//!
+//! [`PayLayer`] goes around any HTTP client that is a tower service: hyper-util's legacy client, reqwest through
+//! [`ReqwestClient`], a connection of one's own. Inside one `call` it meets a 402, asks the [`Budget`], pays by a
+//! [`Payer`] (a [`WalletPayer`], or yours), waits until the transfer is in a block, redeems it, and gives the answer with
+//! a [`Purchase`] in its extensions. What is free passes through untouched.
+//!
+//! ```
+//! # #[cfg(feature = "test-util")]
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! # use bytes::Bytes;
+//! # use http::{Request, Response};
+//! # use http_body_util::{BodyExt as _, Full};
+//! # use tower_x402::{Merchant, RequestBody, ledger::MemoryLedger, protocol::{Address, ChainTime, SealingKeys}, testing::*};
+//! # let now = ChainTime::from_unix(std::time::SystemTime::UNIX_EPOCH.elapsed()?.as_secs());
+//! # let chain = ScriptedVerifier::new(ChainTime::from_unix(now.unix() - 60));
+//! # let merchant = Merchant::builder(Address::new([1; 20])).verifier(chain.clone()).ledger(MemoryLedger::new());
+//! # let merchant = merchant.sealing_keys(SealingKeys::random()?).build().await?;
+//! # chain.set_head(now);
+//! # let seller = merchant.charge("greeting", "0.49 USDC")?.layer(tower::service_fn(async |_: Request<RequestBody<Body>>| {
+//! #     Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::from("hello")))
+//! # }));
+//! # let wallet = ScriptedPayer::new(chain, Address::new([2; 20]));
+//! use tower::{Layer as _, ServiceExt as _};
+//! use tower_x402::{client::{Body, Budget, MemoryJournal, PayLayer, Purchase}, protocol::Asset};
+//!
+//! // In production: `WalletPayer::connect(&key, &rpc_url).await?` and `FileJournal::open("purchases.jsonl").await?`,
+//! // around `ReqwestClient::new(reqwest::Client::builder())?`.
+//! let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
+//! let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).build().await?;
+//! let client = layer.layer(seller);
+//!
+//! let request = Request::post("https://seller.example/greeting").body(Body::empty())?;
+//! let answer = client.oneshot(request).await?;
+//!
+//! assert_eq!(answer.status(), 200);
+//! let bought = answer.extensions().get::<Purchase>().unwrap();
+//! assert_eq!(bought.amount.to_decimal(bought.decimals), "0.49");
+//! # assert_eq!(answer.into_body().collect().await?.to_bytes(), "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! - **Nothing is paid that the budget does not allow**, and the budget is asked before anything is signed: limits per
+//!   payment, host and day; tokens, chains, recipients; a hook for a human. There is no layer without a budget.
+//! - **At most one transfer pays for one request.** Each is in the [`Journal`], durably, before it is sent. Whatever
+//!   happens then (a dropped future, a crash, a time-out, 409, 503, a lost connection), the same payment is redeemed
+//!   again: by this call, or by the next one that makes the same request. Only where the journal shows that a transfer
+//!   can never be mined is it made anew.
+//! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
+//!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
+//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again goes on with
+//!   that payment: [`PayError::is_resumable`].
+//! - **Somebody else's 402** (one without a `Pay` header) is handed over as it is.
+//!
+//! # The same request
+//!
+//! Two requests are the same where method, address (query included) and body are. An unfinished purchase is gone on with
+//! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
+//! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the *service* declined
+//! without consuming (a 400 of its own), the response is handed over and the payment kept: it pays for the next request to
+//! the same host whose quote it satisfies.
+//!
+//! # Bodies
+//!
+//! A request is sent twice at least, so its body must be one that can be sent again ([`ReplayBody`]): bytes in memory, or
+//! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayError::NotReplayable`] when the answer
+//! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
+//! [`PayLayerBuilder::proof_in`] says otherwise.
+//!
+//! # What it does not do
+//!
+//! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
+//! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
+//! - It cannot keep somebody else from presenting a transaction first; see the README's *Security*.
+//! - A journal has one process. Two of them with one wallet pay for nothing twice, but get into each other's way.
 
 mod answer;
 mod body;
@@ -9,6 +87,7 @@ mod erased;
 mod error;
 mod journal;
 mod layer;
+mod no_payer;
 mod order;
 mod pay;
 mod payer;
@@ -25,9 +104,10 @@ pub use journal::{
     Entry, FileJournal, Journal, JournalError, MemoryJournal, ParsePurchaseIdError, PurchaseId, RETENTION, State,
 };
 pub use layer::{PayLayer, PayLayerBuilder};
+pub use no_payer::NoPayer;
 pub use order::ProofIn;
 pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 pub use reqwest::ReqwestClient;
 pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
 pub use step::{Purchase, Step, Took};
-pub use wallet::WalletPayer;
+pub use wallet::{WalletError, WalletPayer};

@@ -62,14 +62,13 @@ impl<B: ReplayBody> Order<B> {
         self.parts.extensions.get::<Paid>().map(|paid| paid.0)
     }
 
-    /// HEAD is answered with a quote's headers and never redeemed: to pay for it would buy nothing.
-    pub(super) fn asks_for_the_price(&self) -> bool {
-        self.parts.method == Method::HEAD
-    }
-
     /// Whether the caller sends a proof of his own: then he pays for himself.
     pub(super) fn has_own_proof(&self) -> bool {
         self.parts.headers.contains_key(X402_PAYMENT)
+    }
+
+    pub(super) fn is_head(&self) -> bool {
+        self.parts.method == Method::HEAD
     }
 
     /// Whether an answer can be changed by somebody on the way.

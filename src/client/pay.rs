@@ -18,7 +18,7 @@ use crate::protocol::{Quote, TxHash};
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How often a transfer that nobody has is sent again, where sending it is refused.
-const REFUSALS_MAX: u32 = 3;
+const REFUSALS_MAX: u32 = 6;
 /// How often in a row a payment must be found impossible before it is believed: nodes behind one address disagree.
 const IMPOSSIBLE_MIN: u32 = 3;
 

@@ -110,7 +110,7 @@ where
         self.attempts += 1;
         self.step(Step::Redeeming { transaction: talk.transaction, attempt: self.attempts });
         let patience = self.attempt();
-        let exchange = async { Some(answer::read(self.send_request(request).await.ok()?).await.ok()?) };
+        let exchange = async { answer::read(self.send_request(request).await.ok()?).await.ok() };
         let Ok(Some((parts, code, body))) = timeout(patience, exchange).await else { return Ok(None) };
         let said = answer::judge(parts.status, &parts.headers, code);
         Ok(Some((parts, said, body)))

@@ -74,11 +74,13 @@ impl<S: fmt::Debug> fmt::Debug for Pay<S> {
 /// The answer to come. Dropped, it leaves a purchase that has begun to the next call of the same request.
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<R> {
-    future: Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, PayError>> + Send>>,
+    future: Pin<Box<dyn Future<Output = Outcome<R>> + Send>>,
 }
 
+type Outcome<R> = Result<Response<ResponseBody<R>>, PayError>;
+
 impl<R> Future for ResponseFuture<R> {
-    type Output = Result<Response<ResponseBody<R>>, PayError>;
+    type Output = Outcome<R>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.future.as_mut().poll(cx)

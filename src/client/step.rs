@@ -62,6 +62,24 @@ pub enum Step {
     Answered(StatusCode),
 }
 
+impl Step {
+    /// Its name, for logs: what a step carries may be the seller's own words.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Quoted(_) => "quoted",
+            Self::Resumed { .. } => "resumed",
+            Self::Paying { .. } => "paying",
+            Self::Bumping { .. } => "bumping",
+            Self::Confirming { .. } => "confirming",
+            Self::Redeeming { .. } => "redeeming",
+            Self::Renewed => "renewed",
+            Self::Waiting { .. } => "waiting",
+            Self::Answered(_) => "answered",
+        }
+    }
+}
+
 /// What was bought, in the extensions of the response that was paid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,5 +1,175 @@
 //! `WalletPayer`: a key of one's own and an RPC endpoint; ordinary ERC-20 transfers.
 
-/// Pays from an account whose key is here.
-#[derive(Debug)]
-pub struct WalletPayer {}
+mod error;
+mod fate;
+mod fees;
+mod node;
+mod nonces;
+mod prepare;
+mod transaction;
+
+use std::{fmt, sync::Arc};
+
+use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
+
+pub use error::WalletError;
+
+use self::{node::Node, nonces::Nonces, prepare::Decimals};
+use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+use crate::protocol::{Address, Network, TxHash};
+
+/// The most per gas unless said otherwise: 50 gwei, in wei.
+const MAX_FEE_PER_GAS: u128 = 50_000_000_000;
+/// After how many blocks a block is believed to stay unless said otherwise.
+const FINAL_AFTER: u64 = 12;
+
+/// Pays from an account whose key is here, through one node, with ordinary ERC-20 transfers (EIP-1559).
+///
+/// Each payment has a nonce, and whatever is prepared for it has the same one: the chain itself sees to it that it
+/// is paid once. That a payment will never be mined is said only when the transaction that took its nonce has
+/// been seen, in a block [`final_after`](Self::final_after) deep. Where that is long ago, it takes a node that
+/// still has the account's old nonces (an archive node); others leave the payment open, which costs nothing.
+///
+/// Clones are one wallet. Make one for each account, in one process, and let nobody else send from that account:
+/// nonces that others use make payments impossible, though never double.
+///
+/// Neither its `Debug` nor any of its errors show the key, the node's address, or text of the node.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tower_x402::client::WalletPayer;
+///
+/// let key = std::env::var("X402_PAYER_KEY")?;
+/// let wallet = WalletPayer::connect(&key, "https://mainnet.base.org").await?.max_fee_per_gas(2_000_000_000);
+/// println!("{} pays on {}", wallet.address(), wallet.network());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct WalletPayer {
+    shared: Arc<Shared>,
+    max_fee_per_gas: u128,
+    final_after: u64,
+}
+
+/// What clones have in common.
+struct Shared {
+    node: Node,
+    signer: Box<dyn TxSigner<Signature> + Send + Sync>,
+    address: Address,
+    network: Network,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    nonces: Nonces,
+    decimals: Decimals,
+}
+
+impl WalletPayer {
+    /// A wallet from a private key (64 hexadecimal digits, with or without `0x`; space around it is ignored) and the
+    /// http or https URL of a node. Asks the node which chain it serves.
+    ///
+    /// # Errors
+    /// [`WalletError`] says which of the three is not right.
+    pub async fn connect(private_key_hex: &str, rpc_url: &str) -> Result<Self, WalletError> {
+        let signer: PrivateKeySigner = private_key_hex.trim().parse().map_err(|_| WalletError::Key)?;
+        Self::connect_signer(signer, rpc_url).await
+    }
+
+    /// The same with a key that is elsewhere: any signer of alloy, such as a key store or a cloud's.
+    ///
+    /// While it signs, no other payment is prepared; how long it may take is its own affair.
+    ///
+    /// # Errors
+    /// [`WalletError::Url`] and [`WalletError::Node`].
+    pub async fn connect_signer(
+        signer: impl TxSigner<Signature> + Send + Sync + 'static,
+        rpc_url: &str,
+    ) -> Result<Self, WalletError> {
+        let node = Node::new(rpc_url).ok_or(WalletError::Url)?;
+        let chain_id = node.chain_id().await.map_err(|_| WalletError::Node)?;
+        let shared = Shared {
+            node,
+            address: Address::new(signer.address().into()),
+            signer: Box::new(signer),
+            network: Network::eip155(chain_id),
+            turn: Arc::default(),
+            nonces: Nonces::default(),
+            decimals: Decimals::default(),
+        };
+        Ok(Self { shared: Arc::new(shared), max_fee_per_gas: MAX_FEE_PER_GAS, final_after: FINAL_AFTER })
+    }
+
+    /// The most that a transaction may pay per gas, in wei; 50 gwei by default. A transfer takes some 50,000 gas, and
+    /// never more than 500,000. Where twice the base fee is above this, nothing is prepared, and nothing replaced.
+    #[must_use]
+    pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
+        self.max_fee_per_gas = wei;
+        self
+    }
+
+    /// After how many further blocks a block is believed to stay: 12 by default. That a payment was reverted or never
+    /// will be mined, after which it may be made again, is not said before. At 0, one reorganisation can cost a
+    /// second payment.
+    #[must_use]
+    pub const fn final_after(mut self, blocks: u64) -> Self {
+        self.final_after = blocks;
+        self
+    }
+
+    /// The account that pays.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.shared.address
+    }
+
+    /// The chain that it pays on.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.shared.network
+    }
+
+    /// Reads what this wallet once prepared, all for one nonce; never empty.
+    fn read(&self, prepared: &[Prepared]) -> Result<Vec<transaction::Sent>, PayerError> {
+        let chain_id = self.shared.network.chain_id();
+        let read = |prepared| transaction::read(prepared, self.shared.address, chain_id);
+        let sent = prepared.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let first = sent.first().ok_or(PayerError::Foreign)?;
+        // Two nonces could both be mined: one of them being used up would say nothing about the other.
+        let alike = sent.iter().all(|other| other.transaction.nonce == first.transaction.nonce);
+        if alike { Ok(sent) } else { Err(PayerError::Foreign) }
+    }
+}
+
+/// Without the key and the node's address.
+impl fmt::Debug for WalletPayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { address, network, .. } = &*self.shared;
+        f.debug_struct("WalletPayer").field("address", address).field("network", network).finish_non_exhaustive()
+    }
+}
+
+impl Payer for WalletPayer {
+    async fn turn(&self) -> Turn {
+        Turn::held(Arc::clone(&self.shared.turn).lock_owned().await)
+    }
+
+    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+        prepare::prepare(self, payment).await
+    }
+
+    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+        let sent = transaction::read(prepared, self.shared.address, self.shared.network.chain_id())?;
+        prepare::send(&self.shared.node, &prepared.payload, sent.hash).await?;
+        self.shared.nonces.used(sent.transaction.nonce);
+        Ok(sent.hash)
+    }
+
+    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+        fate::fate(self, &self.read(prepared)?).await
+    }
+
+    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+        let sent = self.read(prepared)?;
+        let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
+        prepare::replace(self, newest, last.token).await
+    }
+}

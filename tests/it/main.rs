@@ -1,8 +1,14 @@
 //! The integration tests: one binary, a module per subject.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+// The programs that are tested share a file.
+#![allow(clippy::duplicate_mod)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod bodies;
+#[cfg(feature = "client")]
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/buy.rs"]
+mod buy;
 #[cfg(feature = "client")]
 mod client;
 mod commits;
@@ -33,4 +39,6 @@ mod selling;
 mod servers;
 mod support;
 mod tower_contract;
+#[cfg(feature = "client")]
+mod wallet;
 mod wire;

@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// One purchase. Its JSON is what [`FileJournal`](super::FileJournal) keeps, one line each.
+/// One purchase. Its JSON, with a version around it, is what [`FileJournal`](super::FileJournal) keeps, one line each.
 ///
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,91 @@
 //! `FileJournal`: purchases in a file that outlives the process.
 
-/// In a file.
-#[derive(Debug)]
-pub struct FileJournal {}
+mod disk;
+mod keeper;
+mod lines;
+mod log;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use tokio::{sync::oneshot, task::spawn_blocking};
+
+use self::{keeper::Keeper, queue::Job};
+use super::{Entry, Journal, JournalError};
+
+/// Purchases in a file: lines of JSON, added to, the last one of a purchase counts.
+///
+/// Each entry is on the disk (`fdatasync`) before [`record`](Journal::record) returns; entries recorded at the same
+/// time share one wait for the disk. A line that a crash cut short was never acknowledged, and is dropped
+/// when the file is opened. Anything else that cannot be read makes [`open`](FileJournal::open) fail: nothing is paid
+/// on half a memory. When the file has grown well over what must be kept, it is written anew.
+///
+/// One process has a journal at a time: it locks `<file>.lock`, which stays there, beside the file. Keep both on a
+/// local disk. On Unix only the owner can read them. The file holds signed transactions and what was
+/// bought, and no key.
+///
+/// Clones are one journal. It is for use inside a tokio runtime; once begun, a write is finished even if
+/// nobody waits for it any more.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use tower_x402::client::{FileJournal, Journal, JournalError};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("purchases.jsonl");
+/// let journal = FileJournal::open(&path).await?;
+/// assert!(journal.load().await?.is_empty());
+/// assert!(matches!(FileJournal::open(&path).await, Err(JournalError::Locked)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct FileJournal {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    jobs: Mutex<VecDeque<Job>>,
+    keeper: Mutex<Keeper>,
+}
+
+impl FileJournal {
+    /// Opens the journal at `path`, or begins one; its folder must exist.
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] while somebody else has it, [`JournalError::Corrupt`] with the line that cannot be
+    /// read, [`JournalError::Io`].
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
+        let path = path.as_ref().to_owned();
+        let keeper = spawn_blocking(move || Keeper::open(&path)).await.map_err(|_| JournalError::Broken)??;
+        Ok(Self { shared: Arc::new(Shared { jobs: Mutex::default(), keeper: Mutex::new(keeper) }) })
+    }
+}
+
+impl Journal for FileJournal {
+    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+        let (done, loaded) = oneshot::channel();
+        queue::push(&self.shared, Job::Load(done));
+        loaded.await.unwrap_or(Err(JournalError::Broken))
+    }
+
+    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+        let (done, recorded) = oneshot::channel();
+        queue::push(&self.shared, Job::Record(Box::new(entry.clone()), done));
+        recorded.await.unwrap_or(Err(JournalError::Broken))
+    }
+}
+
+impl fmt::Debug for FileJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileJournal").finish_non_exhaustive()
+    }
+}

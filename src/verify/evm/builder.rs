@@ -13,11 +13,11 @@ use super::{
     proof::{Prover, network_of},
     receipts::Receipts,
     rpc::Pool,
-    transport::Transport,
     watch::Watch,
 };
 use crate::{
     clock::{Clock, SystemClock},
+    json_rpc::Transport,
     protocol::{Address, Network},
     verify::{VerifyError, VerifyErrorKind},
 };

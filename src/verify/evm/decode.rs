@@ -12,10 +12,12 @@ use serde_json::value::RawValue;
 
 use super::{
     judge::TRANSFER,
-    transport::Fault,
     view::{Block, Log, MinedIn, Receipt},
 };
-use crate::protocol::{Address, ChainTime, TxHash};
+use crate::{
+    json_rpc::Fault,
+    protocol::{Address, ChainTime, TxHash},
+};
 
 type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;
 type AnyHeader = <AnyNetwork as Network>::HeaderResponse;

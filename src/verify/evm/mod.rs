@@ -27,7 +27,6 @@ mod judge;
 mod proof;
 mod receipts;
 mod rpc;
-mod transport;
 mod view;
 mod watch;
 

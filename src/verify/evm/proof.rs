@@ -13,10 +13,10 @@ use super::{
     decode,
     endpoint::{Due, Endpoint},
     flight::Flights,
-    transport::{Fault, Question, Transport},
 };
 use crate::{
     clock::Clock,
+    json_rpc::{Fault, Question, Transport},
     protocol::{Address, Network},
     verify::{VerifyError, VerifyErrorKind},
 };

@@ -15,11 +15,11 @@ use super::{
     decode,
     endpoint::{Due, Endpoint},
     proof::Prover,
-    transport::{Fault, Question},
     view::{Block, Receipt},
 };
 use crate::{
     clock::Clock,
+    json_rpc::{Fault, Question},
     protocol::TxHash,
     verify::{VerifyError, VerifyErrorKind},
 };

@@ -61,14 +61,14 @@ async fn what_was_lost_is_sent_again_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transfer_that_is_refused_three_times_is_left_to_a_later_call() {
+async fn a_transfer_that_is_refused_again_and_again_is_left_to_a_later_call() {
     let market = Market::open().await;
     let layer = market.layer().await;
-    market.wallet.script([Sending::Refused; 4]);
+    market.wallet.script([Sending::Refused; 7]);
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
     let PayError::Unsettled { reason: Some(PayerError::Refused(_)), .. } = &error else { panic!("{error:?}") };
     assert!(error.transaction().is_some() && error.is_resumable());
-    assert_eq!((market.wallet.sent(), states(&market)), (4, vec![State::Paying]));
+    assert_eq!((market.wallet.sent(), states(&market)), (7, vec![State::Paying]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
     assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
 }
@@ -429,7 +429,7 @@ async fn a_custodian_is_told_once_whatever_is_heard() {
     }
     // Never heard of in one process, found again by its key in the next.
     let (market, custodian) = (Market::open().await, Custodian::default());
-    custodian.silent.store(4, Ordering::SeqCst);
+    custodian.silent.store(7, Ordering::SeqCst);
     let error = ask(&with(&market, custodian.clone()).await, &Seller::honest(), question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Unsettled { transaction: None, .. }) && error.is_resumable(), "{error:?}");
     bought(ask(&with(&market, custodian.clone()).await, &Seller::honest(), question("{}")).await);

@@ -73,12 +73,22 @@ impl App {
 
     /// The same, in this folder.
     pub async fn start_in(folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", folder, rpc, flags).await
+    }
+
+    /// The same, listening there.
+    pub async fn start_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
         let seller = SELLER.to_string();
-        let flags = [&["--listen", "127.0.0.1:0", "--recipient", &seller, "--rpc-url", rpc], flags].concat();
+        let flags = [&["--listen", listen, "--recipient", &seller, "--rpc-url", rpc], flags].concat();
         let mut process = program(&flags).current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
         let said = BufReader::new(process.stderr.take().unwrap());
         let url = tokio::task::spawn_blocking(move || ready(said)).await.unwrap();
         Self { process, url, http: client() }
+    }
+
+    /// Where its first endpoint is.
+    pub fn insights(&self) -> String {
+        format!("{}{INSIGHTS}", self.url)
     }
 
     /// Ends it at once, as a power cut would.
@@ -92,7 +102,7 @@ impl App {
     }
 
     async fn post(&self, body: serde_json::Value) -> Answer {
-        let request = self.http.post(format!("{}{INSIGHTS}", self.url));
+        let request = self.http.post(self.insights());
         Answer::to(request.json(&body)).await
     }
 

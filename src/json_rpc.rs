@@ -1,4 +1,4 @@
-//! `Transport`: one JSON-RPC call over HTTP to one endpoint. It caps what it reads, compares ids, follows no redirect, and
+//! `Transport`: one JSON-RPC call over HTTP to one node. It caps what it reads, compares ids, follows no redirect, and
 //! never prints what it carried nor where to: URLs hold keys.
 
 use std::{
@@ -17,23 +17,24 @@ const ANSWER_MAX: usize = 2 * 1024 * 1024;
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
-    pub(super) method: &'static str,
-    pub(super) params: Value,
+pub(crate) struct Question {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The endpoint itself is not to be relied on now: unreachable, slow, refusing, or not speaking JSON-RPC.
     Endpoint,
     /// It answered this question, with nothing that can be used. Whoever chooses the question may have caused that.
     Answer,
     /// It ran a contract call, which failed.
+    #[cfg(feature = "evm")]
     Reverted,
 }
 
-pub(super) struct Transport {
+pub(crate) struct Transport {
     url: Url,
     http: Client,
     last_id: AtomicU64,
@@ -48,7 +49,7 @@ impl fmt::Debug for Transport {
 
 impl Transport {
     /// Prepares calls to that URL; `None` if it is no http or https URL.
-    pub(super) fn new(url: &str) -> Option<Self> {
+    pub(crate) fn new(url: &str) -> Option<Self> {
         let url = Url::parse(url.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
         // A node on this machine is never behind the proxy that the environment may name.
@@ -57,7 +58,13 @@ impl Transport {
     }
 
     /// Asks, and gives what stands under `result`. The caller sets the time limit.
-    pub(super) async fn call(&self, question: &Question) -> Result<Box<RawValue>, Fault> {
+    #[cfg(feature = "evm")]
+    pub(crate) async fn call(&self, question: &Question) -> Result<Box<RawValue>, Fault> {
+        settled(self.ask(question).await?)
+    }
+
+    /// Asks, and gives what stands under `result` or `error`. The caller sets the time limit.
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Reply, Fault> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let Question { method, params } = question;
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
@@ -66,7 +73,7 @@ impl Transport {
         if !response.status().is_success() {
             return Err(Fault::Endpoint);
         }
-        unwrap(id, &read(response).await?)
+        open(id, &read(response).await?)
     }
 }
 
@@ -84,8 +91,11 @@ async fn read(mut response: Response) -> Result<Vec<u8>, Fault> {
     Ok(body)
 }
 
+/// What a node said to a question.
+pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
+
 #[derive(Deserialize)]
-struct Reply<'a> {
+struct Envelope<'a> {
     id: u64,
     /// Present and `null` is an answer; absent is none.
     #[serde(borrow, default, deserialize_with = "present")]
@@ -94,16 +104,24 @@ struct Reply<'a> {
     error: Option<RpcError>,
 }
 
+/// A node's reason not to answer. Its text is looked at and goes no further: no `Debug`, no `Display`.
 #[derive(Deserialize)]
-struct RpcError {
+pub(crate) struct RpcError {
     code: i64,
     #[serde(default)]
     message: String,
 }
 
 impl RpcError {
-    /// Geth, reth and anvil say 3; others -32000 or -32015 with text. The text is looked at and goes no further.
-    fn is_revert(&self) -> bool {
+    /// Whether the text, in lower case, holds any of these.
+    #[cfg(feature = "client")]
+    pub(crate) fn says(&self, any: &[&str]) -> bool {
+        let message = self.message.to_ascii_lowercase();
+        any.iter().any(|text| message.contains(text))
+    }
+
+    /// Geth, reth and anvil say 3; others -32000 or -32015 with text.
+    pub(crate) fn is_revert(&self) -> bool {
         self.code == 3 || self.message.contains("revert")
     }
 }
@@ -112,14 +130,19 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-fn unwrap(id: u64, body: &[u8]) -> Result<Box<RawValue>, Fault> {
-    let reply: Reply<'_> = serde_json::from_slice(body).map_err(|_| Fault::Endpoint)?;
+fn open(id: u64, body: &[u8]) -> Result<Reply, Fault> {
+    let reply: Envelope<'_> = serde_json::from_slice(body).map_err(|_| Fault::Endpoint)?;
     match reply {
-        Reply { id: other, .. } if other != id => Err(Fault::Endpoint),
-        Reply { error: Some(error), .. } if error.is_revert() => Err(Fault::Reverted),
-        Reply { error: None, result: Some(result), .. } => Ok(result.to_owned()),
-        Reply { .. } => Err(Fault::Answer),
+        Envelope { id: other, .. } if other != id => Err(Fault::Endpoint),
+        Envelope { error: Some(error), .. } => Ok(Err(error)),
+        Envelope { error: None, result: Some(result), .. } => Ok(Ok(result.to_owned())),
+        Envelope { .. } => Err(Fault::Answer),
     }
+}
+
+#[cfg(feature = "evm")]
+fn settled(reply: Reply) -> Result<Box<RawValue>, Fault> {
+    reply.map_err(|error| if error.is_revert() { Fault::Reverted } else { Fault::Answer })
 }
 
 fn is_local(url: &Url) -> bool {
@@ -127,12 +150,12 @@ fn is_local(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "evm"))]
 mod tests {
     use super::*;
 
     fn result(body: &str) -> Result<String, Fault> {
-        unwrap(7, body.as_bytes()).map(|raw| raw.get().to_owned())
+        open(7, body.as_bytes()).and_then(settled).map(|raw| raw.get().to_owned())
     }
 
     #[test]

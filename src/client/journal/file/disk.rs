@@ -1,0 +1,116 @@
+//! The file system: files that only their owner reads, the lock, and replacing a file whole.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+use super::log::Storage;
+use crate::client::JournalError;
+
+impl Storage for File {
+    /// A file that was deleted under us has none: what is added to it is lost.
+    fn length(&self) -> io::Result<u64> {
+        let metadata = self.metadata()?;
+        #[cfg(unix)]
+        if std::os::unix::fs::MetadataExt::nlink(&metadata) == 0 {
+            return Err(ErrorKind::NotFound.into());
+        }
+        Ok(metadata.len())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+}
+
+/// Where the file is in truth, so that two ways to it have one lock; it is begun if there is none.
+pub(super) fn begin(path: &Path) -> io::Result<PathBuf> {
+    let begun = private().create_new(true).open(path);
+    match begun {
+        Ok(file) => file.sync_all()?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let path = fs::canonicalize(path)?;
+    sync_folder(&path)?;
+    Ok(path)
+}
+
+/// Keeps others out until it is dropped. The lock is on a file of its own: one on the journal would be lost when
+/// another file takes its place.
+pub(super) fn lock(path: &Path) -> Result<File, JournalError> {
+    let file = private().create(true).open(beside(path, ".lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(JournalError::Locked),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Opens what [`begin`] found.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).append(true).open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(file)
+}
+
+/// Writes a file that is to take the place of `path`; until [`replace`] nothing has changed.
+pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let new = beside(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        // Left by a crash, or by nobody.
+        _ => {}
+    }
+    let mut file = private().create_new(true).open(&new)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    Ok(file)
+}
+
+/// Puts it there.
+pub(super) fn replace(path: &Path) -> io::Result<()> {
+    fs::rename(beside(path, ".new"), path)
+}
+
+/// Makes what a folder lists survive a crash.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        // Elsewhere a folder cannot be opened like a file, and renaming is as durable as it gets.
+        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}

@@ -1,0 +1,175 @@
+//! `Node`: the questions a wallet asks, each within ten seconds. Nothing that a node writes comes out of here.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{
+    client::PayerError,
+    json_rpc::{Question, RpcError, Transport},
+    protocol::{Address, TxHash},
+};
+
+/// The longest that one question may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a question has no answer.
+pub(super) enum Failure {
+    /// Nobody answered, or not in time, or not as JSON-RPC.
+    Silence,
+    /// The answer has another shape than it should.
+    Nonsense,
+    /// The node answered with an error.
+    Refusal(RpcError),
+}
+
+impl From<Failure> for PayerError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Silence => Self::Unavailable("the node did not answer, or not in time"),
+            Failure::Nonsense => Self::Unavailable("the node's answer cannot be used"),
+            Failure::Refusal(_) => Self::Refused("the node refused to answer"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    transport: Transport,
+}
+
+impl Node {
+    /// `None` if that is no http or https URL.
+    pub(super) fn new(url: &str) -> Option<Self> {
+        Some(Self { transport: Transport::new(url)? })
+    }
+
+    pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
+        let question = Question { method, params };
+        let reply = timeout(LIMIT, self.transport.ask(&question)).await.map_err(|_| Failure::Silence)?;
+        let result = reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)?;
+        serde_json::from_str(result.get()).map_err(|_| Failure::Nonsense)
+    }
+
+    pub(super) async fn chain_id(&self) -> Result<u64, Failure> {
+        self.ask::<Quantity>("eth_chainId", json!([])).await?.small()
+    }
+
+    /// The newest block.
+    pub(super) async fn head(&self) -> Result<Block, Failure> {
+        self.ask("eth_getBlockByNumber", json!(["latest", false])).await
+    }
+
+    /// The block at that height, as this chain has it now.
+    pub(super) async fn block(&self, number: u64) -> Result<Option<Block>, Failure> {
+        self.ask("eth_getBlockByNumber", json!([hex(number), false])).await
+    }
+
+    /// The block at that height with its transactions.
+    pub(super) async fn full_block(&self, number: u64) -> Result<Option<FullBlock>, Failure> {
+        self.ask("eth_getBlockByNumber", json!([hex(number), true])).await
+    }
+
+    /// How many transactions the account had made once that block was done: the next nonce.
+    pub(super) async fn count_at(&self, account: Address, block: u64) -> Result<u64, Failure> {
+        self.count(account, &hex(block)).await
+    }
+
+    /// The same, with those that wait.
+    pub(super) async fn pending_count(&self, account: Address) -> Result<u64, Failure> {
+        self.count(account, "pending").await
+    }
+
+    async fn count(&self, account: Address, block: &str) -> Result<u64, Failure> {
+        self.ask::<Quantity>("eth_getTransactionCount", json!([account, block])).await?.small()
+    }
+
+    pub(super) async fn receipt(&self, hash: TxHash) -> Result<Option<TxReceipt>, Failure> {
+        self.ask("eth_getTransactionReceipt", json!([hash])).await
+    }
+
+    pub(super) async fn transaction(&self, hash: TxHash) -> Result<Option<Transaction>, Failure> {
+        self.ask("eth_getTransactionByHash", json!([hash])).await
+    }
+
+    pub(super) async fn fee_history(&self) -> Result<FeeHistory, Failure> {
+        self.ask("eth_feeHistory", json!(["0xa", "latest", [20]])).await
+    }
+
+    /// The account's ether in wei, after what waits.
+    pub(super) async fn ether(&self, account: Address) -> Result<u128, Failure> {
+        Ok(self.ask::<Quantity>("eth_getBalance", json!([account, "pending"])).await?.0)
+    }
+
+    /// What a contract's function without effects gives, as one word; `None` where it gives anything else, or fails.
+    pub(super) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
+        let call = json!({"to": contract, "data": const_hex::encode_prefixed(call)});
+        match self.ask::<String>("eth_call", json!([call, "pending"])).await {
+            Ok(text) => Ok(const_hex::decode_to_array(text).ok()),
+            Err(Failure::Refusal(error)) if error.is_revert() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn hex(number: u64) -> String {
+    format!("{number:#x}")
+}
+
+/// A number as JSON-RPC writes it: `"0x1f"`. Larger ones than any that is asked for here are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quantity(pub(super) u128);
+
+impl Quantity {
+    pub(super) fn small(self) -> Result<u64, Failure> {
+        self.0.try_into().map_err(|_| Failure::Nonsense)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        number.map(Self).ok_or_else(|| serde::de::Error::custom("no quantity"))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Block {
+    pub(super) number: Quantity,
+    pub(super) hash: TxHash,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FullBlock {
+    pub(super) number: Quantity,
+    pub(super) transactions: Vec<Transaction>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Transaction {
+    pub(super) hash: TxHash,
+    pub(super) from: Address,
+    pub(super) nonce: Quantity,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TxReceipt {
+    pub(super) transaction_hash: TxHash,
+    pub(super) block_hash: Option<TxHash>,
+    pub(super) block_number: Option<Quantity>,
+    pub(super) status: Option<Quantity>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FeeHistory {
+    /// Of the blocks asked for, and of the next one.
+    #[serde(rename = "baseFeePerGas")]
+    pub(super) base_fees: Vec<Quantity>,
+    #[serde(rename = "reward", default)]
+    pub(super) rewards: Option<Vec<Vec<Quantity>>>,
+}

@@ -1,0 +1,137 @@
+//! What comes before a transaction is in a block: made ready, sent, and replaced by a dearer one.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use alloy::consensus::TxEip1559;
+use serde_json::json;
+
+use super::{
+    WalletPayer,
+    fees::Fees,
+    node::{Failure, Node, Quantity},
+    transaction::{self, Sent},
+};
+use crate::{
+    client::{PayerError, Payment, Prepared},
+    protocol::{Address, Amount, Asset, TxHash},
+};
+
+/// More than any honest token takes for a transfer.
+const GAS_MAX: u64 = 500_000;
+
+/// What tokens said their decimals are: they cannot change.
+pub(super) type Decimals = Mutex<HashMap<Address, u8>>;
+
+pub(super) async fn prepare(wallet: &WalletPayer, payment: &Payment) -> Result<Prepared, PayerError> {
+    let shared = &wallet.shared;
+    if payment.network != shared.network {
+        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: shared.network });
+    }
+    let token = choose(wallet, payment).await?;
+    let fees = fees(&shared.node).await?;
+    if fees.most > wallet.max_fee_per_gas {
+        return Err(PayerError::Fees);
+    }
+    let nonce = shared.nonces.next(shared.node.pending_count(shared.address).await?);
+    let mut draft = transaction::with_fees(transaction::draft(payment, token, nonce), fees);
+    draft.gas_limit = gas(&shared.node, shared.address, token, &draft).await?;
+    let cost = fees.most.saturating_mul(draft.gas_limit.into());
+    if shared.node.ether(shared.address).await? < cost {
+        return Err(PayerError::Refused("the wallet has too little ether for the chain's fee"));
+    }
+    transaction::sign(&*shared.signer, draft, shared.address, token).await
+}
+
+/// The first asset that is what the seller says it is, and that the wallet has enough of.
+async fn choose(wallet: &WalletPayer, payment: &Payment) -> Result<Address, PayerError> {
+    let mut none = None;
+    for asset in payment.assets.iter().filter(|asset| asset.network() == payment.network) {
+        let token = asset.contract();
+        if !has_decimals(wallet, asset).await? {
+            none.get_or_insert(PayerError::Decimals { token });
+            continue;
+        }
+        if balance(wallet, token).await? >= payment.amount {
+            return Ok(token);
+        }
+        none = Some(PayerError::Funds { payer: wallet.shared.address });
+    }
+    Err(none.unwrap_or(PayerError::Funds { payer: wallet.shared.address }))
+}
+
+async fn has_decimals(wallet: &WalletPayer, asset: &Asset) -> Result<bool, PayerError> {
+    let known = || wallet.shared.decimals.lock().unwrap_or_else(PoisonError::into_inner);
+    let cached = known().get(&asset.contract()).copied();
+    if let Some(decimals) = cached {
+        return Ok(decimals == asset.decimals());
+    }
+    let word = wallet.shared.node.word(asset.contract(), &transaction::DECIMALS).await?;
+    let stated = word.filter(|word| word[..31].iter().all(|byte| *byte == 0)).map(|word| word[31]);
+    if stated == Some(asset.decimals()) {
+        known().insert(asset.contract(), asset.decimals());
+    }
+    Ok(stated == Some(asset.decimals()))
+}
+
+async fn balance(wallet: &WalletPayer, token: Address) -> Result<Amount, PayerError> {
+    let call = transaction::balance_of(wallet.shared.address);
+    let word = wallet.shared.node.word(token, &call).await?;
+    word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
+}
+
+async fn fees(node: &Node) -> Result<Fees, PayerError> {
+    Fees::estimated(&node.fee_history().await?).ok_or_else(|| Failure::Nonsense.into())
+}
+
+/// What the transfer takes, and a fifth more: balances may change until it is mined.
+async fn gas(node: &Node, from: Address, to: Address, draft: &TxEip1559) -> Result<u64, PayerError> {
+    let call = json!({"from": from, "to": to, "data": const_hex::encode_prefixed(&draft.input)});
+    let estimate = match node.ask::<Quantity>("eth_estimateGas", json!([call, "pending"])).await {
+        Err(Failure::Refusal(_)) => return Err(PayerError::Refused("the token would refuse this transfer")),
+        answer => answer?.small()?,
+    };
+    let gas = estimate.saturating_add(estimate / 5);
+    if gas > GAS_MAX { Err(PayerError::Refused("the token asks for absurdly much gas")) } else { Ok(gas) }
+}
+
+/// Sends what was signed. That the node has it already is as good.
+pub(super) async fn send(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError> {
+    let refused = match node.ask::<TxHash>("eth_sendRawTransaction", json!([raw])).await {
+        Ok(sent) if sent == hash => return Ok(()),
+        Ok(_) => return Err(PayerError::Unavailable("the node named another transaction than it was sent")),
+        Err(Failure::Refusal(refused)) => refused,
+        Err(failure) => return Err(failure.into()),
+    };
+    if refused.says(&["already known", "alreadyknown", "already imported", "already in mempool", "known transaction"]) {
+        return Ok(());
+    }
+    Err(PayerError::Refused(if refused.says(&["nonce too low", "oldnonce"]) {
+        "the node refused the payment: its nonce is used"
+    } else if refused.says(&["insufficient funds"]) {
+        "the node refused the payment: the wallet has too little ether for the chain's fee"
+    } else if refused.says(&["underpriced", "fee too low", "fee cap"]) {
+        "the node refused the payment: its fee is too low by now, or too high for this node"
+    } else {
+        "the node refused the payment"
+    }))
+}
+
+/// The same transfer under the same nonce, dearer; `None` above the wallet's limit.
+pub(super) async fn replace(
+    wallet: &WalletPayer,
+    newest: &Sent,
+    token: Address,
+) -> Result<Option<Prepared>, PayerError> {
+    let shared = &wallet.shared;
+    let transaction = &newest.transaction;
+    let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
+    let fees = fees(&shared.node).await?.or_dearer(last.raised());
+    if fees.most > wallet.max_fee_per_gas {
+        return Ok(None);
+    }
+    let dearer = transaction::with_fees(transaction.clone(), fees);
+    transaction::sign(&*shared.signer, dearer, shared.address, token).await.map(Some)
+}

@@ -1,0 +1,153 @@
+//! A transfer as a transaction: made, signed, and read again from what the journal kept.
+
+use alloy::{
+    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
+    eips::eip2718::{Decodable2718, Encodable2718},
+    network::TxSigner,
+    primitives::{Signature, TxKind, keccak256},
+};
+
+use super::fees::Fees;
+use crate::{
+    client::{PayerError, Payment, Prepared},
+    protocol::{Address, Amount, TxHash},
+};
+
+/// An ERC-20 `transfer(address,uint256)`.
+pub(super) fn transfer(to: Address, amount: Amount) -> Vec<u8> {
+    [&[0xa9, 0x05, 0x9c, 0xbb][..], &word(to), &amount.to_be_bytes()].concat()
+}
+
+/// An ERC-20 `balanceOf(address)`.
+pub(super) fn balance_of(owner: Address) -> Vec<u8> {
+    [&[0x70, 0xa0, 0x82, 0x31][..], &word(owner)].concat()
+}
+
+/// An ERC-20 `decimals()`.
+pub(super) const DECIMALS: [u8; 4] = [0x31, 0x3c, 0xe5, 0x67];
+
+fn word(address: Address) -> [u8; 32] {
+    let mut word = [0; 32];
+    word[12..].copy_from_slice(address.as_bytes());
+    word
+}
+
+/// The payment in that token, without gas and fees.
+pub(super) fn draft(payment: &Payment, token: Address, nonce: u64) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: payment.network.chain_id(),
+        nonce,
+        to: TxKind::Call(token.as_bytes().into()),
+        input: transfer(payment.recipient, payment.amount).into(),
+        ..TxEip1559::default()
+    }
+}
+
+/// Sets what it may cost.
+pub(super) fn with_fees(mut transaction: TxEip1559, fees: Fees) -> TxEip1559 {
+    transaction.max_fee_per_gas = fees.most;
+    transaction.max_priority_fee_per_gas = fees.tip;
+    transaction
+}
+
+/// Signs it.
+pub(super) async fn sign(
+    signer: &(dyn TxSigner<Signature> + Send + Sync),
+    mut transaction: TxEip1559,
+    payer: Address,
+    token: Address,
+) -> Result<Prepared, PayerError> {
+    let signature = signer.sign_transaction(&mut transaction).await;
+    let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the payment"))?;
+    let nonce = transaction.nonce;
+    let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
+    let hash = TxHash::new(keccak256(&raw).0);
+    Ok(Prepared::signed(payer, token, nonce, hash, const_hex::encode_prefixed(raw)))
+}
+
+/// What was prepared, read from its payload: ours, and what it says it is.
+pub(super) struct Sent {
+    pub(super) hash: TxHash,
+    pub(super) transaction: TxEip1559,
+}
+
+/// Reads what `sign` gave.
+///
+/// The chain is in there, too: the nonce of this account on another chain must not decide over this payment.
+pub(super) fn read(prepared: &Prepared, payer: Address, chain_id: u64) -> Result<Sent, PayerError> {
+    let raw = const_hex::decode(&prepared.payload).map_err(|_| PayerError::Foreign)?;
+    let hash = TxHash::new(keccak256(&raw).0);
+    let Ok(TxEnvelope::Eip1559(signed)) = TxEnvelope::decode_2718_exact(&raw) else { return Err(PayerError::Foreign) };
+    let transaction = signed.strip_signature();
+    let ours = prepared.payer == payer
+        && prepared.transaction == Some(hash)
+        && prepared.nonce == Some(transaction.nonce)
+        && transaction.to == TxKind::Call(prepared.token.as_bytes().into())
+        && transaction.chain_id == chain_id;
+    if ours { Ok(Sent { hash, transaction }) } else { Err(PayerError::Foreign) }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::signers::local::PrivateKeySigner;
+
+    use super::*;
+    use crate::{
+        client::PurchaseId,
+        protocol::{Asset, Network},
+    };
+
+    const TO: Address = Address::new([7; 20]);
+
+    #[test]
+    fn calls_are_those_of_erc_20() {
+        for (signature, call) in [
+            ("transfer(address,uint256)", transfer(TO, Amount::MAX)),
+            ("balanceOf(address)", balance_of(TO)),
+            ("decimals()", DECIMALS.to_vec()),
+        ] {
+            assert_eq!(call[..4], keccak256(signature)[..4], "{signature}");
+        }
+        let call = transfer(TO, Amount::from_base_units(490_000));
+        assert_eq!((call.len(), &call[4..16], &call[16..36]), (68, &[0; 12][..], &[7; 20][..]));
+        assert_eq!(call[65..], [0x07, 0x7a, 0x10]);
+    }
+
+    async fn prepared() -> (Prepared, Address) {
+        let signer = PrivateKeySigner::random();
+        let payer = Address::new(signer.address().into());
+        let assets = [Asset::USDC_BASE];
+        let payment =
+            Payment::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
+        let draft = draft(&payment, Asset::USDC_BASE.contract(), 5);
+        let draft = with_fees(draft, Fees { most: 9, tip: 2 });
+        (sign(&signer, draft, payer, Asset::USDC_BASE.contract()).await.unwrap(), payer)
+    }
+
+    #[tokio::test]
+    async fn what_was_signed_is_read_again() {
+        let (prepared, payer) = prepared().await;
+        let sent = read(&prepared, payer, 8453).unwrap();
+        assert_eq!(Some(sent.hash), prepared.transaction);
+        assert_eq!((sent.transaction.nonce, sent.transaction.max_fee_per_gas), (5, 9));
+        assert_eq!(sent.transaction.input[..], transfer(TO, Amount::from_base_units(490_000)));
+    }
+
+    #[tokio::test]
+    async fn what_says_something_else_than_it_is_is_foreign() {
+        let (good, payer) = prepared().await;
+        let mut bad = vec![good.clone(); 8];
+        bad[0].payload.push_str("00");
+        bad[1].payload = "order-17".to_owned();
+        bad[2].transaction = Some(TxHash::new([1; 32]));
+        bad[3].transaction = None;
+        bad[4].nonce = Some(4);
+        bad[5].payer = TO;
+        bad[6].token = TO;
+        bad[7].payload = String::new();
+        for bad in bad {
+            assert!(matches!(read(&bad, payer, 8453), Err(PayerError::Foreign)), "{bad:?}");
+        }
+        assert!(matches!(read(&good, payer, 84532), Err(PayerError::Foreign)), "another chain");
+    }
+}

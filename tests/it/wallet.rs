@@ -1,0 +1,47 @@
+//! `WalletPayer` against the real `anvil`, and against nodes that lag, lie and hang.
+
+mod fates;
+mod node;
+mod odd_nodes;
+mod paying;
+
+use serde_json::{Value, json};
+use tower_x402::{
+    client::{Fate, Payer, PayerError, Payment, Prepared, PurchaseId, WalletPayer},
+    protocol::{Address, Amount, Asset, Network, TxHash},
+    testing::DevChain,
+};
+
+const SELLER: Address = Address::new([0x5e; 20]);
+const ASK: u128 = 490_000;
+
+/// A chain that mines on demand only, twenty blocks old.
+async fn quiet() -> DevChain {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(None).start().await.unwrap();
+    chain.mine(20).await.unwrap();
+    chain
+}
+
+async fn wallet(chain: &DevChain) -> WalletPayer {
+    WalletPayer::connect(chain.accounts()[0].private_key(), chain.rpc_url()).await.unwrap()
+}
+
+fn usdc(units: u128) -> Amount {
+    Amount::from_base_units(units)
+}
+
+fn payment(assets: impl IntoIterator<Item = Asset>) -> Payment {
+    Payment::new(PurchaseId::new([1; 16]), Network::BASE, SELLER, usdc(ASK), assets)
+}
+
+fn in_usdc() -> Payment {
+    payment([Asset::USDC_BASE])
+}
+
+fn hash(prepared: &Prepared) -> TxHash {
+    prepared.transaction.unwrap()
+}
+
+async fn fate(wallet: &WalletPayer, prepared: &[Prepared]) -> Fate {
+    wallet.fate(prepared).await.unwrap()
+}

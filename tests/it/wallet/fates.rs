@@ -1,0 +1,146 @@
+//! What becomes of payments: replaced, reverted, dropped, taken over, and re-organised away.
+
+use super::*;
+
+/// A transfer of the wallet's account by somebody else with the same key, mined.
+async fn used_elsewhere(chain: &DevChain) {
+    chain.transfer(chain.accounts()[0].address(), SELLER, usdc(1)).await.unwrap();
+    chain.mine(1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_nonce_that_another_used_for_good_makes_it_impossible() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    for deep in [0, 1, 5, 12, 40, 200] {
+        let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+        used_elsewhere(&chain).await;
+        chain.mine(11).await.unwrap();
+        assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown, "eleven blocks on it: it may vanish");
+        assert!(wallet.send(&prepared[0]).await.is_err());
+        chain.mine(1 + deep).await.unwrap();
+        assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible, "{deep} deeper");
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_is_replaced_is_paid_once() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let first = wallet.prepare(&in_usdc()).await.unwrap();
+    wallet.send(&first).await.unwrap();
+    let mut all = vec![first];
+    for _ in 0..3 {
+        let dearer = wallet.replace(&all).await.unwrap().expect("below the cap");
+        assert_eq!((dearer.nonce, dearer.token, dearer.payer), (all[0].nonce, all[0].token, all[0].payer));
+        assert!(all.iter().all(|prepared| prepared.transaction != dearer.transaction));
+        wallet.send(&dearer).await.unwrap();
+        all.push(dearer);
+        assert_eq!(fate(&wallet, &all).await, Fate::Pending);
+    }
+    assert!(wallet.clone().max_fee_per_gas(1_000).replace(&all).await.unwrap().is_none());
+    chain.mine(1).await.unwrap();
+    let mined = hash(&all[3]);
+    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: mined, confirmations: 1 });
+    chain.mine(20).await.unwrap();
+    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: mined, confirmations: 21 });
+    assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(ASK));
+    for prepared in &all[..3] {
+        assert!(matches!(wallet.send(prepared).await, Err(PayerError::Refused(_))));
+    }
+    // A journal that lost the last lines: the nonce is used, by one of which it knows nothing.
+    assert_eq!(fate(&wallet, &all[..3]).await, Fate::Impossible);
+}
+
+#[tokio::test]
+async fn the_first_is_mined_while_a_dearer_one_was_prepared() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let first = wallet.prepare(&in_usdc()).await.unwrap();
+    wallet.send(&first).await.unwrap();
+    let dearer = wallet.replace(std::slice::from_ref(&first)).await.unwrap().unwrap();
+    chain.mine(1).await.unwrap();
+    let all = [first, dearer];
+    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: hash(&all[0]), confirmations: 1 });
+    assert!(wallet.send(&all[1]).await.is_err());
+}
+
+#[tokio::test]
+async fn a_reverted_payment_is_one_only_once_it_is_deep() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+    wallet.send(&prepared[0]).await.unwrap();
+    chain.fund(wallet.address(), usdc(ASK - 1)).await.unwrap();
+    chain.mine(1).await.unwrap();
+    assert_eq!(chain.receipt(hash(&prepared[0])).await.unwrap().unwrap()["status"], "0x0");
+    for _ in 0..12 {
+        assert_eq!(fate(&wallet, &prepared).await, Fate::Pending);
+        chain.mine(1).await.unwrap();
+    }
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Reverted { transaction: hash(&prepared[0]) });
+    assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(0));
+}
+
+#[tokio::test]
+async fn a_dropped_payment_is_sent_again() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+    wallet.send(&prepared[0]).await.unwrap();
+    chain.rpc("anvil_dropTransaction", json!([hash(&prepared[0])])).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown);
+    // Within a minute of the sending the node is thought to lag.
+    assert_eq!(wallet.prepare(&in_usdc()).await.unwrap().nonce, Some(1));
+    wallet.send(&prepared[0]).await.unwrap();
+    chain.mine(1).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 1 });
+}
+
+#[tokio::test]
+async fn a_reorganisation_takes_it_back() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+    wallet.send(&prepared[0]).await.unwrap();
+    chain.mine(2).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 2 });
+    chain.reorg(2, &[]).await.unwrap();
+    assert!(matches!(fate(&wallet, &prepared).await, Fate::Unknown | Fate::Pending));
+    wallet.send(&prepared[0]).await.unwrap();
+    chain.mine(1).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 1 });
+}
+
+#[tokio::test]
+async fn on_a_young_chain_nothing_is_final() {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(None).start().await.unwrap();
+    let wallet = wallet(&chain).await;
+    let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+    used_elsewhere(&chain).await;
+    chain.mine(10).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown);
+    assert_eq!(fate(&wallet.clone().final_after(3), &prepared).await, Fate::Impossible);
+    chain.mine(2).await.unwrap();
+    assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible);
+}
+
+#[tokio::test]
+async fn what_was_prepared_elsewhere_is_foreign() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let other = WalletPayer::connect(chain.accounts()[1].private_key(), chain.rpc_url()).await.unwrap();
+    let foreign = other.prepare(&in_usdc()).await.unwrap();
+    let keyed = Prepared::keyed(wallet.address(), chain.usdc(), "order-1");
+    let ours = wallet.prepare(&in_usdc()).await.unwrap();
+    used_elsewhere(&chain).await;
+    let later = wallet.prepare(&in_usdc()).await.unwrap();
+    let is_foreign = |answer: Result<Fate, PayerError>| matches!(answer, Err(PayerError::Foreign));
+    assert!(is_foreign(wallet.fate(&[]).await));
+    for bad in [&foreign, &keyed] {
+        assert!(matches!(wallet.send(bad).await, Err(PayerError::Foreign)));
+        assert!(is_foreign(wallet.fate(&[ours.clone(), bad.clone()]).await));
+        assert!(matches!(wallet.replace(std::slice::from_ref(bad)).await, Err(PayerError::Foreign)));
+    }
+    assert!(is_foreign(wallet.fate(&[ours, later]).await), "two nonces do not exclude each other");
+}

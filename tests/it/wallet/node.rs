@@ -1,0 +1,90 @@
+//! A proxy in front of a chain, that answers chosen methods by itself.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Bytes, extract::State, http::StatusCode};
+
+use super::{Value, json};
+
+pub const CANARY: &str = "s3cret-canary";
+
+/// What to do with a method instead of asking the chain.
+#[derive(Clone)]
+pub enum Odd {
+    Result(Value),
+    Error(i64, &'static str),
+    Hang,
+    Html,
+    /// What the chain said, changed.
+    Changed(fn(&mut Value)),
+}
+
+pub struct Proxy {
+    url: String,
+    odd: Arc<Mutex<HashMap<String, Odd>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Behind {
+    url: String,
+    odd: Arc<Mutex<HashMap<String, Odd>>>,
+    http: reqwest::Client,
+}
+
+impl Proxy {
+    pub async fn before(url: &str) -> Self {
+        let odd = Arc::<Mutex<HashMap<_, _>>>::default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let behind = Behind { url: url.to_owned(), odd: Arc::clone(&odd), http };
+        let app = Router::new().fallback(serve).with_state(behind);
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let url = format!("http://{CANARY}:{CANARY}@{address}/v2/{CANARY}?key={CANARY}");
+        Self { url, odd, task }
+    }
+
+    /// With a key in every place of it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn set(&self, method: &str, odd: Odd) {
+        self.odd.lock().unwrap().insert(method.to_owned(), odd);
+    }
+
+    pub fn clear(&self) {
+        self.odd.lock().unwrap().clear();
+    }
+}
+
+async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String) {
+    let question: Value = serde_json::from_slice(&body).unwrap();
+    let odd = behind.odd.lock().unwrap().get(question["method"].as_str().unwrap()).cloned();
+    let mut answer = json!({"jsonrpc": "2.0", "id": question["id"]});
+    match odd {
+        Some(Odd::Hang) => std::future::pending().await,
+        Some(Odd::Html) => return (StatusCode::OK, format!("<html>{CANARY}</html>")),
+        Some(Odd::Result(result)) => answer["result"] = result,
+        Some(Odd::Error(code, text)) => answer["error"] = json!({"code": code, "message": format!("{text} {CANARY}")}),
+        Some(Odd::Changed(_)) | None => {
+            let request = behind.http.post(&behind.url).header("content-type", "application/json").body(body);
+            let said = request.send().await.unwrap().bytes().await.unwrap();
+            answer = serde_json::from_slice(&said).unwrap();
+            if let Some(Odd::Changed(change)) = odd {
+                change(&mut answer["result"]);
+            }
+        }
+    }
+    (StatusCode::OK, answer.to_string())
+}
