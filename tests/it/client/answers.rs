@@ -345,6 +345,28 @@ async fn what_the_seller_could_not_read_is_not_spent_either() {
     }
 }
 
+/// Of two requests that come at once one has it, and the other pays; a budget that is used up does not matter to the one.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_spent_pays_for_one_request_only() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
+    let seller = Seller::honest();
+    let two = tokio::join!(ask(&layer, &seller, question("[1]")), ask(&layer, &seller, question("[2]")));
+    assert!(two.0.is_ok() && two.1.is_ok());
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 0));
+
+    let market = Market::open().await;
+    let budget = tower_x402::client::Budget::in_assets([tower_x402::protocol::Asset::USDC_BASE]);
+    let budget = budget.per_payment("0.49").per_day("0.49").build().unwrap();
+    let builder = PayLayer::builder(market.wallet.clone(), budget, market.journal.clone());
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
+    assert_eq!(ask(&layer, &seller, question("[1]")).await.unwrap().text, "the answer");
+    assert!(matches!(ask(&layer, &seller, question("[1]")).await, Err(PayError::Declined(_))));
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_enough_or_for_another_is_not_used() {
     let others = [

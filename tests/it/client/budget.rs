@@ -244,6 +244,29 @@ async fn an_approval_may_take_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_approval_that_panics_frees_the_money() {
+    let market = Market::open().await;
+    let broken = Arc::new(AtomicBool::new(true));
+    let hook = {
+        let broken = Arc::clone(&broken);
+        move |_| {
+            let broken = Arc::clone(&broken);
+            async move { !broken.load(Ordering::SeqCst) || panic!("the hook is broken") }
+        }
+    };
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("0.49").approve(hook)).await;
+    let seller = at("490000");
+    for _ in 0..3 {
+        let (layer, seller) = (layer.clone(), seller.clone());
+        let call = tokio::spawn(async move { ask(&layer, &seller, question("{}")).await.is_ok() });
+        assert!(call.await.unwrap_err().is_panic());
+    }
+    broken.store(false, Ordering::SeqCst);
+    ask(&layer, &seller, question("{}")).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn plain_http_is_paid_on_this_machine_only() {
     let budget = || usdc().per_payment("1").per_day("10");
     let market = Market::open().await;

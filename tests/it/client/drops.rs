@@ -2,7 +2,7 @@
 //! transfer was made in all.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll, Waker},
     time::Duration,
@@ -13,7 +13,7 @@ use http::Request;
 use rand::Rng as _;
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
-    client::{Body, PayError, PayLayer, State},
+    client::{Body, FileJournal, JournalError, PayError, PayLayer, State},
     protocol::ProblemCode,
     testing::{ScriptedPayer, Sending},
 };
@@ -162,7 +162,7 @@ async fn calls_for_the_same_that_leave_do_not_disturb_those_that_stay() {
             async move {
                 let mut call = Box::pin(client.oneshot(question("{}")));
                 for _ in 0..polls {
-                    if let Poll::Ready(answer) = std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                    if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
                         return answer.is_ok();
                     }
                     tokio::task::yield_now().await;
@@ -279,4 +279,51 @@ async fn what_another_process_displaced_is_paid_anew_within_the_call() {
     assert_eq!((got.text.as_str(), wallet.transfers()), ("the answer", 1));
     let states: Vec<State> = market.journal.entries().iter().map(|entry| entry.state).collect();
     assert!(states.contains(&State::Answered) && !states.iter().any(|state| state.is_open()), "{states:?}");
+}
+
+/// The same over a file, whose writes go on when nobody waits for them any more.
+#[tokio::test]
+async fn a_call_dropped_at_any_await_is_finished_from_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let budget = || Market::budget().build().unwrap();
+    for polls in 0.. {
+        let market = Market::open().await;
+        let path = directory.path().join(format!("{polls}.jsonl"));
+        let open = async || {
+            let journal = loop {
+                match FileJournal::open(&path).await {
+                    // The process that ended is still writing.
+                    Err(JournalError::Locked) => tokio::task::yield_now().await,
+                    opened => break opened.unwrap(),
+                }
+            };
+            let builder = PayLayer::builder(SlowWallet(market.wallet.clone()), budget(), journal);
+            builder.clock(market.shop.clock.clone()).build().await.unwrap()
+        };
+        let (layer, seller) = (open().await, Seller::honest());
+        let mut call_once = Box::pin(layer.layer(SlowClient::new(seller.clone())).oneshot(question("{}")));
+        let mut left = polls;
+        // Polled when it is woken only, for the file takes the time it takes.
+        let done = poll_fn(|cx| {
+            if left == 0 {
+                return Poll::Ready(false);
+            }
+            left -= 1;
+            call_once.as_mut().poll(cx).map(|_| true)
+        })
+        .await;
+        drop((call_once, layer));
+        let layer = open().await;
+        let open_before = layer.unfinished().len();
+        assert!(open_before <= usize::from(!done), "after {polls} polls");
+        if open_before == 1 {
+            assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer", "after {polls} polls");
+        }
+        assert!(layer.unfinished().is_empty(), "after {polls} polls");
+        assert_eq!(market.wallet.transfers(), usize::from(done || open_before == 1 || seller.proofs() > 0));
+        if done {
+            assert!(polls > 12, "{polls} awaits are too few to have met them all");
+            return;
+        }
+    }
 }

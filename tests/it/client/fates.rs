@@ -12,8 +12,8 @@ use std::{
 use tokio::time::{Instant, timeout};
 use tower_x402::{
     client::{
-        Body, Budget, Entry, Fate, PayError, PayLayer, Payer, PayerError, Payment, Prepared, Purchase, State, Step,
-        Turn,
+        Body, Budget, Entry, Fate, PayError, PayLayer, Payer, PayerError, Payment, Prepared, Purchase, ResumeOnly,
+        State, Step, Turn,
     },
     protocol::{Address, Asset, ProblemCode, TxHash},
     testing::Sending,
@@ -145,6 +145,20 @@ async fn impossible_twice_and_then_not_is_not_impossible() {
     });
     bought(got);
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_only_resumes_does_not_pay_anew_for_what_was_displaced() {
+    let market = Market::open().await;
+    market.wallet.script([Sending::Held]);
+    let (layer, seller) = (market.layer().await, Seller::honest());
+    left_after(&layer, &seller, 3).await;
+    market.wallet.displace();
+    let mut resuming = question("{}");
+    resuming.extensions_mut().insert(ResumeOnly);
+    let error = ask(&layer, &seller, resuming).await.unwrap_err();
+    assert!(matches!(error, PayError::Displaced) && !error.is_resumable(), "{error}");
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared(), states(&market)), (0, 1, vec![State::Void]));
 }
 
 /// A wallet that is always overtaken is given up, and no money has moved.
