@@ -1,6 +1,6 @@
 //! What a seller says to a proof of payment: pure, but for reading a refusal's body.
 
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode, header, response::Parts};
@@ -8,7 +8,7 @@ use http_body::Body;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
-use super::ResponseBody;
+use super::{ResponseBody, body::Rest};
 use crate::protocol::{
     IntentId, ProblemCode, RetryRule,
     headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
@@ -16,6 +16,8 @@ use crate::protocol::{
 
 /// A refusal is a few hundred bytes; more than this is none of ours.
 const REFUSAL_MAX: usize = 16 * 1024;
+/// And it comes in a few pieces: a body of empty ones would never reach the limit, nor let a time-out in between.
+const PIECES_MAX: usize = 256;
 
 /// What to do next.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
     }
     match (status, after) {
         (StatusCode::PAYMENT_REQUIRED, _) => Said::Billed,
-        (status, _) if status.is_redirection() => Said::Redirected,
+        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => Said::Redirected,
         (status, Some(after)) if is_passing(status) => Said::Later(None, Some(after)),
         (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => Said::Failed,
         (status, None) if status.is_server_error() => Said::Failed,
@@ -112,7 +114,7 @@ where
         return Ok((parts, None, ResponseBody::untouched(body)));
     }
     let (start, rest) = peek(body).await?;
-    let code = if rest.is_some() { None } else { code(&start) };
+    let code = if matches!(rest, Rest::Unread(_)) { None } else { code(&start) };
     Ok((parts, code, ResponseBody::peeked(start, rest)))
 }
 
@@ -122,17 +124,21 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// The beginning of a body, and the body itself where it goes on.
-async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Option<Pin<Box<B>>>), B::Error> {
+/// The beginning of a body, and what comes after it.
+async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Rest<B>), B::Error> {
     let mut body = Box::pin(body);
     let mut start = BytesMut::new();
-    while start.len() <= REFUSAL_MAX {
-        match body.frame().await.transpose()? {
-            Some(frame) => start.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-            None => return Ok((start.freeze(), None)),
+    for _ in 0..PIECES_MAX {
+        let Some(frame) = body.frame().await.transpose()? else { return Ok((start.freeze(), Rest::Nothing)) };
+        match frame.into_data() {
+            Ok(data) => start.extend_from_slice(&data),
+            Err(frame) => return Ok((start.freeze(), frame.into_trailers().map_or(Rest::Nothing, Rest::Trailers))),
+        }
+        if start.len() > REFUSAL_MAX {
+            break;
         }
     }
-    Ok((start.freeze(), Some(body)))
+    Ok((start.freeze(), Rest::Unread(body)))
 }
 
 fn code(body: &[u8]) -> Option<ProblemCode> {

@@ -2,13 +2,14 @@
 
 use std::{
     convert::Infallible,
-    fmt,
+    fmt, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
 use pin_project_lite::pin_project;
@@ -214,8 +215,15 @@ pin_project! {
     enum Answer<B> {
         Untouched { #[pin] body: B },
         // Its beginning was read, to learn whether it is a refusal of the seller's.
-        Peeked { start: Option<Bytes>, rest: Option<Pin<Box<B>>> },
+        Peeked { start: Option<Bytes>, rest: Rest<B> },
     }
+}
+
+/// What comes after the beginning that was read.
+pub(super) enum Rest<B> {
+    Unread(Pin<Box<B>>),
+    Trailers(HeaderMap),
+    Nothing,
 }
 
 impl<B> ResponseBody<B> {
@@ -223,7 +231,7 @@ impl<B> ResponseBody<B> {
         Self { kind: Answer::Untouched { body } }
     }
 
-    pub(super) fn peeked(start: Bytes, rest: Option<Pin<Box<B>>>) -> Self {
+    pub(super) fn peeked(start: Bytes, rest: Rest<B>) -> Self {
         Self { kind: Answer::Peeked { start: Some(start).filter(|start| !start.is_empty()), rest } }
     }
 }
@@ -235,18 +243,32 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
             AnswerProjection::Untouched { body } => body.poll_frame(cx),
-            AnswerProjection::Peeked { start, rest } => match (start.take(), rest) {
-                (Some(start), _) => Poll::Ready(Some(Ok(Frame::data(start)))),
-                (None, Some(rest)) => rest.as_mut().poll_frame(cx),
-                (None, None) => Poll::Ready(None),
-            },
+            AnswerProjection::Peeked { start, rest } => {
+                if let Some(start) = start.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(start))));
+                }
+                if let Rest::Unread(body) = rest {
+                    return body.as_mut().poll_frame(cx);
+                }
+                match mem::replace(rest, Rest::Nothing) {
+                    Rest::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+                    _ => Poll::Ready(None),
+                }
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Answer::Untouched { body } => body.is_end_stream(),
-            Answer::Peeked { start, rest } => start.is_none() && rest.as_ref().is_none_or(|rest| rest.is_end_stream()),
+            Answer::Peeked { start, rest } => {
+                start.is_none()
+                    && match rest {
+                        Rest::Unread(body) => body.is_end_stream(),
+                        Rest::Trailers(_) => false,
+                        Rest::Nothing => true,
+                    }
+            }
         }
     }
 
@@ -255,7 +277,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
             Answer::Untouched { body } => body.size_hint(),
             Answer::Peeked { start, rest } => {
                 let read = start.as_ref().map_or(0, |start| start.len() as u64);
-                let rest = rest.as_ref().map_or_else(|| SizeHint::with_exact(0), |rest| rest.size_hint());
+                let rest = if let Rest::Unread(body) = rest { body.size_hint() } else { SizeHint::with_exact(0) };
                 let mut hint = SizeHint::new();
                 hint.set_lower(rest.lower().saturating_add(read));
                 if let Some(upper) = rest.upper() {

@@ -11,7 +11,7 @@ use super::{
     budget::{DAY, Spent},
     journal::ErasedJournal,
 };
-use crate::protocol::{Amount, Quote};
+use crate::protocol::{Amount, Quote, TxHash};
 
 pub(super) struct Book {
     journal: Box<dyn ErasedJournal>,
@@ -51,9 +51,10 @@ impl Book {
         Ok(Self { journal, pages: Mutex::new(pages) })
     }
 
-    /// A purchase of the same request that nobody is at work on: the oldest.
-    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str) -> Option<Claim> {
-        self.claim(|entry| entry.fingerprint == fingerprint)
+    /// A purchase of the same request that nobody is at work on: the oldest, or the one that this transaction paid.
+    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str, paid: Option<TxHash>) -> Option<Claim> {
+        let is_paid = |entry: &Entry| paid.is_none() || entry.transaction == paid;
+        self.claim(|entry| entry.fingerprint == fingerprint && is_paid(entry))
     }
 
     /// A payment to the same seller that bought nothing, and is enough for this quote.
@@ -142,11 +143,20 @@ impl Claim {
 
     /// Changes the purchase, durably. Where this fails the change still holds in this process.
     pub(super) async fn record(&mut self, change: impl FnOnce(&mut Entry)) -> Result<(), JournalError> {
-        change(&mut self.entry);
-        // In the book first: dropped while the journal writes, the purchase is open here as it may be there.
-        self.enter(true);
+        let mut changed = self.entry.clone();
+        change(&mut changed);
         self.recorded = true;
-        self.book.journal.record(&self.entry).await
+        if changed.state.is_open() {
+            // In the book first: dropped while the journal writes, the purchase is open here as it may be there.
+            self.entry = changed;
+            self.enter(true);
+            return self.book.journal.record(&self.entry).await;
+        }
+        // In the book last: dropped while the journal writes, nobody has the answer yet.
+        let written = self.book.journal.record(&changed).await;
+        self.entry = changed;
+        self.enter(true);
+        written
     }
 
     /// The same where the money has moved already: a journal that fails costs no answer.

@@ -155,14 +155,10 @@ impl Budget {
         if self.recipients.as_ref().is_some_and(|allowed| !allowed.contains(&quote.recipient)) {
             return Err(Declined::Recipient(quote.recipient));
         }
-        let allowed = |contract: &Address| self.assets.iter().find(|asset| asset.contract() == *contract);
-        let assets: Vec<Asset> = quote
-            .contracts
-            .iter()
-            .filter_map(allowed)
-            .filter(|asset| asset.network() == quote.network && asset.decimals() == quote.decimals)
-            .cloned()
-            .collect();
+        let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
+        let allowed =
+            |contract: &Address| self.assets.iter().find(|asset| asset.contract() == *contract && is_due(asset));
+        let assets: Vec<Asset> = quote.contracts.iter().filter_map(allowed).cloned().collect();
         if assets.is_empty() {
             return Err(Declined::Asset);
         }
@@ -183,13 +179,14 @@ impl Budget {
     pub(super) fn afford(&self, price: Amount, spent: Spent) -> Result<(), Declined> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
-        if !fits(spent.by_host, self.per_host) {
-            let (price, spent, limit) = shown(spent.by_host, self.per_host);
-            return Err(Declined::PerHost { price, spent, limit });
-        }
+        // The day first: where no limit per host was set, none is named.
         if !fits(spent.in_all, self.per_day) {
             let (price, spent, limit) = shown(spent.in_all, self.per_day);
             return Err(Declined::PerDay { price, spent, limit });
+        }
+        if !fits(spent.by_host, self.per_host) {
+            let (price, spent, limit) = shown(spent.by_host, self.per_host);
+            return Err(Declined::PerHost { price, spent, limit });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A purchase from beginning to end: ask, decide, pay, wait, redeem.
 
-use std::{future::poll_fn, mem, sync::Arc};
+use std::{future::poll_fn, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -49,21 +49,25 @@ where
         if self.order.has_own_proof() {
             return self.pass_on().await;
         }
-        for _ in 1..PAYMENTS_MAX {
-            match self.once().await {
+        let mut payments = 0;
+        loop {
+            let outcome = match self.resumed() {
+                Some(claim) => self.finish(claim).await,
+                None => {
+                    payments += 1;
+                    self.begin().await
+                }
+            };
+            match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced) if !self.order.resumes_only() => {}
+                Err(PayError::Displaced) if payments < PAYMENTS_MAX && !self.order.resumes_only() => {}
                 outcome => return outcome,
             }
         }
-        self.once().await
     }
 
-    /// Goes on with an open purchase of this request, or begins one.
-    async fn once(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
-        if let Some(claim) = self.resumed() {
-            return self.finish(claim).await;
-        }
+    /// A purchase of this request that nothing is left of from before.
+    async fn begin(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
         if self.order.resumes_only() {
             return Err(PayError::NothingToResume);
         }
@@ -81,10 +85,7 @@ where
     }
 
     fn resumed(&mut self) -> Option<Claim> {
-        if self.order.paid().is_some() {
-            return None;
-        }
-        let claim = self.shared.book.resume(self.order.fingerprint.as_deref()?)?;
+        let claim = self.shared.book.resume(self.order.fingerprint.as_deref()?, self.order.paid())?;
         // A client that was polled ready must not hold its readiness while the chain is asked.
         self.service = self.service.clone();
         let entry = claim.entry();
@@ -158,6 +159,11 @@ where
         Ok(response.map(ResponseBody::untouched))
     }
 
+    /// How long one answer is waited for, once money has moved.
+    pub(super) fn attempt(&self) -> Duration {
+        self.shared.settings.answer_timeout.min(self.deadline.saturating_duration_since(Instant::now()))
+    }
+
     pub(super) async fn send_request(&mut self, request: Request<B>) -> Result<Response<R>, BoxError> {
         let service = &mut self.service;
         poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
@@ -204,7 +210,7 @@ where
     }
 
     /// The time since the last lap.
-    pub(super) fn lap(&mut self) -> std::time::Duration {
+    pub(super) fn lap(&mut self) -> Duration {
         mem::replace(&mut self.started, Instant::now()).elapsed()
     }
 }

@@ -29,6 +29,9 @@ pub(super) struct Shared {
 
 type OnStep = dyn Fn(&Step) + Send + Sync;
 
+/// Longer than any process lives: ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) proof_in: ProofIn,
@@ -56,6 +59,17 @@ impl Default for Settings {
             answer_timeout: Duration::from_secs(11 * 60),
             longest_pause: Duration::from_secs(60),
         }
+    }
+}
+
+impl Settings {
+    /// `Duration::MAX` is a way to say "for ever", and no moment is that far away.
+    fn bounded(mut self) -> Self {
+        let Self { poll_every, bump_after, patience, answer_timeout, longest_pause, .. } = &mut self;
+        for pause in [poll_every, bump_after, patience, answer_timeout, longest_pause] {
+            *pause = (*pause).min(LONGEST);
+        }
+        self
     }
 }
 
@@ -179,6 +193,7 @@ impl PayLayerBuilder {
     pub async fn build(self) -> Result<PayLayer, JournalError> {
         let book = Arc::new(Book::open(self.journal).await?);
         let Self { payer, budget, clock, on_step, settings, .. } = self;
+        let settings = settings.bounded();
         Ok(PayLayer { shared: Arc::new(Shared { payer, budget, book, clock, on_step, settings }) })
     }
 }

@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, header, request::Parts, uri::Scheme};
+use http::{
+    HeaderValue, Method, Request, header,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
 use serde_json::value::RawValue;
 
 use super::{Paid, ReplayBody, ResumeOnly};
@@ -26,7 +30,7 @@ pub(super) struct Order<B> {
     body: Option<B>,
     /// The body, where it is in memory.
     bytes: Option<Bytes>,
-    /// Host and port, in lower case; empty where the request names none.
+    /// Host, and port where it is not the scheme's own, in lower case; empty where the request names none.
     pub(super) host: String,
     /// Method and path, for the journal.
     pub(super) what: String,
@@ -39,7 +43,7 @@ impl<B: ReplayBody> Order<B> {
         let (parts, body) = request.into_parts();
         let bytes = body.bytes();
         let host = match (parts.uri.authority(), parts.headers.get(header::HOST)) {
-            (Some(authority), _) => host_and_port(authority),
+            (Some(authority), _) => host_and_port(authority, parts.uri.scheme()),
             (None, Some(host)) => host.to_str().unwrap_or_default().to_ascii_lowercase(),
             (None, None) => String::new(),
         };
@@ -121,10 +125,19 @@ impl<B: ReplayBody> Order<B> {
     }
 }
 
-/// Without user and password.
-fn host_and_port(authority: &http::uri::Authority) -> String {
+/// Without user and password, and in one spelling: the limit per host is by it.
+fn host_and_port(authority: &Authority, scheme: Option<&Scheme>) -> String {
     let host = authority.host().to_ascii_lowercase();
-    authority.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    let usual = match scheme.map(Scheme::as_str) {
+        Some("https") => Some(443),
+        Some("http") => Some(80),
+        _ => None,
+    };
+    match authority.port_u16().filter(|port| Some(*port) != usual) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
 }
 
 fn is_loopback(host: &str) -> bool {

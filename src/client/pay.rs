@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tower_service::Service;
 
 use super::{
@@ -165,7 +165,10 @@ where
 
     /// A transfer whose quote is over might be mined too late for its price: asks whether it is still enough.
     async fn renew_quote(&mut self, claim: &mut Claim) -> Result<(), PayError> {
-        let Ok(Asked::Quoted(quote)) = self.ask().await else { return Err(unsettled(claim, None)) };
+        let patience = self.attempt();
+        let Ok(Ok(Asked::Quoted(quote))) = timeout(patience, self.ask()).await else {
+            return Err(unsettled(claim, None));
+        };
         if self.admit(&quote).is_err() || !claim.entry().pays(&quote) {
             return Err(unsettled(claim, None));
         }

@@ -86,7 +86,11 @@ where
                     claim.note(|entry| entry.state = State::Refused).await;
                     return Err(PayError::Refused { transaction, code });
                 }
-                Said::Misunderstood | Said::Fresh(_) | Said::Elsewhere => {
+                Said::Misunderstood | Said::Elsewhere => {
+                    claim.note(|entry| entry.state = State::Unspent).await;
+                    return Err(PayError::Misunderstood { transaction, status: parts.status });
+                }
+                Said::Fresh(_) => {
                     return Err(PayError::Misunderstood { transaction, status: parts.status });
                 }
             }
@@ -100,10 +104,12 @@ where
         talk: &Talk,
     ) -> Result<Option<(Parts, Said, ResponseBody<R>)>, PayError> {
         let intent = &claim.entry().intent;
-        let request = self.order.redeeming(intent, talk.transaction, talk.place).ok_or(PayError::NotReplayable)?;
+        // A body that cannot be had again after all: what was paid is not forgotten.
+        let unsent = PayError::Unanswered { transaction: talk.transaction, code: None };
+        let request = self.order.redeeming(intent, talk.transaction, talk.place).ok_or(unsent)?;
         self.attempts += 1;
         self.step(Step::Redeeming { transaction: talk.transaction, attempt: self.attempts });
-        let patience = self.shared.settings.answer_timeout.min(self.deadline.saturating_duration_since(Instant::now()));
+        let patience = self.attempt();
         let exchange = async { answer::read(self.send_request(request).await.ok()?).await.ok() };
         let Ok(Some((parts, code, body))) = timeout(patience, exchange).await else { return Ok(None) };
         let said = answer::judge(parts.status, &parts.headers, code);

@@ -1,10 +1,18 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod answers;
+mod arbitrary;
+mod budget;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod chain;
+mod contract;
+mod drops;
+mod fates;
 mod flow;
+mod hostile;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
+mod rig;
 
 use std::convert::Infallible;
 

@@ -1,0 +1,346 @@
+//! What may be spent: to the unit, per host and per day, by calls at the same time and across a restart; who is asked,
+//! and who may be paid.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use http::Request;
+use tokio::sync::Semaphore;
+use tower_x402::{
+    client::{Body, Budget, BudgetBuilder, BudgetError, Declined, PayError, PayLayer, State},
+    protocol::{Address, Asset, Network},
+    testing::Sending,
+};
+
+use super::{
+    Market, question,
+    rig::{Bill, Seller, ask, sold},
+};
+use crate::support::{NOW, recipient};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+async fn layer(market: &Market, budget: BudgetBuilder) -> PayLayer {
+    let budget = budget.build().unwrap();
+    let builder = PayLayer::builder(market.wallet.clone(), budget, market.journal.clone());
+    builder.clock(market.shop.clock.clone()).build().await.unwrap()
+}
+
+fn usdc() -> BudgetBuilder {
+    Budget::in_assets([Asset::USDC_BASE])
+}
+
+/// A seller at a price, whose quotes hold for ever.
+fn at(amount: &str) -> Seller {
+    let bill = Bill { expiry: u64::MAX, ..Bill::of(amount) };
+    Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() })
+}
+
+fn get(uri: &str) -> Request<Body> {
+    Request::get(uri).body(Body::empty()).unwrap()
+}
+
+async fn declined(layer: &PayLayer, seller: &Seller, request: Request<Body>) -> Declined {
+    match ask(layer, seller, request).await {
+        Err(error @ PayError::Declined(_)) => {
+            assert_eq!((error.transaction(), error.is_resumable()), (None, false));
+            let PayError::Declined(why) = error else { unreachable!("it is one") };
+            why
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_payment_costs_at_most_its_limit() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("10")).await;
+    ask(&layer, &at("489999"), question("{}")).await.unwrap();
+    ask(&layer, &at("490000"), question("{}")).await.unwrap();
+    let why = declined(&layer, &at("490001"), question("{}")).await;
+    assert_eq!(why, Declined::PerPayment { price: "0.490001".into(), limit: "0.49".into() });
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_costs_at_most_its_limit_and_passes() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("1").per_day("1.47")).await;
+    for hours in 0..3 {
+        ask(&layer, &at("490000"), question("{}")).await.unwrap();
+        market.shop.clock.set_unix(NOW + 3600 * (hours + 1));
+    }
+    let why = declined(&layer, &at("1"), question("{}")).await;
+    let limit = Declined::PerDay { price: "0.000001".into(), spent: "1.47".into(), limit: "1.47".into() };
+    assert_eq!(why, limit);
+    // The first payment counts for 24 hours, to the second.
+    market.shop.clock.set_unix(NOW + DAY.as_secs() - 1);
+    assert_eq!(declined(&layer, &at("1"), question("{}")).await, limit);
+    market.shop.clock.set_unix(NOW + DAY.as_secs());
+    declined(&layer, &at("490001"), question("{}")).await;
+    ask(&layer, &at("490000"), question("{}")).await.unwrap();
+    declined(&layer, &at("1"), question("{}")).await;
+    market.shop.clock.set_unix(NOW + DAY.as_secs() + 3600);
+    ask(&layer, &at("490000"), question("{}")).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
+    let spellings = [
+        ["https://seller.example/a", "https://SELLER.example/b", "https://user:pass@Seller.Example/c"],
+        ["https://seller.example/a", "https://seller.example:443/b", "https://seller.example:443/c"],
+        ["http://127.0.0.1/a", "http://127.0.0.1:80/b", "http://me@127.0.0.1:80/c"],
+        ["https://seller.example:8443/a", "https://Seller.example:8443/b", "https://me@seller.example:8443/c"],
+        ["http://[::1]:8080/a", "http://[::1]:8080/b", "http://me@[::1]:8080/c"],
+        ["https://seller.example./a", "https://seller.example/b", "https://seller.example.:443/c"],
+    ];
+    for [first, second, third] in spellings {
+        let market = Market::open().await;
+        let layer = layer(&market, usdc().per_payment("1").per_host("0.98").per_day("10")).await;
+        let seller = at("490000");
+        ask(&layer, &seller, get(first)).await.unwrap();
+        ask(&layer, &seller, get(second)).await.unwrap();
+        let why = declined(&layer, &seller, get(third)).await;
+        assert!(matches!(why, Declined::PerHost { .. }), "{third}: {why}");
+        ask(&layer, &seller, get("https://another.example/")).await.unwrap();
+        assert_eq!(market.wallet.transfers(), 3);
+    }
+}
+
+/// A client that is connected to one server is given paths only; then `Host` says which.
+#[tokio::test(start_paused = true)]
+async fn a_request_without_authority_goes_to_its_host_header() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("1").per_host("0.49").per_day("10")).await;
+    let to = |host: &str| Request::get("/a").header("host", host).body(Body::empty()).unwrap();
+    ask(&layer, &at("490000"), to("seller.example")).await.unwrap();
+    declined(&layer, &at("490000"), to("Seller.Example")).await;
+    ask(&layer, &at("490000"), to("other.example")).await.unwrap();
+    assert_eq!(market.journal.entries().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_at_the_same_time_do_not_spend_more_together() {
+    let market = Market::open().await;
+    market.wallet.script([Sending::Held; 3]);
+    let layer = layer(&market, usdc().per_payment("1").per_day("3.43")).await;
+    let seller = at("490000");
+    let calls = (0..40).map(|number| ask(&layer, &seller, get(&format!("https://seller.example/{number}"))));
+    let (outcomes, ()) = tokio::join!(join_all(calls), async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        market.wallet.release();
+    });
+    let paid = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let over =
+        outcomes.iter().filter(|outcome| matches!(outcome, Err(PayError::Declined(Declined::PerDay { .. })))).count();
+    assert_eq!((paid, over, market.wallet.transfers()), (7, 33, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_does_not_forget_what_was_spent() {
+    let market = Market::open().await;
+    let budget = || usdc().per_payment("1").per_host("0.98").per_day("1.47");
+    let seller = at("490000");
+    for spent in 0..2 {
+        ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
+        assert_eq!(market.wallet.transfers(), spent + 1);
+    }
+    let why = declined(&layer(&market, budget()).await, &seller, question("{}")).await;
+    assert!(matches!(why, Declined::PerHost { .. }), "{why}");
+    let elsewhere = || get("https://another.example/");
+    ask(&layer(&market, budget()).await, &seller, elsewhere()).await.unwrap();
+    let why = declined(&layer(&market, budget()).await, &seller, elsewhere()).await;
+    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+    market.shop.clock.advance(DAY);
+    ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
+}
+
+/// Money that may yet move counts until it is known not to.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_counts_and_what_came_to_nothing_does_not() {
+    let market = Market::open().await;
+    market.wallet.script([Sending::Reverted, Sending::Held]);
+    let layer = layer(&market, usdc().per_payment("1").per_day("0.49")).await;
+    let reverted = ask(&layer, &at("490000"), question("{}")).await;
+    assert!(matches!(reverted, Err(PayError::Reverted { .. })), "{reverted:?}");
+    let seller = at("490000");
+    let mut held = Box::pin(ask(&layer, &seller, question("{}")));
+    assert!(tokio::time::timeout(Duration::from_secs(5), &mut held).await.is_err());
+    drop(held);
+    market.shop.clock.advance(2 * DAY);
+    let why = declined(&layer, &at("1"), get("https://another.example/")).await;
+    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+    market.wallet.displace();
+    // Displaced: its money is free again, and pays for the same request.
+    ask(&layer, &at("490000"), question("{}")).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_approves_is_asked_last_and_once() {
+    let market = Market::open().await;
+    let (asked, yes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let approve = {
+        let (asked, yes) = (Arc::clone(&asked), Arc::clone(&yes));
+        move |proposal: tower_x402::client::Proposal| {
+            assert_eq!((proposal.host.as_str(), proposal.label.as_str()), ("seller.example", "an answer"));
+            assert_eq!((proposal.recipient, proposal.network), (recipient(), Network::BASE));
+            assert_eq!(proposal.amount.to_decimal(proposal.decimals), "0.49");
+            assert_eq!(proposal.assets, [Asset::USDC_BASE]);
+            asked.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(yes.load(Ordering::SeqCst))
+        }
+    };
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("0.49").approve(approve)).await;
+    declined(&layer, &at("490001"), question("{}")).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "asked beyond the limit");
+    for denials in 1..=3 {
+        assert_eq!(declined(&layer, &at("490000"), question("{}")).await, Declined::NotApproved);
+        assert_eq!(asked.load(Ordering::SeqCst), denials);
+    }
+    assert_eq!((market.wallet.prepared(), market.journal.entries().len()), (0, 0));
+    yes.store(true, Ordering::SeqCst);
+    ask(&layer, &at("490000"), question("{}")).await.unwrap();
+    declined(&layer, &at("490000"), question("{}")).await;
+    assert_eq!((asked.load(Ordering::SeqCst), market.wallet.transfers()), (4, 1));
+}
+
+/// While somebody thinks it over the money is set aside; whoever leaves or panics meanwhile frees it.
+#[tokio::test(start_paused = true)]
+async fn an_approval_may_take_its_time() {
+    let market = Market::open().await;
+    let door = Arc::new(Semaphore::new(0));
+    let waits = {
+        let door = Arc::clone(&door);
+        move |_| {
+            let door = Arc::clone(&door);
+            async move { door.acquire().await.map(|permit| permit.forget()).is_ok() }
+        }
+    };
+    let layer = layer(&market, usdc().per_payment("1").per_day("0.49").approve(waits)).await;
+    let seller = Seller::paid(|_| sold());
+    let mut thinking = Box::pin(ask(&layer, &seller, question("{}")));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut thinking).await.is_err());
+    let why = declined(&layer, &seller, question("{}")).await;
+    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+    drop(thinking);
+    // The quote is over by the time that the approval comes.
+    let mut thinking = Box::pin(ask(&layer, &seller, question("{}")));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut thinking).await.is_err());
+    market.shop.clock.set_unix(NOW + 600);
+    door.add_permits(1);
+    assert!(matches!(thinking.await, Err(PayError::Declined(Declined::Expired))));
+    market.shop.clock.set_unix(NOW);
+    door.add_permits(1);
+    ask(&layer, &seller, question("{}")).await.unwrap();
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_panics_frees_the_money() {
+    let market = Market::open().await;
+    let broken = Arc::new(AtomicBool::new(true));
+    let hook = {
+        let broken = Arc::clone(&broken);
+        move |_| {
+            let broken = Arc::clone(&broken);
+            async move { !broken.load(Ordering::SeqCst) || panic!("the hook is broken") }
+        }
+    };
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("0.49").approve(hook)).await;
+    let seller = at("490000");
+    for _ in 0..3 {
+        let (layer, seller) = (layer.clone(), seller.clone());
+        let call = tokio::spawn(async move { ask(&layer, &seller, question("{}")).await.is_ok() });
+        assert!(call.await.unwrap_err().is_panic());
+    }
+    broken.store(false, Ordering::SeqCst);
+    ask(&layer, &seller, question("{}")).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn plain_http_is_paid_on_this_machine_only() {
+    let budget = || usdc().per_payment("1").per_day("10");
+    let market = Market::open().await;
+    let careful = layer(&market, budget()).await;
+    for uri in
+        ["http://127.0.0.1:8402/", "http://127.9.9.9/", "http://[::1]:8402/", "http://LocalHost:8402/", "https://a/"]
+    {
+        ask(&careful, &at("490000"), get(uri)).await.unwrap();
+    }
+    let far = [
+        "http://seller.example/",
+        "http://localhost.seller.example/",
+        "http://127.0.0.1.seller.example/",
+        "http://localhost@seller.example/",
+        "http://128.0.0.1/",
+        "http://0.0.0.0/",
+        "http://[::2]/",
+        "http://[::ffff:10.0.0.1]/",
+        "HTTP://seller.example/",
+    ];
+    for uri in far {
+        assert_eq!(declined(&careful, &at("490000"), get(uri)).await, Declined::PlainHttp, "{uri}");
+    }
+    assert_eq!(market.wallet.transfers(), 5);
+    let trusting = layer(&market, budget().allow_plain_http()).await;
+    ask(&trusting, &at("490000"), get("http://seller.example/")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_is_named_is_paid_in_what_is_named() {
+    let market = Market::open().await;
+    let other = Address::new([9; 20]);
+    let strict = layer(&market, usdc().per_payment("1").per_day("10").recipients([other])).await;
+    assert_eq!(declined(&strict, &at("1"), question("{}")).await, Declined::Recipient(recipient()));
+    let nobody = layer(&market, usdc().per_payment("1").per_day("10").recipients([])).await;
+    assert_eq!(declined(&nobody, &at("1"), question("{}")).await, Declined::Recipient(recipient()));
+    let named = layer(&market, usdc().per_payment("1").per_day("10").recipients([other, recipient()])).await;
+    ask(&named, &at("1"), question("{}")).await.unwrap();
+
+    // One address may be another token on every chain.
+    let twin = Asset::new(Network::eip155(10), Asset::USDC_BASE.contract(), 6, "TWIN");
+    let two = Budget::in_assets([twin.clone(), Asset::USDC_BASE]).per_payment("1").per_day("10");
+    ask(&layer(&market, two).await, &at("1"), question("{}")).await.unwrap();
+    let elsewhere = Budget::in_assets([twin]).per_payment("1").per_day("10");
+    assert_eq!(
+        declined(&layer(&market, elsewhere).await, &at("1"), question("{}")).await,
+        Declined::Network(Network::BASE)
+    );
+    let foreign = Asset::new(Network::BASE, other, 6, "FRGN");
+    let foreign = Budget::in_assets([foreign]).per_payment("1").per_day("10");
+    assert_eq!(declined(&layer(&market, foreign).await, &at("1"), question("{}")).await, Declined::Asset);
+
+    // Of several that the seller accepts, what is allowed is paid with.
+    let both = Bill { contracts: format!("{other}, {}", Asset::USDC_BASE.contract()), ..Bill::default() };
+    let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { both.reply() });
+    let purchase = ask(&named, &seller, question("{}")).await.unwrap().purchase.unwrap();
+    assert_eq!((purchase.token, purchase.state), (Some(Asset::USDC_BASE.contract()), State::Answered));
+}
+
+#[test]
+fn a_budget_without_limits_is_none() {
+    let built = |budget: BudgetBuilder| budget.build().map(|_| ()).unwrap_err();
+    let nothing: [Asset; 0] = [];
+    assert_eq!(built(Budget::in_assets(nothing).per_payment("1").per_day("1")), BudgetError::NoAsset);
+    assert_eq!(built(usdc().per_payment("1")), BudgetError::Missing("per_day"));
+    assert_eq!(built(usdc().per_day("1")), BudgetError::Missing("per_payment"));
+    let mixed = [Asset::USDC_BASE, Asset::new(Network::BASE, Address::new([9; 20]), 18, "DAI")];
+    assert_eq!(built(Budget::in_assets(mixed).per_payment("1").per_day("1")), BudgetError::MixedDecimals);
+    for limit in ["", "-1", "1,5", "1.0000001", ".5", "1.", "1e3", " 1", "one", "∞"] {
+        assert_eq!(built(usdc().per_payment(limit).per_day("1")), BudgetError::Malformed("per_payment"), "{limit}");
+        assert_eq!(built(usdc().per_payment("1").per_day(limit)), BudgetError::Malformed("per_day"), "{limit}");
+        let host = usdc().per_payment("1").per_day("1").per_host(limit);
+        assert_eq!(built(host), BudgetError::Malformed("per_host"), "{limit}");
+    }
+    let shown = format!("{:?}", usdc().per_payment("0.5").per_day("2").build().unwrap());
+    assert!(shown.contains("0.5") && shown.contains('2'), "{shown}");
+}
