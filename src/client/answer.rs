@@ -132,7 +132,10 @@ async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Rest<B>), B::Err
         let Some(frame) = body.frame().await.transpose()? else { return Ok((start.freeze(), Rest::Nothing)) };
         match frame.into_data() {
             Ok(data) => start.extend_from_slice(&data),
-            Err(frame) => return Ok((start.freeze(), frame.into_trailers().map_or(Rest::Nothing, Rest::Trailers))),
+            Err(frame) => {
+                let rest = frame.into_trailers().map_or(Rest::Nothing, |trailers| Rest::Trailers(Box::new(trailers)));
+                return Ok((start.freeze(), rest));
+            }
         }
         if start.len() > REFUSAL_MAX {
             break;

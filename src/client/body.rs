@@ -222,7 +222,7 @@ pin_project! {
 /// What comes after the beginning that was read.
 pub(super) enum Rest<B> {
     Unread(Pin<Box<B>>),
-    Trailers(HeaderMap),
+    Trailers(Box<HeaderMap>),
     Nothing,
 }
 
@@ -251,7 +251,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
                     return body.as_mut().poll_frame(cx);
                 }
                 match mem::replace(rest, Rest::Nothing) {
-                    Rest::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+                    Rest::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(*trailers)))),
                     _ => Poll::Ready(None),
                 }
             }
