@@ -57,7 +57,9 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
         Some(ProblemCode::TxNotConfirmed) => return Said::NotConfirmed(after),
         Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return Said::Elsewhere,
         Some(code) => match code.retry() {
-            RetryRule::Investigate => return Said::Refused(code),
+            // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
+            RetryRule::Investigate if status == code.status() => return Said::Refused(code),
+            RetryRule::Investigate => {}
             RetryRule::AskAgain => return Said::Later(Some(code), after),
             RetryRule::RedeemWithFreshIntent => {}
             _ => return Said::Misunderstood,
@@ -73,7 +75,7 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
         (status, Some(after)) if is_passing(status) => Said::Later(None, Some(after)),
         (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => Said::Failed,
         (status, None) if status.is_server_error() => Said::Failed,
-        _ if code.is_some() => Said::Misunderstood,
+        _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => Said::Misunderstood,
         _ => Said::Declined,
     }
 }

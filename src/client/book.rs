@@ -107,10 +107,11 @@ impl Book {
 impl Pages {
     fn forget_before(&mut self, day_ago: u64) {
         let Self { open, spent } = self;
-        spent.retain(|id, spending| spending.at > day_ago || open.contains_key(id));
+        let is_unsettled = |id: &PurchaseId| open.get(id).is_some_and(|page| page.entry.state == State::Paying);
+        spent.retain(|id, spending| spending.at > day_ago || is_unsettled(id));
     }
 
-    /// Payments that are still open count however old they are: their money may not have moved yet.
+    /// Payments that are in no block yet count however old they are: their money may move at any time.
     fn spent_on(&self, host: &str) -> Spent {
         let sum = |spendings: &mut dyn Iterator<Item = &Spending>| {
             spendings.fold(Amount::ZERO, |sum, one| sum.checked_add(one.amount).unwrap_or(Amount::MAX))

@@ -79,7 +79,17 @@ where
         self.step(Step::Quoted(quote.clone()));
         let claim = match self.order.paid() {
             Some(transaction) => self.paid_elsewhere(&quote, transaction).await?,
-            None => self.paid_now(&quote).await?,
+            None => {
+                let assets = self.admit(&quote)?;
+                // A payment that turns out to be used up, or too old, was none of this request's.
+                while let Some(claim) = self.unspent(&quote).await {
+                    match self.finish(claim).await {
+                        Err(PayError::Refused { .. }) => {}
+                        outcome => return outcome,
+                    }
+                }
+                self.paid_now(&quote, assets).await?
+            }
         };
         self.finish(claim).await
     }
@@ -93,22 +103,24 @@ where
         Some(claim)
     }
 
-    /// A payment that bought nothing yet, else a new one.
-    async fn paid_now(&mut self, quote: &Quote) -> Result<Claim, PayError> {
-        let assets = self.admit(quote)?;
-        if let Some(mut claim) = self.shared.book.unspent(&self.order.host, quote) {
-            let (fingerprint, request) = (self.order.fingerprint.clone(), self.order.what.clone());
-            let entry = claim.entry();
-            self.step(Step::Resumed { purchase: entry.id, transaction: entry.transaction() });
-            let adopt = |entry: &mut Entry| {
-                entry.state = State::Redeeming;
-                entry.takes_terms_of(quote);
-                entry.fingerprint = fingerprint.unwrap_or_default();
-                entry.request = request;
-            };
-            claim.note(adopt).await;
-            return Ok(claim);
-        }
+    /// A payment to this seller that bought nothing yet, put to this request.
+    async fn unspent(&mut self, quote: &Quote) -> Option<Claim> {
+        let mut claim = self.shared.book.unspent(&self.order.host, quote)?;
+        let (fingerprint, request) = (self.order.fingerprint.clone(), self.order.what.clone());
+        let entry = claim.entry();
+        self.step(Step::Resumed { purchase: entry.id, transaction: entry.transaction() });
+        let adopt = |entry: &mut Entry| {
+            entry.state = State::Redeeming;
+            entry.takes_terms_of(quote);
+            entry.fingerprint = fingerprint.unwrap_or_default();
+            entry.request = request;
+        };
+        claim.note(adopt).await;
+        Some(claim)
+    }
+
+    /// A new payment.
+    async fn paid_now(&mut self, quote: &Quote, assets: Vec<Asset>) -> Result<Claim, PayError> {
         let proposal = self.proposal(quote, assets);
         let claim = self.shared.book.reserve(self.entry(quote, proposal.purchase), &self.shared.budget)?;
         let claim = self.pay(claim, quote, proposal).await?;

@@ -58,7 +58,8 @@
 //!
 //! # The same request
 //!
-//! Two requests are the same where method, address (query included) and body are. An unfinished purchase is gone on with
+//! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
+//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is gone on with
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
 //! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the *service* declined
 //! without consuming (a 400 of its own), the response is handed over and the payment kept: it pays for the next request to

@@ -102,7 +102,9 @@ impl<B: ReplayBody> Order<B> {
         let mut request = self.plain()?;
         let proof = format!(r#"{{"intentId":{},"txHash":"{transaction}"}}"#, ascii_json(intent));
         // ASCII without control characters is a header value; the fall-back cannot be reached.
-        let proof = HeaderValue::try_from(proof).unwrap_or(HeaderValue::from_static(""));
+        let mut proof = HeaderValue::try_from(proof).unwrap_or(HeaderValue::from_static(""));
+        // Whoever has it first gets the answer.
+        proof.set_sensitive(true);
         request.headers_mut().insert(X402_PAYMENT, proof);
         Some(request)
     }

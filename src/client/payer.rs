@@ -20,6 +20,9 @@ use crate::protocol::{Address, Amount, Asset, Network, TxHash};
 /// **What money hangs on.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` give
 /// for one purchase must exclude each other (a wallet: one nonce; a custodian: one idempotency key), and `send` of
 /// the same [`Prepared`] must be repeatable: sent twice, it pays once.
+///
+/// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, in error if
+/// it must. One that hangs in `prepare` or `send` keeps its turn, and so every other payment, waiting.
 pub trait Payer: Send + Sync + 'static {
     /// Waits until no other payment of this payer stands between `prepare` and `send`. The layer holds the turn from
     /// before the one until after the other. A payer whose payments do not get into each other's way gives

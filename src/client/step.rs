@@ -86,8 +86,9 @@ impl Step {
 pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
-    /// Where it stands: [`State::Answered`], or [`State::Unspent`] where the service declined without consuming:
-    /// then the payment is kept for the next request to this seller.
+    /// Where it stands: [`State::Answered`]; [`State::Unspent`] where the service declined without consuming, and the
+    /// payment is kept for the next request to this seller; [`State::Redeeming`] where the server failed again and again
+    /// without saying what became of the payment, and the same request asks again.
     pub state: State,
     /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took the payment.
     pub confirmed: bool,

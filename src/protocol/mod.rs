@@ -41,4 +41,6 @@ pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
 pub(crate) use redemption::{Looked, look, names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{PriceText, QuoteTemplate};
-pub(crate) use text::{ascii_json, serde_as_text};
+pub(crate) use text::ascii_json;
+#[cfg(feature = "client")]
+pub(crate) use text::serde_as_text;

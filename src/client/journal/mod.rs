@@ -14,6 +14,8 @@ pub use memory::MemoryJournal;
 
 /// Where purchases are written down: one entry each, replaced as the purchase goes on.
 ///
+/// Calls have to end by themselves: the last write of a purchase stands before its answer.
+///
 /// A journal has one writer: two that write into one would each allow what the budget allows to both.
 pub trait Journal: Send + Sync + 'static {
     /// The newest state of every purchase that is open, and of those that the budget still counts:

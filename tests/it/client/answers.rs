@@ -367,6 +367,35 @@ async fn what_was_not_spent_pays_for_one_request_only() {
     assert_eq!(market.wallet.transfers(), 1);
 }
 
+/// A payment that was left over is none of the next request's, if it turns out to be used up or too old.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_spent_and_cannot_be_any_more_does_not_end_the_next_request() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("[1]")).await.unwrap();
+    let left_over = market.journal.entries()[0].transaction.unwrap().to_string();
+    let refuses_the_old = move |asked: &Asked| {
+        let is_old = asked.proof.as_ref().is_some_and(|(_, transaction, _)| *transaction == left_over);
+        if is_old { problem(422, "payment_too_old", &[]) } else { sold() }
+    };
+    let got = ask(&layer, &Seller::paid(refuses_the_old), question("[2]")).await.unwrap();
+    assert_eq!((got.text.as_str(), market.wallet.transfers()), ("the answer", 2));
+    let refused = market.journal.entries().iter().filter(|entry| entry.state == State::Refused).count();
+    assert_eq!((refused, layer.unfinished().len()), (1, 0));
+}
+
+/// A refusal closes a payment only under its own status: a service may say the same words of something else.
+#[tokio::test(start_paused = true)]
+async fn the_services_own_use_of_a_refusals_words_closes_no_payment() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = Seller::paid(|_| problem(400, "transfer_not_found", &[]));
+    let got = ask(&layer, &seller, question("{}")).await.unwrap();
+    assert_eq!((got.status.as_u16(), got.purchase.unwrap().state), (400, State::Unspent));
+    assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_enough_or_for_another_is_not_used() {
     let others = [

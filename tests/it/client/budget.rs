@@ -20,7 +20,7 @@ use tower_x402::{
 
 use super::{
     Market, question,
-    rig::{Bill, Seller, ask, sold},
+    rig::{Bill, Seller, ask, reply, sold},
 };
 use crate::support::{NOW, recipient};
 
@@ -181,6 +181,19 @@ async fn what_is_under_way_counts_and_what_came_to_nothing_does_not() {
     // Displaced: its money is free again, and pays for the same request.
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     assert_eq!(market.wallet.transfers(), 1);
+}
+
+/// Its money moved when it was paid: a purchase that never came to an end does not lower the budget for ever.
+#[tokio::test(start_paused = true)]
+async fn what_was_paid_and_never_answered_counts_for_a_day() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("0.49")).await;
+    let billed_again = Seller::paid(|_| reply(402, &[], ""));
+    ask(&layer, &billed_again, question("[1]")).await.unwrap_err();
+    declined(&layer, &at("490000"), question("[2]")).await;
+    market.shop.clock.set_unix(NOW + DAY.as_secs());
+    assert_eq!(ask(&layer, &at("490000"), question("[2]")).await.unwrap().text, "the answer");
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
