@@ -1,9 +1,8 @@
 //! `Starts`: how often each pair of intent and payment was tried, and when it was last let go. Bounded.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use foldhash::HashMap;
 
 use super::super::attempts::{LONGEST, cool_down};
 use crate::protocol::{IntentKey, PaymentKey};

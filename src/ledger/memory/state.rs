@@ -2,9 +2,12 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet, binary_heap::PeekMut},
+    collections::{BinaryHeap, binary_heap::PeekMut},
     time::Duration,
 };
+
+// Keys are hashes and seals already, and each cost its author a payment: no need for a hash that withstands choice.
+use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{Claim, Commit, Handler, Lease, Renewal, Reservation},
