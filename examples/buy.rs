@@ -1,8 +1,9 @@
 //! Buys one answer: `cargo run --example buy --features full -- URL BODY --key 0x… --rpc-url …`.
 //!
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
-//! and nothing was paid; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment is
-//! under way or unspent, and the same command with `--resume` goes on with it; 5 paid, and refused for good.
+//! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
+//! is under way or unspent: the same command with `--resume` goes on with it, and a corrected one uses it; 5 paid, and
+//! there will be no answer for it.
 
 #[path = "datasets/steps.rs"]
 mod steps;
@@ -112,7 +113,12 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
     let response = client.oneshot(request).await?;
     let (parts, body) = response.into_parts();
     let purchase = parts.extensions.get::<Purchase>().cloned();
-    Ok(Bought { status: parts.status, purchase, answer: body.collect().await?.to_bytes() })
+    let answer = match (body.collect().await, &purchase) {
+        (Ok(answer), _) => answer.to_bytes(),
+        (Err(_), Some(bought)) if bought.confirmed => return Err(Torn(bought.transaction).into()),
+        (Err(error), _) => return Err(error.without_url().into()),
+    };
+    Ok(Bought { status: parts.status, purchase, answer })
 }
 
 /// Who pays, within what, and where that is written down.
@@ -139,6 +145,11 @@ fn budget(args: &Args, network: Network) -> Result<Budget, BoxError> {
     Ok(if args.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 
+/// What was sold, and broke off on its way here.
+#[derive(Debug, thiserror::Error)]
+#[error("paid with {0}, and the answer broke off: the seller counts it as sold")]
+struct Torn(TxHash);
+
 /// What came of it.
 struct Bought {
     status: http::StatusCode,
@@ -149,9 +160,10 @@ struct Bought {
 impl Bought {
     fn code(&self) -> u8 {
         match &self.purchase {
+            // Not every seller confirms; an answer is an answer.
+            _ if self.status.is_success() => 0,
             Some(purchase) if purchase.state == State::Answered => 0,
             Some(_) => 4,
-            None if self.status.is_success() => 0,
             None => 1,
         }
     }
@@ -189,26 +201,30 @@ impl Bought {
 fn failure(error: &BoxError) -> u8 {
     match error.downcast_ref::<PayError>() {
         Some(PayError::Declined(_)) => 3,
+        // Nothing was transferred.
+        Some(PayError::Reverted { .. }) => 1,
         Some(error) if error.is_resumable() => 4,
         Some(error) if error.transaction().is_some() => 5,
+        None if error.is::<Torn>() => 5,
         _ => 1,
     }
 }
 
-fn complaint(error: &BoxError, as_json: bool) -> Vec<u8> {
-    let mut text = error.to_string();
-    let mut cause = error.source();
+fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
+    let mut text = whole.to_string();
+    let mut cause = whole.source();
     while let Some(error) = cause {
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    let error = error.downcast_ref::<PayError>();
+    let error = whole.downcast_ref::<PayError>();
     let resumable = error.is_some_and(PayError::is_resumable);
     eprintln!("error: {text}");
     if resumable {
         eprintln!("Do not pay again: the same command with --resume goes on with this payment.");
     }
-    let transaction = error.and_then(PayError::transaction);
+    let torn = whole.downcast_ref::<Torn>().map(|torn| torn.0);
+    let transaction = error.and_then(PayError::transaction).or(torn);
     if as_json { line(&json!({ "error": text, "transaction": transaction, "resumable": resumable })) } else { vec![] }
 }
 

@@ -12,7 +12,7 @@ use reqwest::{Client, Response, Url, header::CONTENT_TYPE, redirect};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// The longest answer that is read: a receipt of some three thousand transfers.
+/// The longest answer that is read unless said otherwise: a receipt of some three thousand transfers.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
 
 /// What is asked.
@@ -38,6 +38,7 @@ pub(crate) struct Transport {
     url: Url,
     http: Client,
     last_id: AtomicU64,
+    answer_max: usize,
 }
 
 /// Without the URL.
@@ -54,7 +55,13 @@ impl Transport {
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
         // A node on this machine is never behind the proxy that the environment may name.
         let client = if is_local(&url) { client.no_proxy() } else { client };
-        Some(Self { http: client.build().ok()?, url, last_id: AtomicU64::new(0) })
+        Some(Self { http: client.build().ok()?, url, last_id: AtomicU64::new(0), answer_max: ANSWER_MAX })
+    }
+
+    /// Reads answers of up to so many bytes.
+    #[cfg(feature = "client")]
+    pub(crate) fn reading(self, answer_max: usize) -> Self {
+        Self { answer_max, ..self }
     }
 
     /// Asks, and gives what stands under `result`. The caller sets the time limit.
@@ -73,17 +80,17 @@ impl Transport {
         if !response.status().is_success() {
             return Err(Fault::Endpoint);
         }
-        open(id, &read(response).await?)
+        open(id, &read(response, self.answer_max).await?)
     }
 }
 
-async fn read(mut response: Response) -> Result<Vec<u8>, Fault> {
-    if response.content_length().is_some_and(|length| length > ANSWER_MAX as u64) {
+async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {
+    if response.content_length().is_some_and(|length| length > most as u64) {
         return Err(Fault::Answer);
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|_| Fault::Endpoint)? {
-        if body.len() + chunk.len() > ANSWER_MAX {
+        if body.len() + chunk.len() > most {
             return Err(Fault::Answer);
         }
         body.extend_from_slice(&chunk);

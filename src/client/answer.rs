@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode, header, response::Parts};
 use http_body::Body;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 
 use super::{ResponseBody, body::Rest};
 use crate::protocol::{
-    IntentId, ProblemCode, RetryRule,
+    IntentId, ProblemCode, RetryRule, TxHash,
     headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
 };
 
@@ -42,13 +43,13 @@ pub(super) enum Said {
     Redirected,
     /// The server failed, without saying what that means for the payment.
     Failed,
-    /// Not like this, says the service itself; the payment is not spent.
+    /// The service's own word, without taking the payment.
     Declined,
 }
 
 /// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
 pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> Said {
-    if headers.contains_key(PAYMENT_RESPONSE) || status.is_success() {
+    if is_sold(status, headers) {
         return Said::Sold;
     }
     let after = retry_after(headers);
@@ -78,6 +79,27 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
         _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => Said::Misunderstood,
         _ => Said::Declined,
     }
+}
+
+/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`. Elsewhere it also comes with payments that failed.
+fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
+    let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
+    headers.contains_key(PAYMENT_RESPONSE) && status != StatusCode::PAYMENT_REQUIRED && !failed()
+}
+
+/// Whether the seller says that it took this very transaction.
+pub(super) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
+    taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
+}
+
+#[derive(Deserialize)]
+struct Taken {
+    success: Option<bool>,
+    transaction: Option<TxHash>,
+}
+
+fn taken(headers: &HeaderMap) -> Option<Taken> {
+    serde_json::from_slice(&STANDARD.decode(headers.get(PAYMENT_RESPONSE)?).ok()?).ok()
 }
 
 fn is_passing(status: StatusCode) -> bool {
@@ -111,8 +133,7 @@ where
     B: Body<Data = Bytes>,
 {
     let (parts, body) = response.into_parts();
-    let is_answer = parts.status.is_success() || parts.headers.contains_key(PAYMENT_RESPONSE);
-    if is_answer || !is_json(&parts.headers) {
+    if parts.status.is_success() || is_sold(parts.status, &parts.headers) || !is_json(&parts.headers) {
         return Ok((parts, None, ResponseBody::untouched(body)));
     }
     let (start, rest) = peek(body).await?;

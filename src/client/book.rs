@@ -13,6 +13,9 @@ use super::{
 };
 use crate::protocol::{Amount, Quote, TxHash};
 
+/// After how long a payment is dropped from memory, in seconds.
+const FORGOTTEN_AFTER: u64 = 30 * DAY;
+
 pub(super) struct Book {
     journal: Box<dyn ErasedJournal>,
     pages: Mutex<Pages>,
@@ -51,15 +54,21 @@ impl Book {
         Ok(Self { journal, pages: Mutex::new(pages) })
     }
 
-    /// A purchase of the same request that nobody is at work on: the oldest, or the one that this transaction paid.
-    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str, paid: Option<TxHash>) -> Option<Claim> {
-        let is_paid = |entry: &Entry| paid.is_none() || entry.transaction == paid;
-        self.claim(|entry| entry.fingerprint == fingerprint && is_paid(entry))
+    /// A purchase of the same request that nobody is at work on: the oldest. What was left unspent is put to a fresh
+    /// quote instead ([`unspent`](Self::unspent)), unless nothing new may be paid.
+    pub(super) fn resume(self: &Arc<Self>, fingerprint: &str, unspent_too: bool) -> Option<Claim> {
+        self.claim(|entry| entry.fingerprint == fingerprint && (unspent_too || entry.state != State::Unspent))
     }
 
-    /// A payment to the same seller that bought nothing, and is enough for this quote.
+    /// The purchase of the same request that this transaction paid.
+    pub(super) fn paid_with(self: &Arc<Self>, fingerprint: &str, transaction: TxHash) -> Option<Claim> {
+        self.claim(|entry| entry.fingerprint == fingerprint && entry.transaction == Some(transaction))
+    }
+
+    /// A payment to the same seller that bought nothing, and is what this quote asks for: a larger one would be wasted.
     pub(super) fn unspent(self: &Arc<Self>, host: &str, quote: &Quote) -> Option<Claim> {
-        self.claim(|entry| entry.state == State::Unspent && entry.host == host && entry.pays(quote))
+        let is_exact = |entry: &Entry| entry.amount == quote.amount && entry.pays(quote);
+        self.claim(|entry| entry.state == State::Unspent && entry.host == host && is_exact(entry))
     }
 
     fn claim(self: &Arc<Self>, fits: impl Fn(&Entry) -> bool) -> Option<Claim> {
@@ -74,8 +83,8 @@ impl Book {
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
     pub(super) fn reserve(self: &Arc<Self>, entry: Entry, budget: &Budget) -> Result<Claim, Declined> {
         let mut pages = self.pages();
-        pages.forget_before(entry.at.saturating_sub(DAY));
-        budget.afford(entry.amount, pages.spent_on(&entry.host))?;
+        pages.forget_before(entry.at.saturating_sub(FORGOTTEN_AFTER));
+        budget.afford(entry.amount, pages.spent_on(&entry.host, entry.at.saturating_sub(DAY)))?;
         pages.spent.insert(entry.id, Spending::of(&entry));
         Ok(Claim { book: Arc::clone(self), entry, recorded: false })
     }
@@ -105,21 +114,21 @@ impl Book {
 }
 
 impl Pages {
-    fn forget_before(&mut self, day_ago: u64) {
+    /// Long before it no longer counts: a clock that goes wrong for a moment must not make the day forgotten.
+    fn forget_before(&mut self, past: u64) {
         let Self { open, spent } = self;
-        let is_unsettled = |id: &PurchaseId| open.get(id).is_some_and(|page| page.entry.state == State::Paying);
-        spent.retain(|id, spending| spending.at > day_ago || is_unsettled(id));
+        spent.retain(|id, spending| spending.at > past || open.contains_key(id));
     }
 
     /// Payments that are in no block yet count however old they are: their money may move at any time.
-    fn spent_on(&self, host: &str) -> Spent {
+    fn spent_on(&self, host: &str, day_ago: u64) -> Spent {
+        let is_unsettled = |id: &PurchaseId| self.open.get(id).is_some_and(|page| page.entry.state == State::Paying);
+        let counts = |(id, spending): &(&PurchaseId, &Spending)| spending.at > day_ago || is_unsettled(id);
+        let counted = || self.spent.iter().filter(counts).map(|(_, spending)| spending);
         let sum = |spendings: &mut dyn Iterator<Item = &Spending>| {
             spendings.fold(Amount::ZERO, |sum, one| sum.checked_add(one.amount).unwrap_or(Amount::MAX))
         };
-        Spent {
-            by_host: sum(&mut self.spent.values().filter(|spending| spending.host == host)),
-            in_all: sum(&mut self.spent.values()),
-        }
+        Spent { by_host: sum(&mut counted().filter(|spending| spending.host == host)), in_all: sum(&mut counted()) }
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     Entry, PayError, Proposal, PurchaseId, ReplayBody, ResponseBody, State, Step, Took, book::Claim, layer::Shared,
     order::Order,
 };
-use crate::protocol::{Asset, Quote, TxHash, headers::PAY};
+use crate::protocol::{Asset, ProblemCode, Quote, TxHash, headers::PAY};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -81,10 +81,15 @@ where
             Some(transaction) => self.paid_elsewhere(&quote, transaction).await?,
             None => {
                 let assets = self.admit(&quote)?;
-                // A payment that turns out to be used up, or too old, was none of this request's.
                 while let Some(claim) = self.unspent(&quote).await {
+                    let shown_before = self.attempts;
                     match self.finish(claim).await {
-                        Err(PayError::Refused { .. }) => {}
+                        // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
+                        Err(PayError::Refused { transaction, code })
+                            if is_used_up(code) && self.attempts == shown_before + 1 =>
+                        {
+                            tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
+                        }
                         outcome => return outcome,
                     }
                 }
@@ -95,7 +100,11 @@ where
     }
 
     fn resumed(&mut self) -> Option<Claim> {
-        let claim = self.shared.book.resume(self.order.fingerprint.as_deref()?, self.order.paid())?;
+        let fingerprint = self.order.fingerprint.as_deref()?;
+        let claim = match self.order.paid() {
+            Some(transaction) => self.shared.book.paid_with(fingerprint, transaction)?,
+            None => self.shared.book.resume(fingerprint, self.order.resumes_only())?,
+        };
         // A client that was polled ready must not hold its readiness while the chain is asked.
         self.service = self.service.clone();
         let entry = claim.entry();
@@ -225,6 +234,10 @@ where
     pub(super) fn lap(&mut self) -> Duration {
         mem::replace(&mut self.started, Instant::now()).elapsed()
     }
+}
+
+const fn is_used_up(code: ProblemCode) -> bool {
+    matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }
 
 /// What a request without proof is answered with.

@@ -61,9 +61,10 @@
 //! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
 //! answer to different people for different credentials give each a layer of its own. An unfinished purchase is gone on with
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
-//! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the *service* declined
-//! without consuming (a 400 of its own), the response is handed over and the payment kept: it pays for the next request to
-//! the same host whose quote it satisfies.
+//! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
+//! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
+//! response is handed over and the payment kept: it is put to the next quote of the same seller at the same price, before
+//! a new one is made.
 //!
 //! # Bodies
 //!

@@ -126,7 +126,10 @@ where
             }
             Ok(Fate::Pending) if watch.is_over(self.shared.settings.bump_after) => {
                 watch.moved = Some(Instant::now());
-                self.bump(claim).await;
+                // What would be mined too late for its price is not hurried.
+                if !self.is_over(claim) || self.renew_quote(claim).await.is_ok() {
+                    self.bump(claim).await;
+                }
             }
             // The waiting for a bump begins when the transfer was first seen.
             Ok(Fate::Pending) => watch.moved = watch.moved.or_else(|| Some(Instant::now())),
@@ -147,6 +150,8 @@ where
                 return Err(PayError::Displaced);
             }
             Ok(_) => {}
+            // No time will make it this payer's.
+            Err(error @ PayerError::Foreign) => return Err(unsettled(claim, Some(error))),
             Err(error) => watch.reason = Some(error),
         }
         Ok(None)
@@ -154,13 +159,17 @@ where
 
     /// Sends a transfer that nobody has, if it is still what the seller asks for.
     async fn send_again(&mut self, claim: &mut Claim) -> Result<Result<(), PayerError>, PayError> {
-        if claim.entry().expiry <= self.shared.clock.unix() {
+        if self.is_over(claim) {
             self.renew_quote(claim).await?;
         }
         let _turn = self.shared.payer.turn().await;
         // What is not in the journal for certain is not sent.
         claim.record(|_| {}).await.map_err(|_| unsettled(claim, None))?;
         Ok(self.send(claim).await)
+    }
+
+    fn is_over(&self, claim: &Claim) -> bool {
+        claim.entry().expiry <= self.shared.clock.unix()
     }
 
     /// A transfer whose quote is over might be mined too late for its price: asks whether it is still enough.

@@ -15,7 +15,7 @@ use super::{
     book::Claim,
     buy::Visit,
 };
-use crate::protocol::{ProblemCode, TxHash, headers::PAYMENT_RESPONSE};
+use crate::protocol::{ProblemCode, TxHash};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -168,7 +168,7 @@ where
         let purchase = Purchase {
             id: entry.id,
             state,
-            confirmed: parts.headers.contains_key(PAYMENT_RESPONSE),
+            confirmed: answer::confirms(&parts.headers, transaction),
             recipient: entry.recipient,
             network: entry.network,
             token: prepared.map(|prepared| prepared.token),

@@ -86,11 +86,11 @@ impl Step {
 pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
-    /// Where it stands: [`State::Answered`]; [`State::Unspent`] where the service declined without consuming, and the
-    /// payment is kept for the next request to this seller; [`State::Redeeming`] where the server failed again and again
+    /// Where it stands: [`State::Answered`]; [`State::Unspent`] where the seller answered without confirming that it took
+    /// the payment, which is kept for the next request to this seller at this price; [`State::Redeeming`] where the server failed again and again
     /// without saying what became of the payment, and the same request asks again.
     pub state: State,
-    /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took the payment.
+    /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction.
     pub confirmed: bool,
     /// Who was paid.
     pub recipient: Address,

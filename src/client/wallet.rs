@@ -18,8 +18,8 @@ use self::{node::Node, nonces::Nonces, prepare::Decimals};
 use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 use crate::protocol::{Address, Network, TxHash};
 
-/// The most per gas unless said otherwise: 50 gwei, in wei.
-const MAX_FEE_PER_GAS: u128 = 50_000_000_000;
+/// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
+const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// After how many blocks a block is believed to stay unless said otherwise.
 const FINAL_AFTER: u64 = 12;
 
@@ -98,7 +98,8 @@ impl WalletPayer {
         Ok(Self { shared: Arc::new(shared), max_fee_per_gas: MAX_FEE_PER_GAS, final_after: FINAL_AFTER })
     }
 
-    /// The most that a transaction may pay per gas, in wei; 50 gwei by default. A transfer takes some 50,000 gas, and
+    /// The most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
+    /// asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
     /// never more than 500,000. Where twice the base fee is above this, nothing is prepared, and nothing replaced.
     #[must_use]
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {

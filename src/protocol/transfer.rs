@@ -45,7 +45,7 @@ pub struct PaymentKey {
     pub position: u32,
 }
 
-/// By transaction and position: a ledger hashes each key many times, and no two chains share transactions.
+/// By transaction and position: a ledger hashes each key many times, and chains hardly ever share transactions.
 impl Hash for PaymentKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.transaction.as_bytes());

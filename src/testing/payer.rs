@@ -236,6 +236,9 @@ impl Payer for ScriptedPayer {
         let account = self.reachable()?;
         let ours: Vec<TxHash> = prepared.iter().filter_map(|one| one.transaction).collect();
         let nonce = prepared.first().and_then(|one| one.nonce).ok_or(PayerError::Foreign)?;
+        if !ours.iter().all(|transaction| account.prepared.contains_key(transaction)) {
+            return Err(PayerError::Foreign);
+        }
         Ok(match account.mined.get(&nonce) {
             Some(Mined::Paid(mined)) if ours.contains(mined) => Fate::Mined { transaction: *mined, confirmations: 1 },
             Some(Mined::Reverted(mined)) if ours.contains(mined) => Fate::Reverted { transaction: *mined },

@@ -59,7 +59,9 @@ fn compare() -> ExitCode {
     let baseline = read_baseline();
     let mut far = 0;
     println!("| Path | Instructions | Baseline | |\n|---|---:|---:|---:|");
+    let mut gone = baseline.clone();
     for (name, count) in count_all() {
+        gone.remove(&name);
         let Some(&before) = baseline.get(&name) else {
             println!("| {name} | {count} | none | |");
             far += 1;
@@ -69,6 +71,10 @@ fn compare() -> ExitCode {
         let beyond = change.abs() > TOLERANCE;
         far += u32::from(beyond);
         println!("| {name} | {count} | {before} | {:+.1} %{} |", change * 100.0, if beyond { " !" } else { "" });
+    }
+    for name in gone.keys() {
+        println!("| {name} | gone | | |");
+        far += 1;
     }
     if far > 0 {
         println!(

@@ -64,8 +64,8 @@ pub enum State {
     Paying,
     /// The transfer happened; the answer has not come yet.
     Redeeming,
-    /// The transfer happened and is not spent: the service itself declined, without consuming. It pays for the next
-    /// request that costs no more and is owed to the same recipient.
+    /// The transfer happened and is not known to be spent: the seller answered without confirming that it took it. It pays
+    /// for the next request to the same seller at the same price.
     Unspent,
     /// The answer came.
     Answered,
@@ -86,7 +86,7 @@ impl State {
 /// One purchase. Its JSON, with a version around it, is what [`FileJournal`](super::FileJournal) keeps, one line each.
 ///
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Entry {
@@ -119,6 +119,24 @@ pub struct Entry {
     /// The transaction that paid, once it is known to be in a block.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
+}
+
+/// Without the intent: with the transaction beside it, it is the proof, and whoever shows it first gets the answer.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("id", &self.id)
+            .field("at", &self.at)
+            .field("state", &self.state)
+            .field("host", &self.host)
+            .field("request", &self.request)
+            .field("recipient", &self.recipient)
+            .field("network", &self.network)
+            .field("amount", &self.amount)
+            .field("prepared", &self.prepared)
+            .field("transaction", &self.transaction)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Entry {

@@ -29,9 +29,13 @@ pub(super) async fn fate(wallet: &WalletPayer, sent: &[Sent]) -> Result<Fate, Pa
         }
     }
     if let Some(deep) = used_at {
-        taken_by_another(wallet, sent, deep).await?;
+        let taker = taker(wallet, sent, deep).await?;
         same_chain(wallet).await?;
-        return Ok(Fate::Impossible);
+        let Some(same) = taker else { return Ok(Fate::Impossible) };
+        let receipt = node.receipt(same).await?;
+        let receipt =
+            receipt.ok_or(PayerError::Unavailable("the node has no receipt of what took the payment's nonce"))?;
+        return judged(wallet, head, same, &receipt).await;
     }
     for ours in sent.iter().rev() {
         if node.transaction(ours.hash).await?.is_some_and(|known| known.hash == ours.hash) {
@@ -73,8 +77,9 @@ async fn judged(wallet: &WalletPayer, head: u64, hash: TxHash, receipt: &TxRecei
     }
 }
 
-/// Makes sure that whatever used the nonce, by block `deep`, is none of ours.
-async fn taken_by_another(wallet: &WalletPayer, sent: &[Sent], deep: u64) -> Result<(), PayerError> {
+/// What used the nonce, by block `deep`: `None` if it is another transaction altogether, its hash if it makes the same
+/// transfer (hurried by hand, or by a journal that was lost).
+async fn taker(wallet: &WalletPayer, sent: &[Sent], deep: u64) -> Result<Option<TxHash>, PayerError> {
     let unseen = PayerError::Unavailable(
         "the payment's nonce is used, but the node cannot show by what: ask one that keeps old state",
     );
@@ -92,8 +97,11 @@ async fn taken_by_another(wallet: &WalletPayer, sent: &[Sent], deep: u64) -> Res
     let transactions = block.map(|block| block.transactions).unwrap_or_default();
     let taker = transactions.iter().find(|other| other.from == account && other.nonce.0 == u128::from(nonce));
     match taker {
-        Some(other) if sent.iter().all(|ours| ours.hash != other.hash) => Ok(()),
-        Some(_) => Err(PayerError::Unavailable("the payment is in a block, but the node has no receipt of it")),
+        Some(other) if sent.iter().any(|ours| ours.hash == other.hash) => {
+            Err(PayerError::Unavailable("the payment is in a block, but the node has no receipt of it"))
+        }
+        Some(other) if sent.iter().any(|ours| ours.says_what(other)) => Ok(Some(other.hash)),
+        Some(_) => Ok(None),
         None => Err(unseen),
     }
 }

@@ -15,6 +15,9 @@ use crate::{
 /// The longest that one question may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// The longest answer that is read, in bytes: a full block with its transactions.
+const BLOCK_MAX: usize = 16 * 1024 * 1024;
+
 /// Why a question has no answer.
 pub(super) enum Failure {
     /// Nobody answered, or not in time, or not as JSON-RPC.
@@ -43,7 +46,7 @@ pub(super) struct Node {
 impl Node {
     /// `None` if that is no http or https URL.
     pub(super) fn new(url: &str) -> Option<Self> {
-        Some(Self { transport: Transport::new(url)? })
+        Some(Self { transport: Transport::new(url)?.reading(BLOCK_MAX) })
     }
 
     pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
@@ -154,6 +157,10 @@ pub(super) struct Transaction {
     pub(super) hash: TxHash,
     pub(super) from: Address,
     pub(super) nonce: Quantity,
+    #[serde(default)]
+    pub(super) to: Option<Address>,
+    #[serde(default)]
+    pub(super) input: String,
 }
 
 #[derive(Debug, Deserialize)]

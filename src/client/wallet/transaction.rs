@@ -7,7 +7,7 @@ use alloy::{
     primitives::{Signature, TxKind, keccak256},
 };
 
-use super::fees::Fees;
+use super::{fees::Fees, node::Transaction};
 use crate::{
     client::{PayerError, Payment, Prepared},
     protocol::{Address, Amount, TxHash},
@@ -69,6 +69,15 @@ pub(super) async fn sign(
 pub(super) struct Sent {
     pub(super) hash: TxHash,
     pub(super) transaction: TxEip1559,
+}
+
+impl Sent {
+    /// Whether the other one makes the same call, whatever it pays for that.
+    pub(super) fn says_what(&self, other: &Transaction) -> bool {
+        let input = const_hex::decode(&other.input);
+        let to = other.to.map(|to| TxKind::Call(to.as_bytes().into()));
+        to == Some(self.transaction.to) && input.is_ok_and(|input| input[..] == self.transaction.input[..])
+    }
 }
 
 /// Reads what `sign` gave.

@@ -10,6 +10,7 @@ mod drops;
 mod fates;
 mod flow;
 mod hostile;
+mod left_over;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
 mod rig;

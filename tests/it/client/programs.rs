@@ -142,7 +142,6 @@ async fn without_resume_the_same_command_finishes_what_is_open_too() {
     let buyer = Buyer::start(&market, folder, &url, &[]).says("paying").await;
     mempool_has_a_payment(&market).await;
     buyer.kill();
-    // Another request is another purchase, and waits behind the first one's nonce.
     market.block().await;
     let (code, _, said) = run(&market, folder, &url, &["--header-redeem"]).await;
     assert_eq!((code, market.takings().await), (Some(0), PRICE), "{said}");

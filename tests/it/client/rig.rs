@@ -206,13 +206,32 @@ impl Service<Request<Body>> for Seller {
                 asked
             };
             match (seller.script)(&asked) {
-                Reply::Answer(response) => Ok(response),
+                Reply::Answer(mut response) => {
+                    confirm(&mut response, &asked);
+                    Ok(response)
+                }
                 Reply::Broken => Err("the connection broke".into()),
                 Reply::Hangs => pending().await,
             }
         })
     }
 }
+
+/// Writes what was taken where a script says [`TAKEN`].
+fn confirm(response: &mut Response<AnyBody>, asked: &Asked) {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let (Some(taken), Some((_, transaction, _))) = (response.headers_mut().get_mut("payment-response"), &asked.proof)
+    else {
+        return;
+    };
+    if taken == TAKEN {
+        let json = format!(r#"{{"success":true,"transaction":"{transaction}"}}"#);
+        *taken = STANDARD.encode(json).parse().unwrap();
+    }
+}
+
+/// In a script: a confirmation of the very payment that was shown.
+pub const TAKEN: &str = "e30=";
 
 /// What came of one call.
 #[derive(Debug)]

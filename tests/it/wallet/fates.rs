@@ -48,8 +48,8 @@ async fn a_payment_that_is_replaced_is_paid_once() {
     for prepared in &all[..3] {
         assert!(matches!(wallet.send(prepared).await, Err(PayerError::Refused(_))));
     }
-    // A journal that lost the last lines: the nonce is used, by one of which it knows nothing.
-    assert_eq!(fate(&wallet, &all[..3]).await, Fate::Impossible);
+    // A journal that lost the last lines, or a wallet hurried by hand: the same transfer under a hash it does not know.
+    assert_eq!(fate(&wallet, &all[..3]).await, Fate::Mined { transaction: mined, confirmations: 21 });
 }
 
 #[tokio::test]
