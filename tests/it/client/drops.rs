@@ -20,7 +20,7 @@ use tower_x402::{
 
 use super::{
     Market, question,
-    rig::{Diary, Seller, Slip, SlowClient, SlowWallet, ask, call},
+    rig::{Diary, Seller, Slip, SlowClient, SlowWallet, ask, call, reply},
 };
 
 /// Polls a future so many times, a second apart, then drops it. Tells what came of it, if anything did.
@@ -114,6 +114,36 @@ async fn so_is_one_whose_transfer_had_to_be_bumped() {
     for then in [Then::AskAgain, Then::Restart] {
         let polls = dropped_everywhere(&[Sending::Held], then).await;
         assert!(polls > 40, "{polls}: the bump was not reached");
+    }
+}
+
+/// And one that is paid with what was left over of another.
+#[tokio::test(start_paused = true)]
+async fn so_is_one_that_a_left_over_payment_pays_for() {
+    for then in [Then::AskAgain, Then::Restart] {
+        for polls in 0.. {
+            let context = format!("{then:?}, after {polls} polls");
+            let market = Market::open().await;
+            ask(&market.layer().await, &Seller::paid(|_| reply(400, &[], "no")), question("[1]")).await.unwrap();
+            let (layer, seller) = (yielding(&market, Diary::of(market.journal.clone())).await, Seller::honest());
+            let client = layer.layer(SlowClient::new(seller.clone()));
+            let done = polled(client.oneshot(question("[2]")), polls).await.is_some();
+            let closed = matches!(then, Then::Restart) && is_closed(&market);
+            if !done && !closed {
+                let layer = match then {
+                    Then::AskAgain => layer,
+                    Then::Restart => yielding(&market, Diary::of(market.journal.clone())).await,
+                };
+                let got = call(&layer.layer(SlowClient::new(seller)), question("[2]")).await;
+                assert_eq!(got.unwrap_or_else(|error| panic!("{context}: {error}")).text, "the answer", "{context}");
+            }
+            assert_eq!(market.wallet.transfers(), 1, "{context}");
+            assert_closed(&market, &context);
+            if done {
+                assert!(polls > 5, "{polls} awaits are too few to have met them all");
+                break;
+            }
+        }
     }
 }
 
