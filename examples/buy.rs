@@ -115,8 +115,8 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
     let purchase = parts.extensions.get::<Purchase>().cloned();
     let answer = match (body.collect().await, &purchase) {
         (Ok(answer), _) => answer.to_bytes(),
-        (Err(_), Some(bought)) if bought.confirmed => return Err(Torn(bought.transaction).into()),
-        (Err(error), _) => return Err(error.without_url().into()),
+        (Err(_), Some(bought)) => return Err(Torn::of(bought).into()),
+        (Err(error), None) => return Err(error.without_url().into()),
     };
     Ok(Bought { status: parts.status, purchase, answer })
 }
@@ -145,10 +145,26 @@ fn budget(args: &Args, network: Network) -> Result<Budget, BoxError> {
     Ok(if args.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 
-/// What was sold, and broke off on its way here.
+/// What was paid for, and broke off on its way here.
 #[derive(Debug, thiserror::Error)]
-#[error("paid with {0}, and the answer broke off: the seller counts it as sold")]
-struct Torn(TxHash);
+enum Torn {
+    #[error("paid with {0}, and the answer broke off: the seller counts it as sold")]
+    Sold(TxHash),
+    #[error("paid with {0}, and the answer broke off: the payment is kept")]
+    Kept(TxHash),
+}
+
+impl Torn {
+    fn of(purchase: &Purchase) -> Self {
+        let name = if purchase.state == State::Answered { Self::Sold } else { Self::Kept };
+        name(purchase.transaction)
+    }
+
+    fn transaction(&self) -> TxHash {
+        let (Self::Sold(transaction) | Self::Kept(transaction)) = self;
+        *transaction
+    }
+}
 
 /// What came of it.
 struct Bought {
@@ -205,8 +221,12 @@ fn failure(error: &BoxError) -> u8 {
         Some(PayError::Reverted { .. }) => 1,
         Some(error) if error.is_resumable() => 4,
         Some(error) if error.transaction().is_some() => 5,
-        None if error.is::<Torn>() => 5,
-        _ => 1,
+        Some(_) => 1,
+        None => match error.downcast_ref::<Torn>() {
+            Some(Torn::Sold(_)) => 5,
+            Some(Torn::Kept(_)) => 4,
+            None => 1,
+        },
     }
 }
 
@@ -218,12 +238,13 @@ fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
         cause = error.source();
     }
     let error = whole.downcast_ref::<PayError>();
-    let resumable = error.is_some_and(PayError::is_resumable);
+    let kept = matches!(whole.downcast_ref(), Some(Torn::Kept(_)));
+    let resumable = kept || error.is_some_and(PayError::is_resumable);
     eprintln!("error: {text}");
     if resumable {
         eprintln!("Do not pay again: the same command with --resume goes on with this payment.");
     }
-    let torn = whole.downcast_ref::<Torn>().map(|torn| torn.0);
+    let torn = whole.downcast_ref::<Torn>().map(Torn::transaction);
     let transaction = error.and_then(PayError::transaction).or(torn);
     if as_json { line(&json!({ "error": text, "transaction": transaction, "resumable": resumable })) } else { vec![] }
 }
