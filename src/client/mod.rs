@@ -48,8 +48,9 @@
 //!   payment, host and day; tokens, chains, recipients; a hook for a human. There is no layer without a budget.
 //! - **At most one transfer pays for one request.** Each is in the [`Journal`], durably, before it is sent. Whatever
 //!   happens then (a dropped future, a crash, a time-out, 409, 503, a lost connection), the same payment is redeemed
-//!   again: by this call, or by the next one that makes the same request. Only where the journal shows that a transfer
-//!   can never be mined is it made anew.
+//!   again: by this call, or by the next one that makes the same request. Another transfer is made only where the journal
+//!   shows that the first can never be mined (then by the same call), or that the seller refused it for good (then by a
+//!   later one).
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
 //! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again goes on with
