@@ -57,6 +57,12 @@ impl PaymentTag {
         bytes
     }
 
+    /// Whether bytes hold anything that may be a tag.
+    #[cfg(feature = "client")]
+    pub(crate) fn any_in(bytes: &[u8]) -> bool {
+        memchr::memmem::find_iter(bytes, MARK).any(|at| bytes.len() >= at + Self::CALL_DATA_LEN)
+    }
+
     /// Whether call data holds this tag, mark included, anywhere behind its four-byte selector.
     #[must_use]
     pub fn is_in(&self, call_data: &[u8]) -> bool {
