@@ -23,6 +23,22 @@ const TRIES: usize = 16;
 /// When to come back then.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Why a text is no table prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit")]
+#[non_exhaustive]
+pub struct TablePrefixError;
+
+/// Lets a prefix through that can stand in a statement as it is.
+pub(super) fn table_prefix(prefix: &str) -> Result<&str, TablePrefixError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins = |byte: &u8| !byte.is_ascii_digit();
+    match prefix.len() <= 32 && prefix.bytes().all(plain) && prefix.as_bytes().first().is_some_and(begins) {
+        true => Ok(prefix),
+        false => Err(TablePrefixError),
+    }
+}
+
 /// Chain time as a database keeps it.
 pub(super) fn seconds(time: ChainTime) -> i64 {
     i64::try_from(time.unix()).unwrap_or(i64::MAX)
@@ -112,7 +128,7 @@ impl Entry {
 
 /// What follows from a look.
 #[derive(Debug)]
-enum Verdict<'c> {
+pub(super) enum Verdict<'c> {
     Refused(Reservation),
     Free(Try<'c>),
 }
@@ -169,7 +185,7 @@ impl Look {
     }
 
     /// The first refusal that applies, or what to try. [`Reservation`] has the order.
-    fn judge<'c>(&self, claim: &'c Claim) -> Result<Verdict<'c>, LedgerError> {
+    pub(super) fn judge<'c>(&self, claim: &'c Claim) -> Result<Verdict<'c>, LedgerError> {
         let mark = self.mark.ok_or(LedgerError::Unavailable)?;
         if self.intent.is_some_and(|entry| entry.sold) {
             return Ok(Verdict::Refused(Reservation::IntentConsumed));

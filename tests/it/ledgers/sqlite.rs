@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -77,6 +78,50 @@ impl Harness for Files {
 
 async fn raw(path: &Path) -> SqliteConnection {
     SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap()
+}
+
+/// Lets another process do something with the file: locks are a process's.
+fn elsewhere(does: &str, path: &Path) {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
+    program.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
+    let output = program.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// What [`elsewhere`] runs; on its own it does nothing.
+#[tokio::test]
+async fn as_another_program() {
+    let (Ok(path), Ok(does)) = (std::env::var("SQLITE_FILE"), std::env::var("SQLITE_DOES")) else { return };
+    let path = Path::new(&path);
+    match &*does {
+        // As `sqlite3 … .backup` does.
+        "reads" => {
+            let mut connection = raw(path).await;
+            sqlx::raw_sql("SELECT count(*) FROM ledger_sales").execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        }
+        "finds it sold" => {
+            let ledger = SqliteLedger::open(path).await.unwrap().time_limit(PATIENT);
+            assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
+        }
+        other => panic!("{other} is not known"),
+    }
+}
+
+/// On POSIX a process that closes a file drops every lock that it has on it.
+#[tokio::test]
+async fn opened_twice_it_keeps_its_locks_and_sells_once() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let _twin = begun(&path).await;
+    elsewhere("reads", &path);
+    assert!(files.folder.path().join("0.db-wal").exists(), "another program took the log away");
+    sell(&ledger, &claim(1, 1)).await;
+    elsewhere("finds it sold", &path);
 }
 
 async fn begun(path: &Path) -> SqliteLedger {
