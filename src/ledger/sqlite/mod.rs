@@ -387,6 +387,15 @@ impl Shelf for SqliteLedger {
         Ok(())
     }
 
+    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
+        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
+        let question = || {
+            let question = pair(say::PROLONG, claim.intent(), transfer).bind(block_time).bind(keep_until);
+            question.execute(&self.writer)
+        };
+        ask(question).await.map(drop)
+    }
+
     async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
         let Some((written, expired)) = ask(|| self.try_grant(claim, wish)).await? else { return Ok(None) };
         let lease = written.lease(claim, wish.transfer)?;
