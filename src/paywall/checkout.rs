@@ -66,13 +66,22 @@ impl<S> Checkout<S> {
             Ok(None) if !route.header_only => Look::by_content_type(headers),
             _ => Look::Never,
         };
-        let whole = route.binds() && header.is_ok();
+        let whole = header.is_ok() && (route.binds() || self.comes_first(&header, &body));
         if !whole && (look == Look::Never || body.is_end_stream()) {
             return Incoming::Decided(header, RequestBody::streaming(body));
         }
         let plan =
             Plan { look, whole, identity: is_identity(headers), limit: route.body_limit, timeout: route.body_timeout };
         Incoming::Read(Reader::new(body, plan, header.unwrap_or_default()))
+    }
+
+    /// Whether a body that nobody looks at is read all the same before anything is reserved: a redemption's, where it is
+    /// announced and small. Otherwise whoever sends it slowly holds a payment meanwhile, his own or another's.
+    fn comes_first<B: Body>(&self, header: &Presented, body: &B) -> bool {
+        let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
+        matches!(header, Ok(Some(Proof::Redemption { .. })))
+            && !body.is_end_stream()
+            && announced.is_some_and(|most| most <= self.order.route.body_limit)
     }
 
     pub(crate) fn refused<ResB, E>(self, problem: impl Into<Problem>) -> Step<ResB, E> {

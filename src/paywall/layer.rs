@@ -5,7 +5,9 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use tower_layer::Layer;
 
-use super::{builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared};
+use super::{
+    arrival::Pace, builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared,
+};
 use crate::{
     ConfigError,
     protocol::{Amount, PriceText, QuoteTemplate, Seals, Terms},
@@ -46,6 +48,7 @@ pub(crate) struct Route {
     pub(crate) gate: Gate,
     pub(crate) body_limit: usize,
     pub(crate) body_timeout: Duration,
+    body_rate: u32,
     pub(crate) header_only: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
@@ -76,6 +79,11 @@ impl Route {
         )
     }
 
+    /// How a body must keep arriving while a payment is held for it.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
+    }
+
     /// How a quote writes this amount.
     pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
         match &self.price_text {
@@ -103,6 +111,7 @@ impl fmt::Debug for Route {
             .field("gate", &self.gate)
             .field("body_limit", &self.body_limit)
             .field("body_timeout", &self.body_timeout)
+            .field("body_rate", &self.body_rate)
             .field("header_only", &self.header_only)
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
@@ -129,6 +138,7 @@ impl X402Layer {
             gate: Gate::default(),
             body_limit: 64 * 1024,
             body_timeout: Duration::from_secs(10),
+            body_rate: 8 * 1024,
             header_only: false,
             bind: false,
             bound_headers: Vec::new(),
@@ -180,7 +190,12 @@ impl X402Layer {
         Ok(self.set(|route| route.body_limit = bytes))
     }
 
-    /// How long a body that is looked at may take to arrive; 10 seconds unless set.
+    /// How long a body that is read before the handler runs may take to arrive; 10 seconds unless set.
+    ///
+    /// Such a body is one that is looked at, or one of a redemption by header whose announced length is within
+    /// [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler while the payment is held.
+    /// There this is how long the handler waits for the next byte before the hold ends with 408 `body_timeout`; see
+    /// [`body_rate`](Self::body_rate).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for zero.
@@ -189,6 +204,23 @@ impl X402Layer {
             return Err(ConfigError::OutOfRange { what: "body_timeout" });
         }
         Ok(self.set(|route| route.body_timeout = timeout))
+    }
+
+    /// How fast, in bytes per second, a body must arrive that the handler reads while a payment is held; 8 KiB unless set.
+    ///
+    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one second more for each so many
+    /// bytes that arrived. Then it is dropped, its payment is free again, and the answer is 408 `body_timeout`; the attempt
+    /// counts, since the handler was started. Otherwise whoever sends a body slowly could hold a payment that is not
+    /// theirs: transaction hashes are public. Time in which the handler does not read is not counted, and once its response's
+    /// head is there the body may take any time.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, ConfigError> {
+        if bytes_per_second == 0 {
+            return Err(ConfigError::OutOfRange { what: "body_rate" });
+        }
+        Ok(self.set(|route| route.body_rate = bytes_per_second))
     }
 
     /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names

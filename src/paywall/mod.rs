@@ -1,5 +1,6 @@
 //! The door: the tower middleware.
 
+mod arrival;
 mod body;
 mod builder;
 mod checkout;
