@@ -18,7 +18,7 @@ use super::{
     layer::Route,
     order::{Order, refused},
     pricing::Price,
-    redeem::{admit, refuse},
+    redeem::{admit, refuse, unpriced},
     respond::Problem,
     sale::sell,
 };
@@ -114,10 +114,8 @@ impl<S: Clone> Checkout<S> {
             Ok(Some(proof)) => Some(proof),
             Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
                 Some(Some(answer)) => return Step::Answered(answer),
-                Some(None) => {
-                    self.let_go();
-                    return Step::Checkout(Box::pin(self.serve(body)));
-                }
+                // Nothing is waited for before it is called.
+                Some(None) => return Step::Checkout(Box::pin(self.serve(body))),
                 None => None,
             },
         };
@@ -136,7 +134,10 @@ impl<S> Checkout<S> {
     where
         S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
     {
-        let price = self.order.price().await;
+        let price = match self.order.price().await {
+            Ok(price) => price,
+            Err(problem) => return Ok(self.order.problem(problem)),
+        };
         match self.order.quoted(price) {
             Some(answer) => Ok(answer),
             None => self.serve(body).await,
@@ -150,7 +151,11 @@ impl<S> Checkout<S> {
         B: Body<Data = Bytes>,
     {
         let order = &self.order;
-        Ok(match (proof, order.price().await) {
+        let price = match order.price().await {
+            Ok(price) => price,
+            Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
+        };
+        Ok(match (proof, price) {
             (_, Price::Free) => return self.serve(body).await,
             (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
             (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),

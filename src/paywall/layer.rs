@@ -1,12 +1,18 @@
 //! `X402Layer`: one priced route's configuration.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, request::Parts};
 use tower_layer::Layer;
 
 use super::{
-    arrival::Pace, builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared,
+    arrival::Pace,
+    builder::check_text,
+    gate::Gate,
+    pricing::Prices,
+    sale::delivers,
+    service::X402,
+    shared::{Registered, Shared},
 };
 use crate::{
     ConfigError,
@@ -39,6 +45,8 @@ pub struct X402Layer {
 pub(crate) struct Route {
     pub(crate) merchant: Arc<Shared>,
     pub(crate) resource: Arc<str>,
+    /// Held by every route of this name, and by the register.
+    namesakes: Arc<()>,
     label: Option<Arc<str>>,
     pub(crate) prices: Prices,
     pub(crate) template: QuoteTemplate,
@@ -49,6 +57,7 @@ pub(crate) struct Route {
     pub(crate) body_limit: usize,
     pub(crate) body_timeout: Duration,
     body_rate: u32,
+    pub(crate) price_timeout: Duration,
     pub(crate) header_only: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
@@ -120,7 +129,8 @@ impl fmt::Debug for Route {
 }
 
 impl X402Layer {
-    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, label: Option<Arc<str>>, prices: Prices) -> Self {
+    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, registered: Registered, prices: Prices) -> Self {
+        let Registered { label, namesakes } = registered;
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
         let template = template(&merchant, label.as_ref().unwrap_or(&resource), false);
         let price_text = match prices {
@@ -130,6 +140,7 @@ impl X402Layer {
         let route = Route {
             merchant,
             resource,
+            namesakes,
             label,
             prices,
             template,
@@ -139,6 +150,7 @@ impl X402Layer {
             body_limit: 64 * 1024,
             body_timeout: Duration::from_secs(10),
             body_rate: 8 * 1024,
+            price_timeout: Duration::from_secs(10),
             header_only: false,
             bind: false,
             bound_headers: Vec::new(),
@@ -156,11 +168,13 @@ impl X402Layer {
     ///
     /// # Errors
     /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
-    /// or another layer goes without one.
+    /// or another layer of this name, a clone included, goes without one.
     pub fn label(self, label: &str) -> Result<Self, ConfigError> {
         check_text("a label", label)?;
         let label: Arc<str> = Arc::from(label);
-        self.route.merchant.register_label(&self.route.resource, &label)?;
+        let Route { merchant, resource, namesakes, .. } = &*self.route;
+        let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
+        merchant.register_label(resource, &label, alone)?;
         Ok(self.set(|route| {
             route.label = Some(label);
             route.render_template();
@@ -170,6 +184,48 @@ impl X402Layer {
     /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.gate.free_when = Some(Arc::new(free)))
+    }
+
+    /// Lets requests through for which this comes to hold, with an async closure that sees the whole head, extensions of outer
+    /// layers included: who is logged in, say. What it needs it takes out of the head before it waits.
+    ///
+    /// It is asked once for each request that [`free_when`](Self::free_when) does not let through, before the body is
+    /// touched. Where it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503 `price_unavailable`.
+    ///
+    /// ```
+    /// # use tower_x402::X402Layer;
+    /// # #[derive(Clone)] struct Member { id: u64 }
+    /// # async fn has_a_subscription(_: u64) -> bool { true }
+    /// # fn of(layer: X402Layer) -> X402Layer {
+    /// layer.free_when_async(|head| {
+    ///     let member = head.extensions.get::<Member>().cloned();
+    ///     async move {
+    ///         match member {
+    ///             Some(member) => has_a_subscription(member.id).await,
+    ///             None => false,
+    ///         }
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    pub fn free_when_async<F, Fut>(self, free: F) -> Self
+    where
+        F: Fn(&Parts) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = bool> + Send + 'static,
+    {
+        self.set(|route| route.gate.free_later = Some(Arc::new(move |parts| Box::pin(free(parts)))))
+    }
+
+    /// How long a price, or [`free_when_async`](Self::free_when_async), may be waited for; 10 seconds unless set. Then the
+    /// answer is 503 `price_unavailable`, and nothing is taken.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn price_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::OutOfRange { what: "price_timeout" });
+        }
+        Ok(self.set(|route| route.price_timeout = timeout))
     }
 
     /// Lets CORS preflights through to the service; their responses leave without a body.

@@ -98,8 +98,8 @@ impl Merchant {
     fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, ConfigError> {
         check_text("a resource", resource)?;
         let resource = Arc::from(resource);
-        let label = self.shared.register(&resource, price)?;
-        Ok(X402Layer::new(Arc::clone(&self.shared), resource, label, prices))
+        let registered = self.shared.register(&resource, price)?;
+        Ok(X402Layer::new(Arc::clone(&self.shared), resource, registered, prices))
     }
 
     /// Who is paid.

@@ -11,6 +11,7 @@ mod gate;
 mod layer;
 mod lease;
 mod merchant;
+mod nested;
 mod order;
 mod pricing;
 mod redeem;
