@@ -182,6 +182,9 @@ impl X402Layer {
     }
 
     /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
+    ///
+    /// For what must be waited for, or hangs on what an outer layer found, there is
+    /// [`free_when_async`](Self::free_when_async).
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.gate.free_when = Some(Arc::new(free)))
     }

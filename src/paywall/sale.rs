@@ -27,6 +27,9 @@ use crate::protocol::{
 
 /// Set by a handler in its response's extensions: whether this very answer is sold, whatever the route's rule says.
 ///
+/// It reaches the layer only if every layer in between hands the response's extensions on. One that builds a response anew
+/// from status and body, as a cache does, drops it, and then the route's rule decides.
+///
 /// ```
 /// use http::Response;
 /// use tower_x402::Consumption;
@@ -39,6 +42,10 @@ pub enum Consumption {
     /// It is sold: intent and payment are consumed.
     Consume,
     /// It is given away: intent and payment stay good.
+    ///
+    /// The handler ran, so it counts as an attempt like a failure: after 16 of them for one intent and payment the layer answers
+    /// 429 `too_many_attempts` for a while. A handler that gives away on purpose, more often than that, belongs behind
+    /// [`free_when`](crate::X402Layer::free_when).
     Keep,
 }
 
