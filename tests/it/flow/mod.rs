@@ -6,7 +6,9 @@ mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 mod depth;
+mod late;
 pub mod market;
+mod node;
 mod odd_payments;
 mod reorganisation;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
