@@ -10,6 +10,8 @@ mod late;
 pub mod market;
 mod node;
 mod odd_payments;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod operating;
 mod reorganisation;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod replicas;
