@@ -112,6 +112,7 @@ impl<S: Clone> Checkout<S> {
                 return self.refused(ProblemCode::InvalidRedemption);
             }
             Ok(Some(proof)) => Some(proof),
+            Ok(None) if !self.order.route.merchant.start.is_done() => None,
             Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
                 Some(Some(answer)) => return Step::Answered(answer),
                 // Nothing is waited for before it is called.
@@ -129,7 +130,7 @@ impl<S: Clone> Checkout<S> {
 }
 
 impl<S> Checkout<S> {
-    /// A quote whose price must be waited for.
+    /// A quote whose price must be waited for, or whose merchant has not started yet.
     async fn quote_later<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
     where
         S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
@@ -138,6 +139,11 @@ impl<S> Checkout<S> {
             Ok(price) => price,
             Err(problem) => return Ok(self.order.problem(problem)),
         };
+        if matches!(price, Price::Charge(_))
+            && let Err(problem) = self.order.route.merchant.started().await
+        {
+            return Ok(self.order.problem(problem));
+        }
         match self.order.quoted(price) {
             Some(answer) => Ok(answer),
             None => self.serve(body).await,

@@ -4,6 +4,8 @@ mod answers;
 mod arbitrary;
 mod budget;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod caution;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod chain;
 mod contract;
 mod drops;
