@@ -315,6 +315,15 @@ impl Shelf for PostgresLedger {
         self.forget(&self.statements.forget_attempts, micros(KEPT)).await.map(drop)
     }
 
+    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
+        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
+        let question = || {
+            let question = pair::<(bool,)>(&self.statements.prolong, claim.intent(), transfer);
+            self.one(question.bind(block_time).bind(keep_until))
+        };
+        ask(question).await.map(drop)
+    }
+
     async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
         let Some((written, expired)) = ask(|| self.try_grant(claim, wish)).await? else { return Ok(None) };
         let lease = written.lease(claim, wish.transfer)?;

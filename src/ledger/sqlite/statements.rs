@@ -61,7 +61,7 @@ macro_rules! pair {
     };
 }
 
-/// `fence` is the claim's place, `more` the payment's block time; `?2` the head, `?3` how long what is not sold
+/// `fence` is the claim's place; `?2` the head, `?3` how long what is not sold
 /// is kept. What was forgotten and is still in the book is sold.
 const LOOK: &str = concat!(
     "
@@ -85,9 +85,9 @@ SELECT asked.fence, memory.version, memory.mark, memory.due,
     COALESCE(sale.intent = asked.intent, 0),
     attempts.times,
     (now.at - attempts.ended_at) * 1000,
+    sale.block_time,
     own.fence,
-    sale.fence,
-    sale.consumed_at IS NOT NULL AND sale.block_time < asked.more
+    sale.fence
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.tx_hash = asked.tx_hash AND sale.log_position = asked.log_position
@@ -102,17 +102,19 @@ LEFT JOIN ledger_book AS booked ON booked.fence = (
 ORDER BY asked.place"
 );
 
-/// Sales whose payments were mined again later, by fence: kept until then, and in which block they are.
-const KEEP_LONGER: &str = "
+/// Sales whose payments were mined again later: by which block they are kept, and until when.
+const PROLONG: &str = "
 WITH later AS MATERIALIZED (
-    SELECT value ->> 0 AS fence, value ->> 1 AS keep_until, value ->> 2 AS block_time, value ->> 3 AS block_number
+    SELECT unhex(value ->> 0) AS tx_hash, value ->> 1 AS log_position, value ->> 2 AS chain_id, value ->> 3 AS block_time,
+        value ->> 4 AS block_number, value ->> 5 AS keep_until
     FROM json_each(?1)
 )
 UPDATE ledger_sales SET keep_until = max(ledger_sales.keep_until, later.keep_until),
     block_number = CASE WHEN later.block_time > ledger_sales.block_time THEN later.block_number
         ELSE ledger_sales.block_number END,
     block_time = max(ledger_sales.block_time, later.block_time)
-FROM later WHERE ledger_sales.fence = later.fence AND ledger_sales.consumed_at IS NOT NULL";
+FROM later WHERE ledger_sales.tx_hash = later.tx_hash AND ledger_sales.log_position = later.log_position
+    AND ledger_sales.chain_id = later.chain_id AND ledger_sales.consumed_at IS NOT NULL";
 
 /// Leases that ran out and are in the way, by fence: their attempts ended when they did.
 const NOTE_EXPIRED: &str = "
@@ -316,7 +318,7 @@ macro_rules! statements {
 }
 
 statements! {
-    look: LOOK, keep_longer: KEEP_LONGER, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
+    look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
     renew: RENEW, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
     is_consumed: IS_CONSUMED, forgettable: FORGETTABLE, book: BOOK, forget_sales: FORGET_SALES,
     forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
@@ -345,7 +347,7 @@ mod tests {
         }
         for statement in [
             LOOK,
-            KEEP_LONGER,
+            PROLONG,
             NOTE_EXPIRED,
             EXPIRE,
             RESERVE,

@@ -120,8 +120,7 @@ impl Writer {
 
 impl Open {
     async fn answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
-        let lasts = batch.iter().any(|asked| asked.question.must_last());
-        if !self.begin(lasts, batch).await? {
+        if !self.begin(batch).await? {
             return Ok(());
         }
         let expired = batch::answer(&mut self.connection, &home.statements, batch).await?;
@@ -138,7 +137,8 @@ impl Open {
 
     /// Begins to write, alone, once no other process does; whether a flush will follow is settled before. Not at all when
     /// nobody waits for an answer any more.
-    async fn begin(&mut self, lasts: bool, batch: &[Asked]) -> Result<bool, Fault> {
+    async fn begin(&mut self, batch: &[Asked]) -> Result<bool, Fault> {
+        let lasts = batch.iter().any(|asked| asked.question.must_last());
         let (text, level) = if lasts { FLUSHED } else { UNFLUSHED };
         while !batch.iter().all(Asked::is_dropped) {
             // Made anew each time, for a PRAGMA takes effect when it is made.
@@ -160,4 +160,62 @@ impl Open {
 /// `SQLITE_IOERR` and its variants.
 fn is_broken(error: &sqlx::Error) -> bool {
     super::code(error).is_some_and(|code| code & 0xff == 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        super::{
+            super::{Claim, Handler, Lease},
+            SqliteLedger,
+            question::{Question, Word},
+        },
+        *,
+    };
+    use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
+
+    const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
+
+    fn claim() -> Claim {
+        let transfer = Transfer {
+            network: Network::BASE,
+            transaction: TxHash::new([1; 32]),
+            position: 0,
+            token: Address::new([2; 20]),
+            payer: Address::new([3; 20]),
+            recipient: Address::new([4; 20]),
+            amount: Amount::from_base_units(1),
+            block_number: 1,
+            block_time: TIME,
+        };
+        let second = Duration::from_secs(1);
+        Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
+    }
+
+    /// Asked of the very connection, in the very transaction, one after the other.
+    #[tokio::test]
+    async fn a_batch_with_a_sale_is_flushed_and_one_without_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let home = ledger.queue.home();
+        let mut open = Writer::default().connect(home).await.unwrap();
+        let (claim, sweep) = (claim(), || Question::Sweep(TIME));
+        let lease = Lease::new(&claim, &claim.transfers()[0], 1);
+        let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone()));
+        for (questions, full) in [
+            (vec![commit()], true),
+            (vec![Question::Reserve(claim.clone())], false),
+            (vec![renew(), sweep(), commit(), renew()], true),
+            (vec![renew(), Question::Release(lease.clone(), Handler::Started), sweep()], false),
+            (vec![Question::Memory(Word::Start, TIME)], true),
+        ] {
+            let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
+            assert!(matches!(open.begin(&batch).await, Ok(true)));
+            let pragma = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").persistent(false);
+            assert_eq!(pragma.fetch_one(&mut open.connection).await.unwrap(), if full { 2 } else { 1 });
+            sqlx::query("ROLLBACK").execute(&mut open.connection).await.unwrap();
+        }
+    }
 }

@@ -237,7 +237,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000);
     assert_eq!(today, [line]);
 
-    let beyond = HEAD + 86_400 + 180 + 240 + 3_600 + 1;
+    let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();

@@ -17,7 +17,7 @@ use super::{
         statements::Statements,
     },
     on,
-    rows::{grant, held, json, wishes},
+    rows::{Later, grant, held, json, later_of, wishes},
     sweep,
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
@@ -36,6 +36,10 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
             break;
         }
         let seen = look(work, say, batch, &open).await?;
+        if seen.claims.is_empty() {
+            // The ledger has lost its own row.
+            open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::Incompatible)));
+        }
         raise(work, say, batch, &seen).await?;
         if seen.due && std::mem::take(&mut may_sweep) {
             let most = BATCH.max(2 * i64::try_from(open.len()).unwrap_or(BATCH));
@@ -77,8 +81,6 @@ struct Sight {
     lines: Vec<Line>,
     /// By candidate: the entries on the intent and on the payment, if any, by their fences.
     entries: Vec<[Option<i64>; 2]>,
-    /// Candidates that were sold, and are to be kept for longer.
-    longer: Vec<usize>,
 }
 
 async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], open: &[usize]) -> sqlx::Result<Seen> {
@@ -94,10 +96,7 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
         }
         seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
         if let Some((_, sight)) = seen.claims.last_mut() {
-            if row.try_get(13)? {
-                sight.longer.push(sight.lines.len());
-            }
-            sight.entries.push([row.try_get(11)?, row.try_get(12)?]);
+            sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
             sight.lines.push(line(&row)?);
         }
     }
@@ -116,31 +115,29 @@ fn line(row: &SqliteRow) -> sqlx::Result<Line> {
         row.try_get(8)?,
         row.try_get(9)?,
         row.try_get(10)?,
+        row.try_get(11)?,
     ))
 }
 
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
 /// will rise over that.
 async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
-    let mut longer: HashMap<i64, (i64, i64, i64)> = HashMap::new();
+    let mut later: HashMap<PaymentKey, Later> = HashMap::new();
     for (place, sight) in &seen.claims {
-        let Some(claim) = claim(&batch[*place]) else { continue };
-        for candidate in &sight.longer {
-            let (Some([_, Some(fence)]), Some(transfer)) =
-                (sight.entries.get(*candidate), claim.transfers().get(*candidate))
-            else {
-                continue;
-            };
-            let block = (seconds(transfer.block_time), transfer.block_number.cast_signed());
-            let kept = longer.entry(*fence).or_insert((0, block.0, block.1));
-            kept.0 = kept.0.max(seconds(claim.keep_until(transfer)));
-            (kept.1, kept.2) = block.max((kept.1, kept.2));
+        let (Some(claim), Some(look)) = (claim(&batch[*place]), Look::new(&sight.lines)) else { continue };
+        for transfer in look.mined_again(claim) {
+            let shown = later_of(claim, transfer);
+            let last = later.entry(transfer.key()).or_insert_with(|| shown.clone());
+            // Whichever block is the latest; kept by whichever says longest.
+            let keep_until = last.5.max(shown.5);
+            if shown.3 > last.3 {
+                *last = shown;
+            }
+            last.5 = keep_until;
         }
     }
-    if !longer.is_empty() {
-        let rows: Vec<_> =
-            longer.into_iter().map(|(fence, (keep, time, number))| (fence, keep, time, number)).collect();
-        on(&say.keep_longer, json(&rows)?).execute(work).await?;
+    if !later.is_empty() {
+        on(&say.prolong, json(&later.values().collect::<Vec<_>>())?).execute(work).await?;
     }
     Ok(())
 }

@@ -25,9 +25,9 @@ fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String, u32, i64) {
     (const_hex::encode(intent.as_bytes()), hash, transfer.position, transfer.network.chain_id().cast_signed())
 }
 
-/// Intent, transaction, position, chain; the claim's place in the batch, and the candidate's block time.
-/// There is one without a candidate for a claim that has none.
-pub(super) type Wish = (String, Option<String>, Option<u32>, Option<i64>, usize, Option<i64>);
+/// Intent, transaction, position, chain; the claim's place in the batch. There is one without a candidate for a claim that
+/// has none.
+pub(super) type Wish = (String, Option<String>, Option<u32>, Option<i64>, usize);
 
 pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
     let mut wishes: Vec<_> = claim
@@ -35,11 +35,11 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
         .iter()
         .map(|transfer| {
             let (intent, hash, position, chain) = pair(claim.intent(), transfer);
-            (intent, Some(hash), Some(position), Some(chain), place, Some(seconds(transfer.block_time)))
+            (intent, Some(hash), Some(position), Some(chain), place)
         })
         .collect();
     if wishes.is_empty() {
-        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, None, None, place, None));
+        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, None, None, place));
     }
     wishes
 }
@@ -65,4 +65,13 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
         seconds(claim.keep_until(transfer)),
         millis(claim.lease()),
     )
+}
+
+/// Transaction, position, chain; the block's time and number, and until when the sale is kept.
+pub(super) type Later = (String, u32, i64, i64, i64, i64);
+
+pub(super) fn later_of(claim: &Claim, transfer: &Transfer) -> Later {
+    let (_, hash, position, chain) = pair(claim.intent(), transfer);
+    let block = transfer.block_number.cast_signed();
+    (hash, position, chain, seconds(transfer.block_time), block, seconds(claim.keep_until(transfer)))
 }
