@@ -33,7 +33,7 @@ pub use redis::RedisLedger;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sql::TablePrefixError;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteLedger;
+pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
 /// The driver of the SQL ledgers, for whoever brings a pool.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;

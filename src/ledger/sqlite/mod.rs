@@ -1,41 +1,49 @@
 //! `SqliteLedger`: what was sold, in a file that outlives the process.
 
+mod batch;
+mod builder;
+mod file;
+mod question;
+mod queue;
 mod statements;
+mod writer;
 
-use std::{fmt, fs, path::Path, time::Duration};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
-use sqlx::{
-    ConnectOptions as _, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction,
-    query::Query,
-    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
-};
+use sqlx::{Connection as _, SqliteConnection, SqlitePool};
 
-use statements as say;
+pub use builder::SqliteLedgerBuilder;
+use question::{Answer, Question, Word};
+use queue::Queue;
+use statements::{STEPS, Statements};
 
 use super::{
     Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
-    sql::{
-        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros, seconds,
-        tell,
-    },
+    sql::{SCHEMA, compatible, failed, in_time, micros, tell},
 };
-use crate::protocol::{ChainTime, IntentKey, Transfer};
-
-const _: () = assert!(say::STEPS.len() == SCHEMA as usize);
+use crate::protocol::{ChainTime, IntentKey};
 
 /// How long opening or migrating may take: longer than another process does it.
 const OPENING: Duration = Duration::from_secs(10);
-/// How long SQLite itself waits for another process before it is asked again.
-const BUSY: Duration = Duration::from_millis(500);
-/// How many can look at once; they do not wait for who writes.
-const READERS: u32 = 4;
 
 /// A ledger in an SQLite file, for one machine: what was sold survives restarts and crashes.
 ///
 /// Several processes may open the same file; its unique indexes keep intents and payments apart, and its lock lets one
-/// write at a time. A sale is flushed to disk before it is confirmed. The file must lie on a local disk: the write-ahead log that
-/// stands beside it (`-wal`, `-shm`) does not work over a network, and belongs to it when it is moved. Back it up
-/// with `sqlite3 ledger.db ".backup copy.db"`, and call [`raise_mark_to`](Self::raise_mark_to) after restoring it.
+/// write at a time. The file must lie on a local disk: the write-ahead log that stands beside it (`-wal`, `-shm`) does not
+/// work over a network, and belongs to it when it is moved. Back it up with `sqlite3 ledger.db ".backup copy.db"`, and call
+/// [`raise_mark_to`](Self::raise_mark_to) after restoring it.
+///
+/// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced: stop it first. It
+/// must not open the file by any other means than SQLite either, for on POSIX systems closing a file drops all locks that
+/// the process has on it.
+///
+/// # What is flushed, and when
+///
+/// Questions that wait at the same time are written together, in one transaction with one flush. A sale is flushed to disk
+/// before it is confirmed, and with it everything that was written before it. A reservation, a renewal and a release are
+/// written at once, so they survive the process, but are flushed with the next sale. A power cut can undo the last of
+/// them; by then the process that held the lease has ended too. Its fence does not come again: a new one is greater than every one on
+/// record, and not less than the clock in microseconds.
 ///
 /// ```
 /// use tower_x402::{ledger::{Ledger as _, SqliteLedger}, protocol::ChainTime};
@@ -55,13 +63,14 @@ const READERS: u32 = 4;
 ///
 /// # The seller's book
 ///
-/// The view `ledger_sold` has a row for every sale: `resource`, `payer`, `recipient` and `token` (bytes), `amount` (base
-/// units, as text), `chain_id`, `tx_hash`, `log_position`, `block_number`, `block_time` (Unix seconds), `intent`, `fence`, `reserved_at`
-/// and `consumed_at` (Unix milliseconds). It stays complete when a sale is forgotten: the row moves from `ledger_sales` to
-/// `ledger_book`, from which you may delete what you have booked elsewhere. What was sold today:
+/// The view `ledger_sold` has a row for every sale: `resource`, `payer`, `recipient` and `token` (text, `0x…`), `amount` (base
+/// units, as decimal text), `chain_id`, `tx_hash` (`0x…`), `log_position`, `block_number`, `block_time` (Unix seconds), `intent`
+/// (`0x…`), `fence`, `reserved_at` and `consumed_at` (Unix milliseconds). It stays complete when a sale is forgotten: the row
+/// moves from `ledger_sales` to `ledger_book`, from which you may delete what you have booked elsewhere. While a row is there,
+/// its payment and its intent are refused, whatever their age. What was sold today:
 ///
 /// ```sql
-/// SELECT resource, chain_id, hex(token) AS token, count(*) AS sales, sum(CAST(amount AS INTEGER)) AS base_units
+/// SELECT resource, chain_id, token, count(*) AS sales, sum(CAST(amount AS INTEGER)) AS base_units
 /// FROM ledger_sold
 /// WHERE consumed_at >= unixepoch('now', 'start of day') * 1000
 /// GROUP BY resource, chain_id, token
@@ -69,9 +78,10 @@ const READERS: u32 = 4;
 /// ```
 #[derive(Clone)]
 pub struct SqliteLedger {
-    /// One connection: within a process, who writes waits in line.
-    writer: SqlitePool,
+    /// Who writes waits in line.
+    queue: Arc<Queue>,
     readers: SqlitePool,
+    statements: Arc<Statements>,
     time_limit: Duration,
 }
 
@@ -83,30 +93,12 @@ impl SqliteLedger {
     /// [`LedgerError::Unavailable`] when the file cannot be read and written, or is no database;
     /// [`LedgerError::Incompatible`] when a later version wrote it.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
-        let path = create(path.as_ref()).map_err(|error| {
-            tracing::warn!(kind = %error.kind(), "the ledger's file cannot be opened");
-            LedgerError::Unavailable
-        })?;
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(false)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .pragma("fullfsync", "ON")
-            .busy_timeout(BUSY)
-            .disable_statement_logging();
-        let pool = |connections| {
-            SqlitePoolOptions::new()
-                .max_connections(connections)
-                .acquire_timeout(OPENING)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .test_before_acquire(false)
-                .connect_lazy_with(options.clone())
-        };
-        let ledger = Self { writer: pool(1), readers: pool(READERS), time_limit: TIME_LIMIT };
-        ledger.migrate().await?;
-        Ok(ledger)
+        Self::builder().open(path).await
+    }
+
+    /// Settings other than the usual ones: table prefix, sizes, a pool of the caller's.
+    pub fn builder() -> SqliteLedgerBuilder {
+        SqliteLedgerBuilder::new()
     }
 
     /// How long one question may take before it is given up as [`LedgerError::Unavailable`]: 1.9 s unless set here.
@@ -115,11 +107,12 @@ impl SqliteLedger {
         Self { time_limit, ..self }
     }
 
-    /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once.
+    /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once. Processes of the version
+    /// before can go on, and be started again.
     ///
     /// # Errors
-    /// [`LedgerError::Incompatible`] when a later version wrote them; [`LedgerError::Unavailable`] when the file cannot be
-    /// written, or does not keep a write-ahead log.
+    /// [`LedgerError::Incompatible`] when a later version wrote them, and this one cannot; [`LedgerError::Unavailable`]
+    /// when the file cannot be written, or does not keep a write-ahead log.
     pub async fn migrate(&self) -> Result<(), LedgerError> {
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))
@@ -130,7 +123,14 @@ impl SqliteLedger {
     /// # Errors
     /// [`LedgerError`] when the file cannot be read, or was not migrated.
     pub async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        self.memory(&self.readers, say::MARK, None).await
+        let question = || {
+            let question = sqlx::query_as::<_, (i64, Option<i64>)>(self.statements.mark.sql());
+            question.bind(SCHEMA).fetch_optional(&self.readers)
+        };
+        let told = in_time(self.time_limit, ask(question)).await?;
+        compatible(told.map(|(version, _)| version))?;
+        let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
+        Ok(mark.map(ChainTime::from_unix))
     }
 
     /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup. Give it the head's
@@ -140,7 +140,7 @@ impl SqliteLedger {
     /// # Errors
     /// [`LedgerError`] when the file cannot be written, or was not migrated.
     pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
-        self.memory(&self.writer, say::RAISE, Some(time)).await.map(drop)
+        self.tell(Word::Raise, time).await
     }
 
     /// Lowers the low-water mark to `time`, if it is higher: for an operator who imported the records of every sale of a
@@ -149,35 +149,39 @@ impl SqliteLedger {
     /// # Errors
     /// [`LedgerError`] when the file cannot be written, or was not migrated.
     pub async fn lower_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
-        self.memory(&self.writer, say::LOWER, Some(time)).await.map(drop)
+        self.tell(Word::Lower, time).await
+    }
+
+    /// Forgets what may be forgotten at this head, 16 sales at most, and tells how many sales that were. [`reserve`] does
+    /// so too; call this, until it tells 0, where nobody buys for long, or before a backup.
+    ///
+    /// [`reserve`]: Ledger::reserve
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the file cannot be written.
+    pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        match self.ask(Question::Sweep(head)).await? {
+            Answer::Swept(sales) => {
+                tell::forgotten(sales);
+                Ok(u64::try_from(sales).unwrap_or(0))
+            }
+            _ => Err(LedgerError::Unavailable),
+        }
+    }
+
+    /// Closes the file, through every clone of this ledger, when what is being written is written: wait for it before
+    /// the file is moved, removed or replaced. Whoever asks afterwards opens it again to write, and cannot read.
+    pub async fn close(&self) {
+        self.queue.close().await;
+        self.readers.close().await;
     }
 }
 
 /// Says nothing of the file.
 impl fmt::Debug for SqliteLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteLedger").finish_non_exhaustive()
+        f.debug_struct("SqliteLedger").field("table_prefix", &self.statements.prefix).finish_non_exhaustive()
     }
-}
-
-/// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
-/// companions the same permissions.
-///
-/// Whoever closes a file on a POSIX system drops all locks that its process has on it, SQLite's too, and another program
-/// that then closes it takes the write-ahead log away. So an existing file is never opened here, and a new one never
-/// closed.
-fn create(path: &Path) -> std::io::Result<std::path::PathBuf> {
-    let path = std::path::absolute(path)?;
-    let mut file = fs::OpenOptions::new();
-    file.create_new(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
-    match file.open(&path) {
-        Ok(file) => std::mem::forget(file),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    Ok(path)
 }
 
 /// Asks, again and again while another process is writing: whoever asks sets the time limit.
@@ -190,10 +194,14 @@ async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl Fn() -> F) -
     }
 }
 
+/// SQLite's own.
+fn code(error: &sqlx::Error) -> Option<u32> {
+    error.as_database_error()?.code()?.parse().ok()
+}
+
+/// `SQLITE_BUSY` and its variants.
 fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    // The low byte of `SQLITE_BUSY` and its variants.
-    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
+    code(error).is_some_and(|code| code & 0xff == 5)
 }
 
 /// SQLite's unit.
@@ -201,228 +209,82 @@ fn millis(span: Duration) -> i64 {
     micros(span).saturating_add(999) / 1000
 }
 
-type Ask<'q> = Query<'q, Sqlite, SqliteArguments>;
-
-/// A statement on an intent and a payment.
-fn pair<'q>(text: &'static str, intent: IntentKey, transfer: &Transfer) -> Ask<'q> {
-    sqlx::query(text)
-        .bind(intent.as_bytes().to_vec())
-        .bind(transfer.transaction.as_bytes().to_vec())
-        .bind(i64::from(transfer.position))
-        .bind(transfer.network.chain_id().cast_signed())
-}
-
-/// A statement on a lease, which is told by its fence.
-fn held<'q>(text: &'static str, lease: &Lease) -> Ask<'q> {
-    pair(text, lease.intent(), lease.transfer()).bind(lease.fence().cast_signed())
-}
-
-/// How many rows it changed.
-async fn change(work: &mut SqliteConnection, statement: Ask<'_>) -> sqlx::Result<i64> {
-    let changed = statement.execute(work).await?.rows_affected();
-    Ok(i64::try_from(changed).unwrap_or(i64::MAX))
-}
-
 /// The questions.
 impl SqliteLedger {
-    async fn begin_work(&self) -> sqlx::Result<Transaction<'static, Sqlite>> {
-        self.writer.begin_with(say::BEGIN).await
+    /// Asks who writes.
+    async fn ask(&self, question: Question) -> Result<Answer, LedgerError> {
+        in_time(self.time_limit, self.queue.ask(question)).await
     }
 
-    /// Asks the ledger's own row.
-    async fn memory(
-        &self,
-        pool: &SqlitePool,
-        text: &'static str,
-        time: Option<ChainTime>,
-    ) -> Result<Option<ChainTime>, LedgerError> {
-        let question = || {
-            let question = sqlx::query_as::<_, (i64, Option<i64>)>(text).bind(SCHEMA);
-            let question = match time {
-                Some(time) => question.bind(seconds(time)),
-                None => question,
-            };
-            // To the end: what writes is written for good only there.
-            question.fetch_all(pool)
-        };
-        let told = in_time(self.time_limit, ask(question)).await?.first().copied();
-        compatible(told.map(|(version, _)| version))?;
-        let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
-        Ok(mark.map(ChainTime::from_unix))
+    async fn tell(&self, word: Word, time: ChainTime) -> Result<(), LedgerError> {
+        self.ask(Question::Memory(word, time)).await.map(drop)
     }
 
     /// Tells the version that it leaves behind.
     async fn try_migrate(&self) -> sqlx::Result<i64> {
-        let mut work = self.begin_work().await?;
-        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *work).await?;
+        let mut connection = SqliteConnection::connect_with(&self.queue.home().options).await?;
+        let version = self.migrate_on(&mut connection).await;
+        connection.close().await?;
+        version
+    }
+
+    async fn migrate_on(&self, connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+        let (say, journal) = (&*self.statements, "PRAGMA journal_mode");
+        let mut work = connection.begin_with("BEGIN IMMEDIATE").await?;
+        let journal: String = sqlx::query_scalar(journal).fetch_one(&mut *work).await?;
         if !journal.eq_ignore_ascii_case("wal") {
             return Err(sqlx::Error::Configuration("no write-ahead log".into()));
         }
-        let version: i64 = match sqlx::query_scalar::<_, bool>(say::IS_THERE).fetch_one(&mut *work).await? {
-            true => sqlx::query_scalar("SELECT version FROM ledger_memory").fetch_one(&mut *work).await?,
-            false => 0,
+        let there: (bool, bool) = sqlx::query_as(say.is_there.sql()).fetch_one(&mut *work).await?;
+        let version: i64 = match there {
+            (true, _) => sqlx::query_scalar(say.version.sql()).fetch_one(&mut *work).await?,
+            (false, _) => 0,
         };
-        if version < SCHEMA {
-            for step in say::STEPS.into_iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-                sqlx::raw_sql(step).execute(&mut *work).await?;
+        let revision: i64 = match there {
+            (true, true) => sqlx::query_scalar(say.revision.sql()).fetch_one(&mut *work).await?,
+            (true, false) => 1,
+            (false, _) => 0,
+        };
+        let steps = STEPS.into_iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
+        if version <= SCHEMA && steps.len() > 0 {
+            for step in steps {
+                sqlx::raw_sql(say.step(step)).execute(&mut *work).await?;
             }
-            sqlx::query("UPDATE ledger_memory SET version = ?1").bind(SCHEMA).execute(&mut *work).await?;
+            let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+            sqlx::query(say.reached.sql()).bind(SCHEMA).bind(reached).execute(&mut *work).await?;
         }
         work.commit().await?;
         Ok(version.max(SCHEMA))
-    }
-
-    async fn try_look(&self, claim: &Claim) -> sqlx::Result<Option<Look>> {
-        let wishes = claim.transfers().iter().map(|transfer| {
-            let hash = const_hex::encode(transfer.transaction.as_bytes());
-            format!(r#"["{hash}",{},{}]"#, transfer.position, transfer.network.chain_id().cast_signed())
-        });
-        let lines: Vec<sql::Line> = sqlx::query_as(say::LOOK)
-            .bind(claim.intent().as_bytes().to_vec())
-            .bind(format!("[{}]", wishes.collect::<Vec<_>>().join(",")))
-            .bind(seconds(claim.head()))
-            .bind(millis(KEPT))
-            .fetch_all(&self.readers)
-            .await?;
-        Ok(Look::new(&lines))
-    }
-
-    async fn try_grant(&self, claim: &Claim, wish: Try<'_>) -> sqlx::Result<Option<(Written, i64)>> {
-        let (intent, transfer) = (claim.intent(), wish.transfer);
-        let mut work = self.begin_work().await?;
-        let now: i64 = sqlx::query_scalar(say::NOW).fetch_one(&mut *work).await?;
-        let mut expired = 0;
-        if wish.takes_over {
-            change(&mut work, pair(say::NOTE_EXPIRED, intent, transfer).bind(now)).await?;
-            expired = change(&mut work, pair(say::EXPIRE, intent, transfer).bind(now)).await?;
-        }
-        let reserve = pair(say::RESERVE, intent, transfer)
-            .bind(now)
-            .bind(claim.resource())
-            .bind(transfer.payer.as_bytes().to_vec())
-            .bind(transfer.recipient.as_bytes().to_vec())
-            .bind(transfer.token.as_bytes().to_vec())
-            .bind(transfer.amount.to_string())
-            .bind(transfer.block_number.cast_signed())
-            .bind(seconds(transfer.block_time))
-            .bind(seconds(claim.keep_until(transfer)))
-            .bind(millis(claim.lease()));
-        let Some(inserted) = reserve.fetch_optional(&mut *work).await? else {
-            work.rollback().await?;
-            return Ok(None);
-        };
-        let attempt = pair(say::ATTEMPT, intent, transfer).bind(now).fetch_one(&mut *work).await?;
-        let written = Written {
-            fence: inserted.try_get(0)?,
-            times: attempt.try_get(0)?,
-            since: attempt.try_get(1)?,
-            mark: attempt.try_get(2)?,
-        };
-        if !written.holds(transfer) {
-            work.rollback().await?;
-            return Ok(None);
-        }
-        work.commit().await?;
-        Ok(Some((written, expired)))
-    }
-
-    /// Whether it is sold, and whether only now.
-    async fn try_commit(&self, lease: &Lease) -> sqlx::Result<(bool, bool)> {
-        let mut work = self.begin_work().await?;
-        let only_now = change(&mut work, held(say::COMMIT, lease)).await? > 0;
-        let sold = match only_now {
-            true => {
-                change(&mut work, pair(say::SPENT, lease.intent(), lease.transfer())).await?;
-                true
-            }
-            false => held(say::IS_COMMITTED, lease).fetch_one(&mut *work).await?.try_get(0)?,
-        };
-        work.commit().await?;
-        Ok((sold, only_now))
-    }
-
-    /// Whether it was held.
-    async fn try_release(&self, lease: &Lease, handler: Handler) -> sqlx::Result<bool> {
-        let mut work = self.begin_work().await?;
-        let freed = change(&mut work, held(say::RELEASE, lease)).await? > 0;
-        if freed {
-            let note = match handler {
-                Handler::Started => say::STARTED,
-                Handler::NotStarted => say::NOT_STARTED,
-            };
-            change(&mut work, pair(note, lease.intent(), lease.transfer())).await?;
-        }
-        work.commit().await?;
-        Ok(freed)
-    }
-
-    /// How many sales and how many leases are forgotten.
-    async fn try_sweep(&self, head: ChainTime) -> sqlx::Result<(i64, i64)> {
-        let mut work = self.begin_work().await?;
-        let old = sqlx::query(say::FORGETTABLE).bind(seconds(head)).bind(BATCH).fetch_one(&mut *work).await?;
-        let sales: i64 = old.try_get(0)?;
-        if sales > 0 {
-            let fences: String = old.try_get(1)?;
-            change(&mut work, sqlx::query(say::BOOK).bind(fences.clone())).await?;
-            change(&mut work, sqlx::query(say::FORGET_SALES).bind(fences)).await?;
-            let latest: i64 = old.try_get(2)?;
-            change(&mut work, sqlx::query(say::RAISE_OVER).bind(latest)).await?;
-        }
-        let leases = change(&mut work, sqlx::query(say::FORGET_LEASES).bind(millis(KEPT)).bind(BATCH)).await?;
-        change(&mut work, sqlx::query(say::FORGET_ATTEMPTS).bind(millis(KEPT)).bind(BATCH)).await?;
-        work.commit().await?;
-        Ok((sales, leases))
-    }
-}
-
-impl Shelf for SqliteLedger {
-    async fn look(&self, claim: &Claim) -> Result<Option<Look>, LedgerError> {
-        ask(|| self.try_look(claim)).await
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<(), LedgerError> {
-        let (sales, leases) = ask(|| self.try_sweep(head)).await?;
-        tell::forgotten(sales);
-        tell::expired(leases);
-        Ok(())
-    }
-
-    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
-        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
-        let question = || {
-            let question = pair(say::PROLONG, claim.intent(), transfer).bind(block_time).bind(keep_until);
-            question.execute(&self.writer)
-        };
-        ask(question).await.map(drop)
-    }
-
-    async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
-        let Some((written, expired)) = ask(|| self.try_grant(claim, wish)).await? else { return Ok(None) };
-        let lease = written.lease(claim, wish.transfer)?;
-        tell::reserved(&lease, expired);
-        Ok(Some(lease))
     }
 }
 
 impl Ledger for SqliteLedger {
     async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.memory(&self.writer, say::START, Some(head)).await.map(drop)
+        self.tell(Word::Start, head).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
-        in_time(self.time_limit, sql::reserve(self, claim)).await
+        let Answer::Reserved(reservation) = self.ask(Question::Reserve(claim.clone())).await? else {
+            return Err(LedgerError::Unavailable);
+        };
+        if let Reservation::Granted(lease) = &reservation {
+            tell::reserved(lease, 0);
+        }
+        Ok(reservation)
     }
 
     async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
-        let question = || held(say::RENEW, lease).bind(millis(lease.length())).execute(&self.writer);
-        Ok(match in_time(self.time_limit, ask(question)).await?.rows_affected() {
-            0 => Renewal::LeaseLost,
-            _ => Renewal::Held,
-        })
+        match self.ask(Question::Renew(lease.clone())).await? {
+            Answer::Renewed(true) => Ok(Renewal::Held),
+            Answer::Renewed(false) => Ok(Renewal::LeaseLost),
+            _ => Err(LedgerError::Unavailable),
+        }
     }
 
     async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
-        let (sold, only_now) = in_time(self.time_limit, ask(|| self.try_commit(lease))).await?;
+        let Answer::Sold { sold, only_now } = self.ask(Question::Commit(lease.clone())).await? else {
+            return Err(LedgerError::Unavailable);
+        };
         if only_now {
             tell::consumed(lease);
         }
@@ -430,19 +292,25 @@ impl Ledger for SqliteLedger {
     }
 
     async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
-        if in_time(self.time_limit, ask(|| self.try_release(lease, handler))).await? {
+        if let Answer::Released(true) = self.ask(Question::Release(lease.clone(), handler)).await? {
             tell::released(lease);
         }
         Ok(())
     }
 
     async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        let question =
-            || sqlx::query_scalar(say::IS_CONSUMED).bind(intent.as_bytes().to_vec()).fetch_one(&self.readers);
+        if !self.queue.home().place.is_same() {
+            return Err(LedgerError::Unavailable);
+        }
+        let question = || {
+            let question = sqlx::query_scalar(self.statements.is_consumed.sql());
+            question.bind(intent.as_bytes().to_vec()).fetch_one(&self.readers)
+        };
         in_time(self.time_limit, ask(question)).await
     }
 
+    /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
-        self.memory(&self.writer, say::HEALTH, None).await.map(drop)
+        self.tell(Word::Beat, ChainTime::from_unix(0)).await
     }
 }

@@ -111,6 +111,13 @@ impl AnyLedger {
         }
     }
 
+    /// Lets go of whatever it holds open.
+    pub async fn close(self) {
+        if let Self::Sqlite(ledger) = &self {
+            ledger.close().await;
+        }
+    }
+
     pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.raise_mark_to(time).await)
     }

@@ -100,8 +100,8 @@ async fn an_emptied_ledger_sells_nothing_that_was_sold(kind: Kind) {
         assert_ne!(ledger.begin(time(MARK)).await, Ok(()), "there is nothing to begin");
         nobody_is_served(&ledger, &held).await;
     }
-    // Down to nothing.
-    drop(ledger);
+    // Down to nothing. A ledger that is still closing takes away the log of whatever stands at its path by then.
+    ledger.close().await;
     place.empty().await;
     let ledger = place.ledger().await;
     let unknown = replayed(&ledger, &[HEAD]).await;
@@ -216,7 +216,10 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
         assert_eq!(ledger.is_consumed(key(name)).await, Ok(false), "{name} is forgotten");
     }
     assert_eq!(ledger.low_water_mark().await, Some(time(MARK + SOLD)));
-    assert_eq!(replayed(&ledger, &[MARK + 1, HEAD, beyond]).await, []);
+    // A ledger that keeps a book refuses by that, too.
+    let remembered = replayed(&ledger, &[MARK + 1, HEAD, beyond]).await;
+    let spent = [Ok(Reservation::IntentConsumed), Ok(Reservation::PaymentUsed)];
+    assert!(remembered.iter().all(|(_, answer)| spent.contains(answer)), "{remembered:?}");
     assert_eq!(ledger.commit(&held).await, Ok(Commit::Done), "what is held is not forgotten");
     is_open(&ledger, beyond).await;
     place.remove().await;
@@ -238,15 +241,14 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
             assert_eq!(ledger.reserve(&at(2, head)).await, Ok(Reservation::PaymentUsed), "{head}");
             assert_eq!(ledger.low_water_mark().await, Some(time(MARK)));
         }
-        assert_eq!(ledger.reserve(&at(2, last + 1)).await, Ok(Reservation::BeforeMemory));
+        let is_refused = |answer: Result<Reservation, LedgerError>| {
+            matches!(answer, Ok(Reservation::BeforeMemory | Reservation::IntentConsumed | Reservation::PaymentUsed))
+        };
+        assert!(is_refused(ledger.reserve(&at(2, last + 1)).await));
         assert_eq!(ledger.is_consumed(key(1)).await, Ok(false));
         assert_eq!(ledger.low_water_mark().await, Some(time(MARK + 100)));
         for head in [HEAD, last, last + 1] {
-            assert_eq!(
-                ledger.reserve(&at(1, head)).await,
-                Ok(Reservation::BeforeMemory),
-                "{head}: it never comes back"
-            );
+            assert!(is_refused(ledger.reserve(&at(1, head)).await), "{head}: it never comes back");
         }
         place.remove().await;
     }

@@ -10,14 +10,14 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Commit, Handler, Ledger, LedgerError, Reservation, SqliteLedger,
+        Claim, Commit, Handler, Lease, Ledger, LedgerError, Reservation, SqliteLedger,
         conformance::{self, CHECKS, Harness},
         sqlx::{self, Connection as _, SqliteConnection},
     },
-    protocol::IntentKey,
+    protocol::{IntentKey, Transfer},
 };
 
-use super::{HEAD, MARK, PATIENT, Sold, claim, claim_for, documented_query, hold, sell, time};
+use super::{HEAD, LEASE, MARK, PATIENT, Sold, claim, claim_for, documented_query, hold, sell, time};
 
 struct Files {
     folder: TempDir,
@@ -82,7 +82,9 @@ async fn raw(path: &Path) -> SqliteConnection {
 
 /// Lets another process do something with the file: locks are a process's.
 fn elsewhere(does: &str, path: &Path) {
-    let mut program = Command::new(std::env::current_exe().unwrap());
+    // A write that is too large is an error then, and not the end.
+    let mut program = Command::new("sh");
+    program.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     program.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
     program.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
     let output = program.output().unwrap();
@@ -107,6 +109,8 @@ async fn as_another_program() {
             assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
             assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
         }
+        #[cfg(target_os = "linux")]
+        "has a full disk" => has_a_full_disk(path).await,
         other => panic!("{other} is not known"),
     }
 }
@@ -230,7 +234,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let mut connection = raw(&path).await;
     let query = sqlx::AssertSqlSafe(documented_query(include_str!("../../../src/ledger/sqlite/mod.rs")));
     let today: Vec<Sold> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
-    let line = ("demand-insights".to_owned(), 8453, "55".repeat(20), 20, 20 * 490_000);
+    let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000);
     assert_eq!(today, [line]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
@@ -238,23 +242,397 @@ async fn the_book_has_every_sale_and_forgets_none() {
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();
     }
-    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::IntentConsumed), "it is in the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let rows = async |connection: &mut SqliteConnection| -> (i64, i64, i64) {
         let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
         sqlx::query_as(count).fetch_one(connection).await.unwrap()
     };
     assert_eq!(rows(&mut connection).await, (1, 20, 20), "the lease stays");
-    let sale: (Vec<u8>, String, Vec<u8>, i64, Vec<u8>, i64, bool) = sqlx::query_as(
-        "SELECT payer, amount, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at FROM ledger_sold WHERE fence = 2",
+    let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
+        "SELECT payer, amount, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at FROM ledger_sold ORDER BY fence LIMIT 1 OFFSET 1",
     )
     .fetch_one(&mut connection)
     .await
     .unwrap();
-    let transfer = super::paid(2);
-    let hash = transfer.transaction.as_bytes().to_vec();
-    let intent = 2_u128.to_be_bytes().to_vec();
-    assert_eq!(sale, (vec![0x66; 20], "490000".to_owned(), hash, 3, intent, (MARK + 100) as i64, true));
+    let payer = format!("0x{}", "66".repeat(20));
+    let (hash, intent) = (super::paid(2).transaction.to_string(), format!("0x{:032x}", 2));
+    assert_eq!(sale, (payer, "490000".to_owned(), hash, 3, intent, (MARK + 100) as i64, true));
+}
+
+/// A transaction that a reorganisation dropped is mined again later, above the mark that its first time left.
+#[tokio::test]
+async fn what_is_in_the_book_is_refused_whatever_the_mark() {
+    let files = Files::new(0);
+    let ledger = begun(&files.path(0)).await;
+    sell(&ledger, &claim(1, 1)).await;
+    let beyond = claim(1, 1).keep_until(&super::paid(1)).unix() + 1;
+    assert_eq!(ledger.sweep(time(beyond - 1)).await, Ok(0));
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(0));
+    let again = Transfer { block_time: time(beyond - 100), ..super::paid(1) };
+    let at = |intent: u64, transfer| {
+        let key = IntentKey::new(u128::from(intent).to_be_bytes());
+        Claim::new("demand-insights", key, time(beyond), vec![transfer], time(beyond), super::AGE, LEASE)
+    };
+    assert_eq!(ledger.reserve(&at(2, again.clone())).await, Ok(Reservation::PaymentUsed));
+    let other = Transfer { block_time: again.block_time, ..super::paid(2) };
+    assert_eq!(ledger.reserve(&at(1, other.clone())).await, Ok(Reservation::IntentConsumed));
+    sell(&ledger, &at(2, other)).await;
+}
+
+/// A sweep between a look and the write that follows from it would let a payment through that was sold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_forgotten_meanwhile_is_not_granted() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let (ledger, twin) = (begun(&path).await, begun(&path).await);
+    for name in 1..=200 {
+        sell(&ledger, &claim(name, name)).await;
+    }
+    let mut connection = raw(&path).await;
+    sqlx::raw_sql("PRAGMA busy_timeout = 60000").execute(&mut connection).await.unwrap();
+    let beyond = claim(1, 1).keep_until(&super::paid(1)).unix() + 1;
+    let sweeping = tokio::spawn(async move {
+        while twin.sweep(time(beyond)).await.unwrap() > 0 {
+            // Nor does the book help.
+            sqlx::raw_sql("DELETE FROM ledger_book").execute(&mut connection).await.unwrap();
+        }
+    });
+    let asking: Vec<_> = (1..=200)
+        .map(|name| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move { ledger.reserve(&claim(1_000 + name, name)).await.unwrap() })
+        })
+        .collect();
+    for asked in asking {
+        let told = asked.await.unwrap();
+        assert!(matches!(told, Reservation::PaymentUsed | Reservation::BeforeMemory), "{told:?}");
+    }
+    sweeping.await.unwrap();
+}
+
+/// A pause that began after somebody looked is a pause.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_at_once_none_outruns_a_pause() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let (ledger, twin) = (begun(&path).await, begun(&path).await);
+    let tasks: Vec<_> = (0..32)
+        .map(|task| {
+            let ledger = if task % 2 == 0 { ledger.clone() } else { twin.clone() };
+            tokio::spawn(async move {
+                let mut granted = 0;
+                loop {
+                    match ledger.reserve(&claim(1, 1)).await.unwrap() {
+                        Reservation::Granted(lease) => {
+                            granted += 1;
+                            ledger.release(&lease, Handler::Started).await.unwrap();
+                        }
+                        Reservation::Busy { .. } => tokio::task::yield_now().await,
+                        Reservation::TooManyAttempts { .. } => return granted,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut granted = 0;
+    for task in tasks {
+        granted += task.await.unwrap();
+    }
+    assert_eq!(granted, 16);
+}
+
+/// How many transactions the log holds: frames that say how large the database is after them.
+fn transactions(files: &Files) -> usize {
+    let log = std::fs::read(files.folder.path().join("0.db-wal")).unwrap();
+    let page = u32::from_be_bytes(log[8..12].try_into().unwrap()) as usize;
+    log[32..].chunks_exact(24 + page).filter(|frame| frame[4..8] != [0; 4] && frame[8..16] == log[16..24]).count()
+}
+
+/// Puts them all into the line while another program writes, and lets that end.
+async fn together<T: Send + 'static>(path: &Path, asking: Vec<impl Future<Output = T> + Send + 'static>) -> Vec<T> {
+    let mut other = raw(path).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let asking: Vec<_> = asking.into_iter().map(tokio::spawn).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    let mut told = Vec::new();
+    for asked in asking {
+        told.push(asked.await.unwrap());
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_together_is_written_together() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let reserve = |name| {
+        let ledger = ledger.clone();
+        async move { hold(&ledger, &claim(name, name)).await }
+    };
+    let before = transactions(&files);
+    let leases = together(&path, (1..=64).map(reserve).collect()).await;
+    let between = transactions(&files);
+    assert!((1..=4).contains(&(between - before)), "64 reservations took {}", between - before);
+    let commit = |lease: Lease| {
+        let ledger = ledger.clone();
+        async move { ledger.commit(&lease).await }
+    };
+    let done = together(&path, leases.into_iter().map(commit).collect()).await;
+    assert_eq!(done, vec![Ok(Commit::Done); 64]);
+    let sales = transactions(&files) - between;
+    assert!((1..=4).contains(&sales), "64 sales took {sales}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_together_the_one_that_fails_fails_alone() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON ledger_sales WHEN NEW.intent = unhex('00000000000000000000000000000007')
+        BEGIN SELECT RAISE(FAIL, 'no'); END";
+    sqlx::raw_sql(refuse).execute(&mut raw(&path).await).await.unwrap();
+    let reserve = |name| {
+        let ledger = ledger.clone();
+        async move { (name, ledger.reserve(&claim(name, name)).await) }
+    };
+    for (name, told) in together(&path, (1..=16).map(reserve).collect()).await {
+        match told {
+            Ok(Reservation::Granted(lease)) if name != 7 => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            Err(LedgerError::Unavailable) if name == 7 => {}
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    sqlx::raw_sql("DROP TRIGGER refuse").execute(&mut raw(&path).await).await.unwrap();
+    sell(&ledger, &claim(7, 7)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_away_takes_nobody_along() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let mut other = raw(&path).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let ask = |name| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move { hold(&ledger, &claim(name, name)).await })
+    };
+    let asking: Vec<_> = (1..=64).map(ask).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for gone in asking.iter().step_by(2) {
+        gone.abort();
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    for (place, asked) in asking.into_iter().enumerate() {
+        match asked.await {
+            Ok(lease) if place % 2 == 1 => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            Err(error) if place % 2 == 0 => assert!(error.is_cancelled()),
+            other => panic!("{place}: {other:?}"),
+        }
+    }
+    // Nobody waits in their place; the first ones were perhaps being asked already.
+    assert!(matches!(ledger.reserve(&claim(63, 63)).await, Ok(Reservation::Granted(_) | Reservation::Busy { .. })));
+    sell(&ledger, &claim(100, 100)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_than_may_wait_are_refused_at_once() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = SqliteLedger::builder().queue(2).open(&path).await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    let mut other = raw(&path).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let start = Instant::now();
+    let claims: Vec<_> = (1..=16).map(|name| claim(name, name)).collect();
+    let mut asking = claims.iter().map(|claim| Box::pin(ledger.reserve(claim))).collect::<Vec<_>>();
+    let mut refused = 0;
+    for asked in &mut asking {
+        // Polled once.
+        if tokio::time::timeout(Duration::ZERO, asked).await == Ok(Err(LedgerError::Unavailable)) {
+            refused += 1;
+        }
+    }
+    assert!((12..=14).contains(&refused), "{refused}");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    drop(asking);
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    sell(&ledger.time_limit(PATIENT), &claim(20, 20)).await;
+}
+
+/// Who writes is a task of the runtime that asked: it may end, and the next runtime goes on.
+#[test]
+fn it_outlives_a_runtime() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let ledger = first.block_on(begun(&path));
+    let lease = first.block_on(hold(&ledger, &claim(1, 1)));
+    // It stands still, and is not gone.
+    assert_eq!(runtime().block_on(ledger.commit(&lease)), Ok(Commit::Done));
+    let mut other = first.block_on(raw(&path));
+    first.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
+    let (second, third) = (runtime(), claim(2, 2));
+    let broken =
+        second.block_on(async { tokio::time::timeout(Duration::from_millis(50), ledger.reserve(&third)).await });
+    assert!(broken.is_err());
+    drop(second);
+    first.block_on(sqlx::raw_sql("COMMIT").execute(&mut other)).unwrap();
+    first.block_on(sell(&ledger, &claim(3, 3)));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_was_taken_away_sells_nothing() {
+    for (taken, comes_back) in [("0.db", true), ("0.db-wal", false), ("0.db-shm", false)] {
+        for replaced in [true, false] {
+            let files = Files::new(0);
+            let path = files.path(0);
+            let ledger = begun(&path).await;
+            sell(&ledger, &claim(1, 1)).await;
+            let lease = hold(&ledger, &claim(2, 2)).await;
+            let (here, away) = (files.folder.path().join(taken), files.folder.path().join("away"));
+            std::fs::rename(&here, &away).unwrap();
+            if replaced {
+                std::fs::copy(&away, &here).unwrap();
+            }
+            let unavailable = LedgerError::Unavailable;
+            assert_eq!(ledger.commit(&lease).await, Err(unavailable), "{taken}");
+            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(unavailable), "{taken}");
+            assert_eq!(ledger.health().await, Err(unavailable), "{taken}");
+            if taken == "0.db" {
+                assert_eq!(ledger.is_consumed(IntentKey::new(1_u128.to_be_bytes())).await, Err(unavailable));
+            }
+            std::fs::rename(&away, &here).unwrap();
+            assert_eq!(ledger.health().await.is_ok(), comes_back, "{taken}");
+        }
+    }
+}
+
+/// A file that holds other tables, two ledgers with names of their own, and the caller's pool.
+#[tokio::test]
+async fn a_pool_of_the_callers_serves() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    sqlx::raw_sql("CREATE TABLE orders (id INTEGER)").execute(&pool).await.unwrap();
+    let mut ledgers = Vec::new();
+    for prefix in ["shop1_", "shop2_"] {
+        let ledger = SqliteLedger::builder().table_prefix(prefix).unwrap().on(pool.clone()).time_limit(PATIENT);
+        assert!(ledger.health().await.is_err(), "nothing is made unasked");
+        ledger.migrate().await.unwrap();
+        ledger.migrate().await.unwrap();
+        ledger.begin(time(MARK)).await.unwrap();
+        ledgers.push(ledger);
+    }
+    for ledger in &ledgers {
+        sell(ledger, &claim(1, 1)).await;
+        assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
+        assert_eq!(ledger.health().await, Ok(()));
+    }
+    let sold: (i64, i64) =
+        sqlx::query_as("SELECT (SELECT count(*) FROM shop1_sold), (SELECT count(*) FROM shop2_sold)")
+            .fetch_one(&pool)
+            .await
+            .unwrap();
+    assert_eq!(sold, (1, 1));
+    for wrong in ["", "1shop_", "Shop_", "a b", "sqlite_a", &"a".repeat(33)] {
+        assert!(SqliteLedger::builder().table_prefix(wrong).is_err(), "{wrong}");
+    }
+    let memory = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
+    assert_eq!(SqliteLedger::builder().on(memory).migrate().await, Err(LedgerError::Unavailable));
+}
+
+/// As the version before left it, with a sale, one that is forgotten, and a lease; and that version goes on beside this one.
+#[tokio::test]
+async fn the_version_before_reads_and_writes_beside_this_one() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    std::fs::write(&path, "").unwrap();
+    let mut old = raw(&path).await;
+    sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut old).await.unwrap();
+    sqlx::raw_sql(include_str!("../../../src/ledger/sqlite/schema.sql")).execute(&mut old).await.unwrap();
+    let begin = format!("UPDATE ledger_memory SET version = 1, mark = {MARK}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(begin)).execute(&mut old).await.unwrap();
+    let row = |name: u64| {
+        let hash = super::paid(name).transaction.to_string();
+        let (hash, at) = (&hash[2..], MARK + 100);
+        format!("(x'{name:032x}', 8453, x'{hash}', 3, 'demand-insights', x'66', x'77', x'55', '490000', 30000000, {at}")
+    };
+    let names =
+        "intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount, block_number, block_time";
+    let sell_as_before = |name: u64| {
+        let kept = MARK + 100_000;
+        sqlx::AssertSqlSafe(format!(
+            "INSERT INTO ledger_sales ({names}, keep_until, lease_until, reserved_at) VALUES {}, {kept}, 9999999999999, 1) RETURNING fence;
+             INSERT INTO ledger_attempts VALUES (x'{name:032x}', 8453, x'00', 3, 1, 1) ON CONFLICT DO UPDATE SET times = times + 1;
+             UPDATE ledger_sales SET consumed_at = 2 WHERE intent = x'{name:032x}' AND consumed_at IS NULL",
+            row(name)
+        ))
+    };
+    sqlx::raw_sql(sell_as_before(1)).execute(&mut old).await.unwrap();
+    let book = format!(
+        "INSERT INTO ledger_book (fence, {names}, reserved_at, consumed_at) VALUES (100, {}, 1, 2)",
+        &row(2)[1..]
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(book)).execute(&mut old).await.unwrap();
+
+    let new = SqliteLedger::open(&path).await.unwrap().time_limit(PATIENT);
+    assert_eq!(new.reserve(&claim(9, 1)).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(new.reserve(&claim(9, 2)).await, Ok(Reservation::PaymentUsed), "from the book");
+    sell(&new, &claim(3, 3)).await;
+    // The version before: it starts again, sells, and asks for its health.
+    let version: i64 = sqlx::query_scalar("SELECT version FROM ledger_memory").fetch_one(&mut old).await.unwrap();
+    assert_eq!(version, 1);
+    let health = "UPDATE ledger_memory SET version = version WHERE version = 1 RETURNING version, mark";
+    let (_, mark): (i64, i64) = sqlx::query_as(health).fetch_one(&mut old).await.unwrap();
+    assert_eq!(mark, MARK as i64);
+    sqlx::raw_sql(sell_as_before(4)).execute(&mut old).await.unwrap();
+    assert_eq!(new.reserve(&claim(9, 4)).await, Ok(Reservation::PaymentUsed));
+    let fences: Vec<i64> =
+        sqlx::query_scalar("SELECT fence FROM ledger_sales ORDER BY rowid").fetch_all(&mut old).await.unwrap();
+    assert!(fences.windows(2).all(|two| two[0] < two[1]), "{fences:?}");
+    assert!(hold(&new, &claim(5, 5)).await.fence() > *fences.last().unwrap() as u64);
+}
+
+/// A full disk, as a limit on how large the process's files may be.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_is_told_and_got_over() {
+    let files = Files::new(0);
+    elsewhere("has a full disk", &files.path(0));
+}
+
+/// Of this process.
+#[cfg(target_os = "linux")]
+fn largest_file(bytes: &str) {
+    let process = std::process::id().to_string();
+    let done = Command::new("prlimit").args(["--pid", &process, &format!("--fsize={bytes}:unlimited")]).status();
+    assert!(done.expect("prlimit, of util-linux").success());
+}
+
+#[cfg(target_os = "linux")]
+async fn has_a_full_disk(path: &Path) {
+    let ledger = begun(path).await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    for _ in 0..2 {
+        largest_file("4096");
+        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Unavailable));
+    }
+    largest_file("unlimited");
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    sell(&ledger, &claim(2, 2)).await;
 }
 
 #[tokio::test]

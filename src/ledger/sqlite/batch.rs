@@ -1,0 +1,156 @@
+//! A batch of questions inside one transaction: nobody else writes, so what is read stays true.
+
+mod reserve;
+mod rows;
+
+use std::collections::HashMap;
+
+use sqlx::{Row as _, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
+
+use super::{
+    super::{
+        Handler, Lease, LedgerError,
+        sql::{BATCH, KEPT, SCHEMA, compatible, seconds},
+    },
+    millis,
+    question::{Answer, Asked, Question, Word},
+    statements::{Statements, Text},
+};
+use crate::protocol::ChainTime;
+use rows::{held, json};
+
+/// Answers each; tells how many leases had run out. What frees comes before what reserves.
+pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
+    commits(work, say, batch).await?;
+    renewals(work, say, batch).await?;
+    releases(work, say, batch).await?;
+    let mut expired = 0;
+    for asked in &mut *batch {
+        match asked.question {
+            Question::Memory(word, time) => asked.answer = Some(memory(work, say, word, time).await?),
+            Question::Sweep(head) => {
+                let swept = sweep(work, say, head, BATCH).await?;
+                expired += swept.leases;
+                asked.answer = Some(Ok(Answer::Swept(swept.sales)));
+            }
+            _ => {}
+        }
+    }
+    Ok(expired + reserve::all(work, say, batch).await?)
+}
+
+/// A statement on rows that are handed over as JSON.
+fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {
+    sqlx::query(text.sql()).bind(rows)
+}
+
+/// The fences that it tells.
+async fn fences(work: &mut SqliteConnection, text: &Text, rows: String) -> sqlx::Result<Vec<u64>> {
+    let told = on(text, rows).fetch_all(work).await?;
+    told.iter().map(|row| row.try_get::<i64, _>(0).map(i64::cast_unsigned)).collect()
+}
+
+async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    let leases = |batch: &[Asked], wanted: &dyn Fn(&Lease) -> bool| {
+        let leases = batch.iter().filter_map(|asked| match &asked.question {
+            Question::Commit(lease) if wanted(lease) => Some(held(lease, 0)),
+            _ => None,
+        });
+        leases.collect::<Vec<_>>()
+    };
+    let asked = leases(batch, &|_| true);
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let sold = fences(work, &say.commit, json(&asked)?).await?;
+    let others = leases(batch, &|lease| !sold.contains(&lease.fence()));
+    let before = match others.is_empty() {
+        true => Vec::new(),
+        false => fences(work, &say.is_committed, json(&others)?).await?,
+    };
+    if !sold.is_empty() {
+        let spent = leases(batch, &|lease| sold.contains(&lease.fence()));
+        on(&say.spent, json(&spent)?).execute(work).await?;
+    }
+    for asked in batch {
+        if let Question::Commit(lease) = &asked.question {
+            let only_now = sold.contains(&lease.fence());
+            asked.answer = Some(Ok(Answer::Sold { sold: only_now || before.contains(&lease.fence()), only_now }));
+        }
+    }
+    Ok(())
+}
+
+async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    let leases = batch.iter().filter_map(|asked| match &asked.question {
+        Question::Renew(lease) => Some(held(lease, millis(lease.length()))),
+        _ => None,
+    });
+    let leases: Vec<_> = leases.collect();
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let held = fences(work, &say.renew, json(&leases)?).await?;
+    for asked in batch {
+        if let Question::Renew(lease) = &asked.question {
+            asked.answer = Some(Ok(Answer::Renewed(held.contains(&lease.fence()))));
+        }
+    }
+    Ok(())
+}
+
+async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    // Of two that release one lease the first is heard.
+    let mut leases = HashMap::new();
+    for asked in &*batch {
+        if let Question::Release(lease, handler) = &asked.question {
+            leases.entry(lease.fence()).or_insert_with(|| held(lease, i64::from(*handler == Handler::Started)));
+        }
+    }
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let freed = fences(work, &say.release, json(&leases.values().collect::<Vec<_>>())?).await?;
+    let notes: Vec<_> = freed.iter().filter_map(|fence| leases.get(fence)).collect();
+    if !notes.is_empty() {
+        on(&say.note, json(&notes)?).execute(work).await?;
+    }
+    for asked in batch {
+        if let Question::Release(lease, _) = &asked.question {
+            asked.answer = Some(Ok(Answer::Released(freed.contains(&lease.fence()))));
+        }
+    }
+    Ok(())
+}
+
+async fn memory(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    word: Word,
+    time: ChainTime,
+) -> sqlx::Result<Result<Answer, LedgerError>> {
+    let question = sqlx::query_scalar::<_, i64>(word.text(say).sql()).bind(SCHEMA).bind(seconds(time));
+    let version = question.fetch_optional(work).await?;
+    Ok(compatible(version).map(|()| Answer::Memory))
+}
+
+/// How much was forgotten.
+struct Swept {
+    sales: i64,
+    leases: i64,
+}
+
+async fn sweep(work: &mut SqliteConnection, say: &Statements, head: ChainTime, most: i64) -> sqlx::Result<Swept> {
+    let old = sqlx::query(say.forgettable.sql()).bind(seconds(head)).bind(most).fetch_one(&mut *work).await?;
+    let sales: i64 = old.try_get(0)?;
+    if sales > 0 {
+        let fences: String = old.try_get(1)?;
+        let latest: i64 = old.try_get(2)?;
+        on(&say.book, fences.clone()).execute(&mut *work).await?;
+        on(&say.forget_sales, fences).execute(&mut *work).await?;
+        sqlx::query(say.raise_over.sql()).bind(latest).execute(&mut *work).await?;
+    }
+    let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
+    sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(work).await?;
+    Ok(Swept { sales, leases: i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX) })
+}

@@ -1,0 +1,218 @@
+//! The claims of a batch. Those that do not stand in each other's way are granted at once; the others look again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    super::{
+        super::{
+            Claim, Lease, LedgerError, Reservation,
+            sql::{BATCH, Line, Look, Verdict, compatible, seconds},
+        },
+        question::{Answer, Asked, Question},
+        statements::Statements,
+    },
+    on,
+    rows::{Later, grant, held, json, later_of, wishes},
+    sweep,
+};
+use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
+
+/// After so many rounds lost to others the claim is told to come back.
+const ROUNDS: usize = 16;
+/// When to come back then.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Answers every claim; tells how many leases had run out.
+pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
+    let mut open: Vec<usize> = (0..batch.len()).filter(|place| claim(&batch[*place]).is_some()).collect();
+    let (mut may_sweep, mut expired) = (true, 0);
+    for _ in 0..ROUNDS {
+        if open.is_empty() {
+            break;
+        }
+        let seen = look(work, say, batch, &open).await?;
+        if seen.claims.is_empty() {
+            // The ledger has lost its own row.
+            open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::Incompatible)));
+        }
+        raise(work, say, batch, &seen).await?;
+        if seen.due && std::mem::take(&mut may_sweep) {
+            let most = BATCH.max(2 * i64::try_from(open.len()).unwrap_or(BATCH));
+            expired += sweep(work, say, seen.head, most).await?.leases;
+            continue;
+        }
+        let mut round = Round::default();
+        for (place, sight) in &seen.claims {
+            round.judge(*place, batch, sight);
+        }
+        expired += round.write(work, say, batch).await?;
+        open.retain(|place| batch[*place].answer.is_none());
+    }
+    for place in open {
+        batch[place].answer = Some(Ok(Answer::Reserved(Reservation::Busy { retry_after: AGAIN })));
+    }
+    Ok(expired)
+}
+
+fn claim(asked: &Asked) -> Option<&Claim> {
+    match &asked.question {
+        Question::Reserve(claim) => Some(claim),
+        _ => None,
+    }
+}
+
+/// What a look showed.
+struct Seen {
+    claims: Vec<(usize, Sight)>,
+    /// The latest of the claims.
+    head: ChainTime,
+    /// Something is to be forgotten.
+    due: bool,
+}
+
+/// Of one claim, in its own order.
+#[derive(Default)]
+struct Sight {
+    lines: Vec<Line>,
+    /// By candidate: the entries on the intent and on the payment, if any, by their fences.
+    entries: Vec<[Option<i64>; 2]>,
+}
+
+async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], open: &[usize]) -> sqlx::Result<Seen> {
+    let claims = || open.iter().filter_map(|place| Some((*place, claim(&batch[*place])?)));
+    let head = claims().map(|(_, claim)| claim.head()).max().unwrap_or(ChainTime::from_unix(0));
+    let rows: Vec<_> = claims().flat_map(|(place, claim)| wishes(place, claim)).collect();
+    let question = on(&say.look, json(&rows)?).bind(seconds(head)).bind(super::millis(super::KEPT));
+    let mut seen = Seen { claims: Vec::with_capacity(open.len()), head, due: false };
+    for row in question.fetch_all(work).await? {
+        let place = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
+        if seen.claims.last().is_none_or(|(last, _)| *last != place) {
+            seen.claims.push((place, Sight::default()));
+        }
+        seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
+        if let Some((_, sight)) = seen.claims.last_mut() {
+            sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
+            sight.lines.push(line(&row)?);
+        }
+    }
+    Ok(seen)
+}
+
+fn line(row: &SqliteRow) -> sqlx::Result<Line> {
+    Ok((
+        row.try_get(1)?,
+        row.try_get(2)?,
+        row.try_get(3)?,
+        row.try_get(4)?,
+        row.try_get(5)?,
+        row.try_get(6)?,
+        row.try_get(7)?,
+        row.try_get(8)?,
+        row.try_get(9)?,
+        row.try_get(10)?,
+        row.try_get(11)?,
+    ))
+}
+
+/// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
+/// will rise over that.
+async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
+    let mut later: HashMap<PaymentKey, Later> = HashMap::new();
+    for (place, sight) in &seen.claims {
+        let (Some(claim), Some(look)) = (claim(&batch[*place]), Look::new(&sight.lines)) else { continue };
+        for transfer in look.mined_again(claim) {
+            let shown = later_of(claim, transfer);
+            let last = later.entry(transfer.key()).or_insert_with(|| shown.clone());
+            // Whichever block is the latest; kept by whichever says longest.
+            let keep_until = last.5.max(shown.5);
+            if shown.3 > last.3 {
+                *last = shown;
+            }
+            last.5 = keep_until;
+        }
+    }
+    if !later.is_empty() {
+        on(&say.prolong, json(&later.values().collect::<Vec<_>>())?).execute(work).await?;
+    }
+    Ok(())
+}
+
+/// What one round decides.
+#[derive(Default)]
+struct Round {
+    /// Each claim's place and candidate.
+    grants: Vec<(usize, usize)>,
+    intents: HashSet<IntentKey>,
+    payments: HashSet<PaymentKey>,
+    /// Leases that ran out and are in the way.
+    in_the_way: HashSet<i64>,
+}
+
+impl Round {
+    fn judge(&mut self, place: usize, batch: &mut [Asked], sight: &Sight) {
+        let Some(claim) = claim(&batch[place]) else { return };
+        let verdict = match (Look::new(&sight.lines), sight.lines.first()) {
+            (Some(look), Some(line)) => compatible(Some(line.0)).and_then(|()| look.judge(claim)),
+            _ => Err(LedgerError::Incompatible),
+        };
+        batch[place].answer = Some(match verdict {
+            Ok(Verdict::Free(wish)) => return self.wish(place, claim, wish.transfer, sight),
+            Ok(Verdict::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
+            Err(error) => Err(error),
+        });
+    }
+
+    /// Takes the transfer, unless another claim of this round takes it or has this intent.
+    fn wish(&mut self, place: usize, claim: &Claim, transfer: &Transfer, sight: &Sight) {
+        let candidate = claim.transfers().iter().position(|other| std::ptr::eq(other, transfer));
+        let Some(candidate) = candidate else { return };
+        if self.payments.contains(&transfer.key()) || !self.intents.insert(claim.intent()) {
+            return;
+        }
+        self.payments.insert(transfer.key());
+        self.in_the_way.extend(sight.entries[candidate].into_iter().flatten());
+        self.grants.push((place, candidate));
+    }
+
+    /// Tells how many leases had run out.
+    async fn write(self, work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
+        if self.grants.is_empty() {
+            return Ok(0);
+        }
+        let expired = expire(work, say, &self.in_the_way).await?;
+        let chosen = |batch: &'_ [Asked], (place, candidate): (usize, usize)| {
+            claim(&batch[place]).map(|claim| (claim.clone(), claim.transfers()[candidate].clone()))
+        };
+        let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
+        let rows: Vec<_> = chosen.iter().map(|(claim, transfer)| grant(claim, transfer)).collect();
+        let told = on(&say.reserve, json(&rows)?).fetch_all(&mut *work).await?;
+        let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
+        let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
+        let mut attempts = Vec::with_capacity(granted.len());
+        for ((place, _), (claim, transfer)) in self.grants.iter().zip(&chosen) {
+            // One that was not written looks again.
+            let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
+            let lease = Lease::new(claim, transfer, fence.cast_unsigned());
+            attempts.push(held(&lease, 0));
+            batch[*place].answer = Some(Ok(Answer::Reserved(Reservation::Granted(lease))));
+        }
+        on(&say.attempt, json(&attempts)?).execute(work).await?;
+        Ok(expired)
+    }
+}
+
+/// Ends leases that ran out: their attempts ended when they did.
+async fn expire(work: &mut SqliteConnection, say: &Statements, fences: &HashSet<i64>) -> sqlx::Result<i64> {
+    if fences.is_empty() {
+        return Ok(0);
+    }
+    let fences = json(&fences.iter().collect::<Vec<_>>())?;
+    on(&say.note_expired, fences.clone()).execute(&mut *work).await?;
+    let gone = on(&say.expire, fences).execute(work).await?.rows_affected();
+    Ok(i64::try_from(gone).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,73 @@
+//! The file at a ledger's path: made once, never closed, and told from another that took its place.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
+/// companions the same permissions.
+///
+/// Whoever closes a file on a POSIX system drops all locks that its process has on it, SQLite's too, and another program
+/// that then closes it takes the write-ahead log away. So an existing file is never opened here, and a new one never
+/// closed.
+pub(super) fn create(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let mut file = fs::OpenOptions::new();
+    file.create_new(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
+    match file.open(&path) {
+        Ok(file) => std::mem::forget(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    Ok(path)
+}
+
+/// What tells one file from another; asked for by name, since nothing may be opened.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let file = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    return Some((std::os::unix::fs::MetadataExt::dev(&file), std::os::unix::fs::MetadataExt::ino(&file)));
+    // Where a file that is open can be neither removed nor replaced.
+    #[cfg(not(unix))]
+    return file.is_file().then_some((0, 0));
+}
+
+/// Where a ledger lies.
+pub(super) struct Place {
+    path: PathBuf,
+    /// The file that was there at first.
+    database: OnceLock<Identity>,
+}
+
+/// The write-ahead log and its index, as one connection found them.
+#[derive(PartialEq, Eq)]
+pub(super) struct Companions([Identity; 2]);
+
+impl Place {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), database: OnceLock::new() }
+    }
+
+    /// Whether the file is still the one that was there at first. One that was moved away, removed or replaced is not: other
+    /// processes sell by another one.
+    pub(super) fn is_same(&self) -> bool {
+        identity(&self.path).is_some_and(|now| *self.database.get_or_init(|| now) == now)
+    }
+
+    pub(super) fn companions(&self) -> Option<Companions> {
+        // SQLite puts them beside the file itself, not beside a link to it.
+        let path = fs::canonicalize(&self.path).ok()?;
+        let beside = |end| {
+            let mut name = path.clone().into_os_string();
+            name.push(end);
+            identity(Path::new(&name))
+        };
+        Some(Companions([beside("-wal")?, beside("-shm")?]))
+    }
+}

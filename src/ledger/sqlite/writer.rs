@@ -1,0 +1,221 @@
+//! The one connection that writes: a batch of questions in one transaction, with one flush at most.
+
+use std::sync::Arc;
+
+use sqlx::{Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
+
+use super::{
+    super::{LedgerError, sql::failed},
+    batch,
+    file::{Companions, Place},
+    is_busy,
+    question::Asked,
+    statements::{FLUSHED, Statements, UNFLUSHED},
+};
+
+/// What every writer of a ledger knows.
+pub(super) struct Home {
+    pub(super) place: Place,
+    pub(super) options: SqliteConnectOptions,
+    pub(super) statements: Arc<Statements>,
+}
+
+#[derive(Default)]
+pub(super) struct Writer {
+    open: Option<Open>,
+    /// A write or a flush failed: what was written before it may be missing on the disk, and a later flush would not tell.
+    suspects: bool,
+    /// The log was taken away, and with it sales: nothing is sold until the ledger is opened again.
+    lost: bool,
+}
+
+struct Open {
+    connection: SqliteConnection,
+    /// Known from the first transaction on.
+    companions: Option<Companions>,
+}
+
+/// Why a batch failed.
+enum Fault {
+    /// Whatever is asked.
+    All(LedgerError),
+    /// The file, or what belongs to it, is another.
+    Moved,
+    /// Perhaps because of one question.
+    One(sqlx::Error),
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::One(error)
+    }
+}
+
+impl Writer {
+    /// Answers all of them. When they fail together each is asked alone, so that one that fails fails alone.
+    pub(super) async fn answer(&mut self, home: &Home, batch: &mut [Asked]) {
+        let error = match self.try_answer(home, batch).await {
+            Ok(()) => return,
+            Err(Fault::One(_)) if batch.len() > 1 => {
+                for asked in batch.chunks_mut(1) {
+                    Box::pin(self.answer(home, asked)).await;
+                }
+                return;
+            }
+            Err(Fault::One(error)) => failed(&error),
+            Err(Fault::All(error)) => error,
+            Err(Fault::Moved) => {
+                tracing::error!(
+                    "the ledger's file was moved, removed or replaced: nothing is sold until it is opened again"
+                );
+                LedgerError::Unavailable
+            }
+        };
+        for asked in batch {
+            asked.answer = Some(Err(error));
+        }
+    }
+
+    /// A connection on which something failed is not used again: SQLite may have undone its transaction by itself, or not.
+    async fn try_answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
+        if batch.iter().all(Asked::is_dropped) {
+            return Ok(());
+        }
+        let mut open = match self.open.take() {
+            _ if self.lost || !home.place.is_same() => return Err(Fault::Moved),
+            Some(open) => open,
+            None => self.connect(home).await.map_err(|error| Fault::All(failed(&error)))?,
+        };
+        let outcome = open.answer(home, batch).await;
+        match &outcome {
+            Ok(()) => self.open = Some(open),
+            Err(fault) => {
+                self.suspects |= matches!(fault, Fault::One(error) if is_broken(error));
+                self.lost |= matches!(fault, Fault::Moved);
+                let _ = open.connection.close().await;
+            }
+        }
+        outcome
+    }
+
+    async fn connect(&mut self, home: &Home) -> sqlx::Result<Open> {
+        let mut connection = SqliteConnection::connect_with(&home.options).await?;
+        if self.suspects {
+            // Out of the log into the database, which is flushed on its own: then nothing depends on the log.
+            let checkpoint = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
+            if checkpoint.fetch_one(&mut connection).await? != 0 {
+                return Err(sqlx::Error::Io(std::io::ErrorKind::ResourceBusy.into()));
+            }
+            self.suspects = false;
+        }
+        Ok(Open { connection, companions: None })
+    }
+
+    pub(super) async fn close(self) {
+        if let Some(open) = self.open {
+            let _ = open.connection.close().await;
+        }
+    }
+}
+
+impl Open {
+    async fn answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
+        if !self.begin(batch).await? {
+            return Ok(());
+        }
+        let expired = batch::answer(&mut self.connection, &home.statements, batch).await?;
+        sqlx::query("COMMIT").execute(&mut self.connection).await?;
+        let companions = home.place.companions();
+        let is_same = companions.is_some() && (self.companions.is_none() || self.companions == companions);
+        if !is_same || !home.place.is_same() {
+            return Err(Fault::Moved);
+        }
+        self.companions = companions;
+        super::tell::expired(expired);
+        Ok(())
+    }
+
+    /// Begins to write, alone, once no other process does; whether a flush will follow is settled before. Not at all when
+    /// nobody waits for an answer any more.
+    async fn begin(&mut self, batch: &[Asked]) -> Result<bool, Fault> {
+        let lasts = batch.iter().any(|asked| asked.question.must_last());
+        let (text, level) = if lasts { FLUSHED } else { UNFLUSHED };
+        while !batch.iter().all(Asked::is_dropped) {
+            // Made anew each time, for a PRAGMA takes effect when it is made.
+            let begin = sqlx::query_scalar::<_, i64>(text).persistent(false);
+            match begin.fetch_all(&mut self.connection).await {
+                Ok(told) if told.last() == Some(&level) => return Ok(true),
+                Ok(_) => {
+                    tracing::error!("SQLite does not say that it flushes");
+                    return Err(Fault::All(LedgerError::Unavailable));
+                }
+                Err(error) if is_busy(&error) => {}
+                Err(error) => return Err(Fault::All(failed(&error))),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// `SQLITE_IOERR` and its variants.
+fn is_broken(error: &sqlx::Error) -> bool {
+    super::code(error).is_some_and(|code| code & 0xff == 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        super::{
+            super::{Claim, Handler, Lease},
+            SqliteLedger,
+            question::{Question, Word},
+        },
+        *,
+    };
+    use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
+
+    const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
+
+    fn claim() -> Claim {
+        let transfer = Transfer {
+            network: Network::BASE,
+            transaction: TxHash::new([1; 32]),
+            position: 0,
+            token: Address::new([2; 20]),
+            payer: Address::new([3; 20]),
+            recipient: Address::new([4; 20]),
+            amount: Amount::from_base_units(1),
+            block_number: 1,
+            block_time: TIME,
+        };
+        let second = Duration::from_secs(1);
+        Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
+    }
+
+    /// Asked of the very connection, in the very transaction, one after the other.
+    #[tokio::test]
+    async fn a_batch_with_a_sale_is_flushed_and_one_without_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let home = ledger.queue.home();
+        let mut open = Writer::default().connect(home).await.unwrap();
+        let (claim, sweep) = (claim(), || Question::Sweep(TIME));
+        let lease = Lease::new(&claim, &claim.transfers()[0], 1);
+        let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone()));
+        for (questions, full) in [
+            (vec![commit()], true),
+            (vec![Question::Reserve(claim.clone())], false),
+            (vec![renew(), sweep(), commit(), renew()], true),
+            (vec![renew(), Question::Release(lease.clone(), Handler::Started), sweep()], false),
+            (vec![Question::Memory(Word::Start, TIME)], true),
+        ] {
+            let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
+            assert!(matches!(open.begin(&batch).await, Ok(true)));
+            let pragma = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").persistent(false);
+            assert_eq!(pragma.fetch_one(&mut open.connection).await.unwrap(), if full { 2 } else { 1 });
+            sqlx::query("ROLLBACK").execute(&mut open.connection).await.unwrap();
+        }
+    }
+}
