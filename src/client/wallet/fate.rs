@@ -4,6 +4,10 @@
 //! every endpoint that answers: `Reverted` on the receipt of one of ours, `Impossible` on the transaction of this account
 //! that used the nonce. That something is *not* found proves nothing: nodes lag, and forget old receipts.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::{
     Fate, WalletPayer,
     likeness::{Likeness, likeness},
@@ -12,6 +16,9 @@ use super::{
     transaction::Sent,
 };
 use crate::{client::PayerError, protocol::TxHash};
+
+/// The longest that one endpoint is asked for what took a nonce, question by question.
+const SEARCH_LIMIT: Duration = Duration::from_secs(60);
 
 const DISAGREE: PayerError =
     PayerError::Unavailable("too few nodes answer, or they do not agree on what became of the payment");
@@ -119,14 +126,15 @@ async fn by_nonce(wallet: &WalletPayer, sent: &[Sent], ours: &[TxHash]) -> Resul
     let mut is_used = false;
     let mut taker = None;
     for node in wallet.shared.nodes.in_order() {
-        match wallet.shared.nodes.heard(node, &|node| search(node, account, chain_id, nonce, final_after)).await {
-            Ok(Search::Taken(found)) => {
+        let look_for = |node| search(node, account, chain_id, nonce, final_after);
+        match timeout(SEARCH_LIMIT, wallet.shared.nodes.heard(node, &look_for)).await {
+            Ok(Ok(Search::Taken(found))) => {
                 taker = Some(found);
                 break;
             }
-            Ok(Search::Unseen) => is_used = true,
-            // Old state that is refused says nothing about the payment.
-            Ok(Search::Unused) | Err(_) => {}
+            Ok(Ok(Search::Unseen)) => is_used = true,
+            // Old state that is refused, or not given in time, says nothing about the payment.
+            Ok(Ok(Search::Unused) | Err(_)) | Err(_) => {}
         }
     }
     let Some(taker) = taker else { return if is_used { Err(UNSEEN) } else { Ok(None) } };

@@ -104,7 +104,8 @@ impl Chain {
 
 async fn layer(payer: Hindered, journal: &MemoryJournal) -> PayLayer {
     let builder = PayLayer::builder(payer, Market::budget().build().unwrap(), journal.clone());
-    builder.clock(FakeClock::new(NOW)).poll_every(Duration::from_millis(50)).build().await.unwrap()
+    let builder = builder.clock(FakeClock::new(NOW)).poll_every(Duration::from_millis(50));
+    builder.patience(Duration::from_secs(60)).build().await.unwrap()
 }
 
 /// Sells each answer at the same price, under an intent of its own.

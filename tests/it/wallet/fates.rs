@@ -17,6 +17,30 @@ async fn a_nonce_that_another_used_for_good_makes_it_impossible() {
     }
 }
 
+/// Old wallets and new ones sign in different ways.
+#[tokio::test]
+async fn whatever_kind_of_transaction_took_the_nonce_is_proven() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let keys = [
+        json!({"gasPrice": "0x77359400"}),
+        json!({"gasPrice": "0x77359400", "accessList": [{"address": SELLER, "storageKeys": []}]}),
+        json!({"maxFeePerGas": "0x77359400", "maxPriorityFeePerGas": "0x1"}),
+    ];
+    for (kind, fees) in keys.into_iter().enumerate() {
+        let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
+        let mut transaction = fees;
+        transaction["from"] = json!(wallet.address());
+        transaction["to"] = json!(SELLER);
+        transaction["value"] = json!("0x1");
+        let sent = chain.rpc("eth_sendTransaction", json!([transaction])).await.unwrap();
+        chain.mine(13).await.unwrap();
+        let mined = chain.rpc("eth_getTransactionByHash", json!([sent])).await.unwrap();
+        assert_eq!(mined["type"], format!("{kind:#x}"));
+        assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible, "{kind}");
+    }
+}
+
 #[tokio::test]
 async fn a_payment_that_is_replaced_is_paid_once() {
     let chain = quiet().await;
