@@ -1,9 +1,6 @@
 //! `datasets ledger raise-mark`: what a restored backup does not know is not sold again.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use tower_x402::{
     clock::{Clock as _, SystemClock},
