@@ -61,7 +61,7 @@ impl Merchant {
 
     /// A layer whose price a closure tells from the request's head and body.
     ///
-    /// It is asked when quoting and again when redeeming. An intent quoted at less than the price is now honoured
+    /// It is asked when quoting and again for each redemption that is shown; see [`Pricing`] for when it runs. An intent quoted at less than the price is now honoured
     /// only for the request that was quoted, by method, path, query and body: a price may hang on these, and on the headers
     /// named by [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
     ///
@@ -98,8 +98,8 @@ impl Merchant {
     fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, ConfigError> {
         check_text("a resource", resource)?;
         let resource = Arc::from(resource);
-        let label = self.shared.register(&resource, price)?;
-        Ok(X402Layer::new(Arc::clone(&self.shared), resource, label, prices))
+        let registered = self.shared.register(&resource, price)?;
+        Ok(X402Layer::new(Arc::clone(&self.shared), resource, registered, prices))
     }
 
     /// Who is paid.

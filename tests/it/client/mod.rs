@@ -13,6 +13,7 @@ mod fates;
 mod flow;
 mod hostile;
 mod left_over;
+mod one_key;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
 mod rig;
