@@ -134,3 +134,24 @@ fn beginning(answer: &[u8]) -> String {
     };
     lines.iter().map(|line| format!("    {line}\n")).collect::<String>() + "    …"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_commands_name_the_key_and_do_not_have_it() {
+        let dev = Dev::start().await.unwrap();
+        let (commands, file) = (dev.commands("http://127.0.0.1:4020", "0.49"), dev.key_file.path().to_owned());
+        let key = dev.account(BUYER).private_key();
+        assert!(commands.contains(&format!("--key-file {}", file.display())), "{commands}");
+        assert!(!commands.contains(key.trim_start_matches("0x")), "{commands}");
+        assert_eq!(fs::read_to_string(&file).unwrap().trim(), key);
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions()) & 0o777, 0o600);
+        drop(dev);
+        assert!(!file.exists());
+    }
+}

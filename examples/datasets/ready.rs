@@ -16,11 +16,14 @@ const STANDS: Duration = Duration::from_secs(1);
 /// How long chain and ledger may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Well, or why not.
+type Health = Result<(), String>;
+
 /// Asks the merchant.
 #[derive(Clone, Debug)]
 pub(crate) struct Readiness {
     merchant: Merchant,
-    last: Arc<Mutex<Option<(Instant, Result<(), String>)>>>,
+    last: Arc<Mutex<Option<(Instant, Health)>>>,
 }
 
 impl Readiness {
@@ -37,7 +40,7 @@ impl Readiness {
         (status, [(header::CACHE_CONTROL, "no-store")], text)
     }
 
-    async fn health(&self) -> Result<(), String> {
+    async fn health(&self) -> Health {
         let mut last = self.last.lock().await;
         if let Some((at, health)) = &*last
             && at.elapsed() < STANDS

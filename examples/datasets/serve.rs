@@ -23,9 +23,6 @@ use super::{
     signals::{Endings, signals},
 };
 
-/// What a purchase that is cut off at the end still has to give its payment back.
-const PARTING: Duration = Duration::from_secs(1);
-
 /// Anyone's page may buy. It stands outside the layer, so that preflights are not sold.
 pub(crate) fn cors() -> CorsLayer {
     let exposed: [HeaderName; 5] = [
@@ -122,6 +119,5 @@ async fn finish(mut connections: JoinSet<()>, patience: Duration, mut asked_agai
     if !finished {
         tracing::warn!(target: TARGET, connections = connections.len(), "cutting off what is still in flight");
         connections.shutdown().await;
-        sleep(PARTING).await;
     }
 }

@@ -86,17 +86,23 @@ impl App {
 
     /// The same, listening there.
     pub async fn start_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
-        let mut app = Self::begin_at(listen, folder, rpc, flags);
-        app.url = app.says("listening on ").await.split(['"', '\n']).next().unwrap().to_owned();
-        app
+        Self::begin_at(listen, folder, rpc, flags, &[]).listening().await
     }
 
-    /// The same, and does not wait until it listens.
-    pub fn begin_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
+    /// Waits until it listens.
+    pub async fn listening(mut self) -> Self {
+        self.url = self.says("listening on ").await.split(['"', '\n']).next().unwrap().to_owned();
+        self
+    }
+
+    /// The same with these environment variables, and does not wait until it listens.
+    pub fn begin_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         let seller = SELLER.to_string();
         let recipient = if flags.contains(&"--recipient") { &[][..] } else { &["--recipient", &seller] };
         let flags = [&["--listen", listen, "--rpc-url", rpc], recipient, flags].concat();
-        let mut process = program(&flags).current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = program(&flags);
+        command.current_dir(folder).envs(variables.iter().copied()).stdout(Stdio::null());
+        let mut process = command.spawn().unwrap();
         let said = Said::default();
         std::thread::spawn({
             let (stderr, said) = (BufReader::new(process.stderr.take().unwrap()), Arc::clone(&said));

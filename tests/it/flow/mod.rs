@@ -6,6 +6,8 @@ mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 mod depth;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod ending;
 mod late;
 pub mod market;
 mod node;
@@ -17,6 +19,8 @@ mod reorganisation;
 mod replicas;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod restarts;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod restored;
 pub mod shop;
 mod spent;
 mod start;

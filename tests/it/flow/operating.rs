@@ -1,13 +1,9 @@
-//! The datasets program as an operator has it: what it says, how it is changed, how it begins and ends.
+//! The datasets program as an operator has it: what it says, how it is changed while quotes are open, and how it begins.
 
 use std::{fs, path::Path, time::Duration};
 
 use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tower_x402::{
     clock::{Clock as _, SystemClock},
     protocol::Address,
@@ -19,11 +15,10 @@ use super::{
     market::{Market, PRICE, SELLER, usdc},
     node::Node,
 };
-use crate::servers::free_port;
 
 const SUCCESSOR: Address = Address::new([0x5f; 20]);
 
-async fn app(folder: &Path, market: &Market, flags: &[&str]) -> App {
+pub async fn app(folder: &Path, market: &Market, flags: &[&str]) -> App {
     App::start_in(folder.to_owned(), market.chain.rpc_url(), flags).await
 }
 
@@ -140,82 +135,11 @@ async fn a_key_file_is_rotated_while_quotes_are_open() {
     assert!(!said.contains(&old[..8]), "{said}");
 }
 
-/// A payment in a block that is later than now: what a mark of now does not refuse.
-async fn pay_later(market: &Market) -> tower_x402::protocol::TxHash {
-    let payment = market.send(market.buyer(0), PRICE).await;
-    market.block_at(SystemClock.unix().max(market.now().await) + 3).await;
-    payment
-}
-
-#[tokio::test]
-async fn after_a_backup_was_restored_nothing_is_sold_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let market = Market::new().await;
-    let path = |name: &str| folder.path().join(name);
-    let start = || app(folder.path(), &market, &[]);
-    let before = start().await;
-    let _ = before.redeem(&before.intent().await, market.pay(PRICE).await).await.taken();
-    before.kill();
-    fs::create_dir(path("backup")).unwrap();
-    let files = ["x402-ledger.db", "x402-ledger.db-wal", "x402-ledger.db-shm"];
-    let copy = |from: &dyn Fn(&str) -> std::path::PathBuf, to: &dyn Fn(&str) -> std::path::PathBuf| {
-        for file in files {
-            let _ = fs::remove_file(to(file));
-            if from(file).exists() {
-                fs::copy(from(file), to(file)).unwrap();
-            }
-        }
-    };
-    let backup = |name: &str| path("backup").join(name);
-    copy(&path, &backup);
-
-    let app = start().await;
-    let (intents, payment) = ([app.intent().await, app.intent().await], market.pay(PRICE).await);
-    let _ = app.redeem(&intents[0], payment).await.taken();
-    app.kill();
-
-    // What the backup does not know would be sold again.
-    copy(&backup, &path);
-    let careless = start().await;
-    let _ = careless.redeem(&intents[1], payment).await.taken();
-    careless.kill();
-
-    copy(&backup, &path);
-    let raise = ["ledger", "raise-mark", "--rpc-url", market.chain.rpc_url()];
-    let (code, said) = ended_in(folder.path(), &raise, &[]).await;
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("sqlite:x402-ledger.db") && said.contains("payment_too_old"), "{said}");
-    let careful = start().await;
-    for intent in &intents {
-        careful.redeem(intent, payment).await.refused("payment_too_old");
-    }
-    let _ = careful.redeem(&careful.intent().await, pay_later(&market).await).await.taken();
-}
-
-#[tokio::test]
-async fn a_mark_is_raised_where_a_ledger_is_and_never_into_the_future() {
-    let folder = tempfile::tempdir().unwrap();
-    let now = SystemClock.unix();
-    let [past, milliseconds] = [now - 10, now * 1000].map(|time| time.to_string());
-    for (ledger, to, said) in [
-        ("sqlite:typo.db", &past, "restore it first"),
-        ("memory", &past, "--ledger"),
-        ("sqlite:typo.db", &milliseconds, "has come"),
-    ] {
-        let flags = ["ledger", "raise-mark", "--ledger", ledger, "--to", to];
-        let (code, told) = ended_in(folder.path(), &flags, &[]).await;
-        assert!(code == Some(2) && told.contains(said), "{told}");
-    }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    let (code, told) = ended_in(folder.path(), &["ledger", "raise-mark"], &[]).await;
-    assert!(code == Some(2) && told.contains("--rpc-url"), "{told}");
-}
-
 #[tokio::test]
 async fn a_node_that_is_down_at_the_start_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (market, mut node) = (Market::new().await, Node::down());
-    let begin = |flags: &[&str]| App::begin_at("127.0.0.1:0", folder.path().to_owned(), &node.url(), flags);
+    let begin = |flags: &[&str]| App::begin_at("127.0.0.1:0", folder.path().to_owned(), &node.url(), flags, &[]);
     let (code, _) = begin(&[]).ended().await;
     assert_eq!(code, Some(1));
     let app = begin(&["--wait-for-rpc", "5m"]);
@@ -267,70 +191,4 @@ async fn ready(app: &App) {
         }
     };
     timeout(PATIENT, ready).await.unwrap();
-}
-
-async fn connect(app: &App, sent: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(app.url().trim_start_matches("http://")).await.unwrap();
-    stream.write_all(sent.as_bytes()).await.unwrap();
-    stream
-}
-
-const HALF_A_HEAD: &str = "POST /demand-insights HTTP/1.1\r\nhost: x\r\n";
-
-#[tokio::test]
-async fn a_head_that_does_not_come_is_not_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let market = Market::new().await;
-    let app = app(folder.path(), &market, &["--head-timeout", "1s"]).await;
-    for sent in
-        ["", HALF_A_HEAD, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET "]
-    {
-        let mut stream = connect(&app, sent).await;
-        let mut all = String::new();
-        timeout(Duration::from_secs(20), stream.read_to_string(&mut all)).await.expect("it is closed").unwrap();
-        assert_eq!(all.contains("200 OK"), sent.starts_with("GET"), "{sent:?}: {all}");
-    }
-}
-
-#[tokio::test]
-async fn the_end_waits_for_answers_and_not_for_ever() {
-    let folder = tempfile::tempdir().unwrap();
-    let market = Market::new().await;
-    let listen = format!("127.0.0.1:{}", free_port());
-    let flags = ["--shutdown-timeout", "3s", "--head-timeout", "10m"];
-    let app = App::start_at(&listen, folder.path().to_owned(), market.chain.rpc_url(), &flags).await;
-    // Idle ones, and one whose request is under way.
-    let _silent = connect(&app, "").await;
-    let _kept = connect(&app, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let request = format!("{HALF_A_HEAD}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{");
-    let mut under_way = connect(&app, &request).await;
-    sleep(Duration::from_millis(300)).await;
-    app.ask_to_end();
-    app.says("finishing what is in flight").await;
-    assert!(TcpStream::connect(&listen).await.is_err(), "it listens no more");
-    under_way.write_all(b"}").await.unwrap();
-    let mut answer = String::new();
-    timeout(PATIENT, under_way.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("invalid_query"), "{answer}");
-    let (code, took) = app.ended().await;
-    assert!(code == Some(0) && took < Duration::from_secs(2), "{took:?}");
-
-    // One half-sent head does not keep it.
-    let app = App::start_at(&listen, folder.path().to_owned(), market.chain.rpc_url(), &flags).await;
-    let _half = connect(&app, HALF_A_HEAD).await;
-    sleep(Duration::from_millis(300)).await;
-    app.ask_to_end();
-    let (code, took) = app.ended().await;
-    assert!(code == Some(0) && took < Duration::from_secs(15), "{took:?}");
-
-    // A second signal is an order.
-    let flags = ["--shutdown-timeout", "10m", "--head-timeout", "10m"];
-    let app = App::start_at(&listen, folder.path().to_owned(), market.chain.rpc_url(), &flags).await;
-    let _half = connect(&app, HALF_A_HEAD).await;
-    sleep(Duration::from_millis(300)).await;
-    app.ask_to_end();
-    app.says("finishing what is in flight").await;
-    app.ask_to_end();
-    let (code, took) = app.ended().await;
-    assert!(code == Some(0) && took < Duration::from_secs(15), "{took:?}");
 }
