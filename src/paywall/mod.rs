@@ -9,6 +9,7 @@ mod future;
 mod gate;
 mod layer;
 mod lease;
+mod media;
 mod merchant;
 mod order;
 mod pricing;

@@ -23,6 +23,7 @@ mod evm;
 mod faults;
 mod faulty;
 mod flow;
+mod grpc;
 mod hyper_server;
 mod lease_model;
 mod leases;
