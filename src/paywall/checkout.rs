@@ -84,19 +84,6 @@ impl<S> Checkout<S> {
             && announced.is_some_and(|most| most <= self.order.route.body_limit)
     }
 
-    /// The answer to a request whose body is too long for a proof to be read from it, and shows none.
-    pub(crate) fn too_long<ResB, E>(mut self) -> Step<ResB, E> {
-        if self.order.query_shows_proof() {
-            return self.refused(ProblemCode::InvalidRedemption);
-        }
-        self.order.redeem_by = RedeemBy::Header;
-        match self.order.price_now().and_then(|price| self.order.quoted(price)) {
-            Some(answer) => Step::Answered(answer),
-            // Nothing is served without its body.
-            None => self.refused(ProblemCode::BodyTooLarge),
-        }
-    }
-
     pub(crate) fn refused<ResB, E>(self, problem: impl Into<Problem>) -> Step<ResB, E> {
         Step::Answered(self.order.problem(problem))
     }
@@ -108,6 +95,20 @@ impl<S: Clone> Checkout<S> {
         if std::mem::take(&mut self.polled) {
             self.inner = self.inner.clone();
         }
+    }
+
+    /// The answer to a request whose body is too long for a proof to be read from it, and shows none: a quote, for such a body
+    /// is read to its end only where the price is fixed.
+    pub(crate) fn too_long<B, ResB>(mut self) -> Step<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
+        S::Future: Send,
+        S::Error: Send,
+        B: Body<Data = Bytes> + Send + 'static,
+        ResB: Send + 'static,
+    {
+        self.order.redeem_by = RedeemBy::Header;
+        self.step(Ok(None), RequestBody::whole(Bytes::new(), None))
     }
 
     /// What was presented decides. A quote is answered at once; whatever may have to wait is boxed.
@@ -126,6 +127,7 @@ impl<S: Clone> Checkout<S> {
             }
             Ok(Some(proof)) => Some(proof),
             Ok(None) if self.order.query_shows_proof() => return self.refused(ProblemCode::InvalidRedemption),
+            Ok(None) if !self.order.route.merchant.start.is_done() => None,
             Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
                 Some(Some(answer)) => return Step::Answered(answer),
                 // Nothing is waited for before it is called.
@@ -143,7 +145,7 @@ impl<S: Clone> Checkout<S> {
 }
 
 impl<S> Checkout<S> {
-    /// A quote whose price must be waited for.
+    /// A quote whose price must be waited for, or whose merchant has not started yet.
     async fn quote_later<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
     where
         S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
@@ -152,6 +154,11 @@ impl<S> Checkout<S> {
             Ok(price) => price,
             Err(problem) => return Ok(self.order.problem(problem)),
         };
+        if matches!(price, Price::Charge(_))
+            && let Err(problem) = self.order.route.merchant.started().await
+        {
+            return Ok(self.order.problem(problem));
+        }
         match self.order.quoted(price) {
             Some(answer) => Ok(answer),
             None => self.serve(body).await,

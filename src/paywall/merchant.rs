@@ -120,11 +120,13 @@ impl Merchant {
         &self.shared.assets
     }
 
-    /// Whether sales can be made right now: the chain can be asked and the ledger written to.
+    /// Whether sales can be made right now: the chain can be asked and the ledger written to. Where the merchant
+    /// [has not started yet](MerchantBuilder::start_lazily), this starts it.
     ///
     /// # Errors
     /// [`HealthError`] names the one that does not answer.
     pub async fn health(&self) -> Result<(), HealthError> {
+        self.shared.start.ensure(&self.shared).await?;
         self.shared.verifier.head().await?;
         self.shared.ledger.health().await?;
         Ok(())

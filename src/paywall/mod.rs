@@ -20,6 +20,7 @@ mod respond;
 mod sale;
 mod service;
 mod shared;
+mod start;
 
 pub use body::{RequestBody, ResponseBody};
 pub use builder::MerchantBuilder;

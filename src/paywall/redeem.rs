@@ -132,6 +132,7 @@ impl<'a> Opened<'a> {
 
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
+        merchant.started().await?;
         let terms = self.route.terms(self.recipient, self.terms.amount);
         let verdict = timeout(VERIFIER_WAIT, merchant.verifier.verify(&terms, transaction))
             .await

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::start::Start;
 use crate::{
     ConfigError,
     clock::Clock,
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) max_hold: Duration,
     pub(crate) lease: Duration,
     pub(crate) contact: Option<String>,
+    pub(super) start: Start,
     pub(super) resources: Mutex<HashMap<Arc<str>, Entry>>,
 }
 
