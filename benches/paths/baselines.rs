@@ -61,7 +61,7 @@ async fn json(Json(Question { query, days, top }): Json<Question>) -> Json<Answe
 
 const TOWNS: &str = "Aachen, Bremen, Coburg, Dessau, Emden, Freiburg im Breisgau, Greifswald, Hannover, Ingolstadt, Jena, Kassel, Lindau, Minden, Kehl";
 
-/// A quote that is the same for everybody: seven ready-made headers and a body.
+/// A quote that is the same for everybody: eight ready-made headers and a body.
 fn constant() -> Router {
     let headers: HeaderMap = [
         (header::CONTENT_TYPE, "application/problem+json"),
@@ -69,11 +69,12 @@ fn constant() -> Router {
         (header::CACHE_CONTROL, "no-store"),
         (
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, Retry-After",
+            "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After",
         ),
         ("pay".parse().unwrap(), "{}"),
         ("x-price-intent".parse().unwrap(), "AUbX-9_k"),
         ("x-payment-contracts".parse().unwrap(), "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
+        ("x402-error".parse().unwrap(), "payment_required"),
     ]
     .map(|(name, value): (header::HeaderName, _)| (name, HeaderValue::from_static(value)))
     .into_iter()

@@ -20,7 +20,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         Err::<http::Response<axum::body::Body>, &str>("it is not paid")
     });
     let ask = || post(QUESTION);
-    let [small, middle, large] = [100, 4 * 1024, 64 * 1024].map(object);
+    let [small, middle, large, too_large] = [100, 4 * 1024, 64 * 1024, 1024 * 1024].map(object);
     vec![
         Path::new("quote", 402, 13, fixed.clone(), ask),
         Path::new("quote, plain tower", 402, 4, shop.layer.layer(handler), ask),
@@ -29,7 +29,8 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new("quote by async closure", 402, 27, shop.route(&later), ask),
         Path::new("quote for 100 B", 402, 13, fixed.clone(), move || post(small.clone())),
         Path::new("quote for 4 KiB", 402, 13, fixed.clone(), move || post(middle.clone())),
-        Path::new("quote for 64 KiB", 402, 13, fixed, move || post(large.clone())),
+        Path::new("quote for 64 KiB", 402, 13, fixed.clone(), move || post(large.clone())),
+        Path::new("quote for 1 MiB", 402, 14, fixed, move || post(too_large.clone())),
         Path::new("quote by closure for 64 KiB", 402, 18, shop.route(&closure), move || post(object(64 * 1024))),
     ]
 }

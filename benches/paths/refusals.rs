@@ -35,14 +35,15 @@ fn by_shape(shop: &Rc<Shop>) -> Vec<Path> {
     let always = |name, status, allocations, proof: String| {
         Path::new(name, status, allocations, route.clone(), move || by_header(&proof))
     };
+    let bound = shop.route(&shop.layer.clone().bind_request());
     let long = object(64 * 1024 + 1);
     vec![
         always("intent_required", 400, 22, format!(r#"{{"txHash":"{UNKNOWN}"}}"#)),
         always("tx_required", 400, 21, format!(r#"{{"intentId":"{intent}"}}"#)),
-        always("invalid_redemption", 400, 22, "bm90IGEgcHJvb2Y=".to_owned()),
+        always("invalid_redemption", 400, 23, "bm90IGEgcHJvb2Y=".to_owned()),
         always("intent_not_found", 404, 24, proof(&intent.replace('A', "B"), UNKNOWN)),
         Path::new("invalid_body", 400, 22, route.clone(), || post(&QUESTION.as_bytes()[..59])),
-        Path::new("body_too_large", 413, 19, route.clone(), move || post(long.clone())),
+        Path::new("body_too_large", 413, 19, bound, move || post(long.clone())),
         Path::new("unsupported_encoding", 415, 19, route.clone(), || {
             let mut request = post(QUESTION);
             request.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());

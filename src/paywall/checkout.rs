@@ -19,10 +19,10 @@ use super::{
     order::{Order, refused},
     pricing::Price,
     redeem::{admit, refuse, unpriced},
-    respond::Problem,
+    respond::{Problem, without_bill},
     sale::sell,
 };
-use crate::protocol::{InvalidRedemption, ProblemCode, Proof};
+use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What the head, or head and body, show of a proof.
@@ -50,7 +50,7 @@ pub(crate) enum Step<ResB, E> {
 
 impl<S> Checkout<S> {
     pub(crate) fn new(route: Arc<Route>, polled: S, parts: Parts) -> Self {
-        Self { order: Order { route, parts, bytes: None }, inner: polled, polled: true }
+        Self { order: Order::new(route, parts), inner: polled, polled: true }
     }
 
     pub(crate) fn with_body(mut self, bytes: Bytes) -> Self {
@@ -63,7 +63,7 @@ impl<S> Checkout<S> {
         let (route, headers) = (&self.order.route, &self.order.parts.headers);
         let header = Proof::from_headers(headers);
         let look = match header {
-            Ok(None) if !route.header_only => Look::by_content_type(headers),
+            Ok(None) if !route.header_only => Look::at(self.order.media),
             _ => Look::Never,
         };
         let whole = header.is_ok() && (route.binds() || self.comes_first(&header, &body));
@@ -97,6 +97,20 @@ impl<S: Clone> Checkout<S> {
         }
     }
 
+    /// The answer to a request whose body is too long for a proof to be read from it, and shows none: a quote, for such a body
+    /// is read to its end only where the price is fixed.
+    pub(crate) fn too_long<B, ResB>(mut self) -> Step<ResB, S::Error>
+    where
+        S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
+        S::Future: Send,
+        S::Error: Send,
+        B: Body<Data = Bytes> + Send + 'static,
+        ResB: Send + 'static,
+    {
+        self.order.redeem_by = RedeemBy::Header;
+        self.step(Ok(None), RequestBody::whole(Bytes::new(), None))
+    }
+
     /// What was presented decides. A quote is answered at once; whatever may have to wait is boxed.
     pub(crate) fn step<B, ResB>(mut self, presented: Presented, body: RequestBody<B>) -> Step<ResB, S::Error>
     where
@@ -112,6 +126,7 @@ impl<S: Clone> Checkout<S> {
                 return self.refused(ProblemCode::InvalidRedemption);
             }
             Ok(Some(proof)) => Some(proof),
+            Ok(None) if self.order.query_shows_proof() => return self.refused(ProblemCode::InvalidRedemption),
             Ok(None) if !self.order.route.merchant.start.is_done() => None,
             Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
                 Some(Some(answer)) => return Step::Answered(answer),
@@ -162,7 +177,10 @@ impl<S> Checkout<S> {
             Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
         };
         Ok(match (proof, price) {
-            (_, Price::Free) => return self.serve(body).await,
+            (_, Price::Free) => {
+                let form = order.form();
+                return self.serve(body).await.map(|answer| without_bill(answer, form));
+            }
             (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
             (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),
             (Proof::TransactionOnly(_), Price::Charge(amount)) => {

@@ -12,8 +12,8 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
-use super::body::Trailers;
-use crate::protocol::{Looked, ProblemCode, Proof, look, names_proof};
+use super::{body::Trailers, media::Media};
+use crate::protocol::{Looked, ProblemCode, Proof, form_names_proof, look, names_proof};
 
 /// Whether, and why, a body is looked at for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,22 +22,52 @@ pub(crate) enum Look {
     Never,
     /// Its content type says JSON: it must be.
     Json,
+    /// A form has no place for a proof, and whoever puts one there has paid.
+    Form,
     /// Only if it begins with `{`.
     IfObject,
 }
 
 impl Look {
-    /// By the request's content type.
-    pub(crate) fn by_content_type(headers: &HeaderMap) -> Self {
-        let essence = headers
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .map_or("", |text| text.split(';').next().unwrap_or_default().trim());
-        let json = ["application/json", "text/json"].iter().any(|known| essence.eq_ignore_ascii_case(known))
-            || essence.len() > 5
-                && essence.is_char_boundary(essence.len() - 5)
-                && essence[essence.len() - 5..].eq_ignore_ascii_case("+json");
-        if json { Self::Json } else { Self::IfObject }
+    pub(crate) const fn at(media: Media) -> Self {
+        match media {
+            Media::Json => Self::Json,
+            Media::Form => Self::Form,
+            // The messages of gRPC are framed: none begins like an object.
+            Media::Grpc(_) | Media::Other => Self::IfObject,
+        }
+    }
+
+    /// Whether a body is looked at that begins like this; `None` where that is not known yet.
+    fn takes(self, begins: Option<u8>) -> Option<bool> {
+        match self {
+            Self::Never => Some(false),
+            Self::Json | Self::Form => Some(true),
+            Self::IfObject => begins.map(|byte| byte == b'{'),
+        }
+    }
+
+    /// What a body shows that was read to its end.
+    fn find(self, begins: Option<u8>, data: &[u8]) -> Result<Option<Proof>, ProblemCode> {
+        let looked = match (self, begins) {
+            (Self::Never, _) => Looked::Nothing,
+            (Self::Json, _) if data.is_empty() => Looked::Nothing,
+            (Self::Json, _) => look(data),
+            (Self::IfObject, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match look(data) {
+                // A slip of the pen is no reason to send a bill to somebody who shows a payment.
+                Looked::NotJson if names_proof(data) => Looked::Invalid,
+                Looked::NotJson => Looked::Nothing,
+                looked => looked,
+            },
+            (Self::Form, _) if form_names_proof(data) => Looked::Invalid,
+            (Self::Form | Self::IfObject, _) => Looked::Nothing,
+        };
+        match looked {
+            Looked::Nothing => Ok(None),
+            Looked::Proof(proof) => Ok(Some(proof)),
+            Looked::Invalid => Err(ProblemCode::InvalidRedemption),
+            Looked::NotJson => Err(ProblemCode::InvalidBody),
+        }
     }
 }
 
@@ -63,14 +93,37 @@ pub(crate) struct Plan {
 
 /// What reading a body gave.
 #[derive(Debug)]
-pub(crate) struct Read {
-    pub(crate) data: Bytes,
-    pub(crate) trailers: Trailers,
-    pub(crate) proof: Option<Proof>,
+pub(crate) enum Read {
+    /// All of it that is wanted.
+    Whole { data: Bytes, trailers: Trailers, proof: Option<Proof> },
+    /// It is too long to be kept, and nothing in it is named like a proof.
+    TooLong,
+}
+
+/// Looks through a body that is too long to be kept.
+#[derive(Debug, Default)]
+struct Sieve {
+    /// The end of what came before, in which a name may have begun.
+    tail: Vec<u8>,
+}
+
+impl Sieve {
+    /// As long as the longest name but for one byte.
+    const TAIL: usize = 7;
+
+    fn finds_proof(&mut self, data: &[u8]) -> bool {
+        self.tail.extend_from_slice(data);
+        let found = names_proof(&self.tail);
+        self.tail.drain(..self.tail.len().saturating_sub(Self::TAIL));
+        found
+    }
 }
 
 pin_project! {
     /// Reads a body by its plan. Copies nothing that arrives in one piece; makes no timer unless it must wait.
+    ///
+    /// A body over the limit that nothing else needs is still looked through to its end, and not kept: most clients
+    /// put a proof behind their own members, and none of them may be sent a bill.
     pub(crate) struct Reader<B> {
         #[pin]
         body: B,
@@ -79,6 +132,8 @@ pin_project! {
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
+        // Once the body is too long.
+        sieve: Option<Sieve>,
         trailers: Trailers,
         // What the header showed: then nothing is looked for in the body.
         header: Option<Proof>,
@@ -94,6 +149,7 @@ impl<B: Body<Data = Bytes>> Reader<B> {
             begins: None,
             first: Bytes::new(),
             rest: BytesMut::new(),
+            sieve: None,
             trailers: None,
             header,
             timer: None,
@@ -104,13 +160,24 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         loop {
             match self.as_mut().begun() {
                 Begun::Refused(code) => return Poll::Ready(Err(code)),
-                Begun::NotWanted => return Poll::Ready(Ok(Read { data: Bytes::new(), trailers: None, proof: None })),
+                Begun::NotWanted => {
+                    return Poll::Ready(Ok(Read::Whole { data: Bytes::new(), trailers: None, proof: None }));
+                }
+                Begun::TooLong => {
+                    if self.as_mut().give_up_keeping() {
+                        return Poll::Ready(Err(ProblemCode::BodyTooLarge));
+                    }
+                }
                 Begun::GoOn => {}
             }
             let this = self.as_mut().project();
             match this.body.poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => self.as_mut().push(data),
+                    Ok(data) => {
+                        if self.as_mut().push(data) {
+                            return Poll::Ready(Err(ProblemCode::BodyTooLarge));
+                        }
+                    }
                     Err(frame) => *self.as_mut().project().trailers = frame.into_trailers().ok().map(Box::new),
                 },
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(ProblemCode::InvalidBody)),
@@ -127,29 +194,40 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         if self.rest.is_empty() { self.first.len() } else { self.rest.len() }
     }
 
-    fn push(self: Pin<&mut Self>, data: Bytes) {
+    /// Keeps what came; of a body that is too long, tells whether it names a proof.
+    fn push(self: Pin<&mut Self>, data: Bytes) -> bool {
         let this = self.project();
+        if let Some(sieve) = this.sieve {
+            return sieve.finds_proof(&data);
+        }
         // Each byte is looked at once: many small pieces must not cost more than one large one.
         *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !is_before_text(*byte)));
         if this.first.is_empty() {
             *this.first = data;
-            return;
+            return false;
         }
         if this.rest.is_empty() {
             this.rest.extend_from_slice(this.first);
         }
         this.rest.extend_from_slice(&data);
+        false
+    }
+
+    /// From here on the body is only looked through. Tells whether what was kept so far names a proof.
+    fn give_up_keeping(self: Pin<&mut Self>) -> bool {
+        let this = self.project();
+        let kept = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
+        this.sieve.insert(Sieve::default()).finds_proof(&kept)
     }
 
     /// What can be said of the body so far, and of what it announces.
     fn begun(self: Pin<&mut Self>) -> Begun {
         let plan = self.plan;
-        let ended = self.body.is_end_stream();
-        let looked_at = match plan.look {
-            Look::Never => Some(false),
-            Look::Json => Some(!(ended && self.length() == 0)),
-            Look::IfObject => self.begins.map(|byte| byte == b'{'),
-        };
+        if self.sieve.is_some() {
+            return Begun::GoOn;
+        }
+        let nothing = self.length() == 0 && self.body.is_end_stream();
+        let looked_at = plan.look.takes(self.begins).map(|takes| takes && !nothing);
         if looked_at == Some(true) && !plan.identity {
             return Begun::Refused(ProblemCode::UnsupportedEncoding);
         }
@@ -158,34 +236,24 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         }
         let announced = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
         let known = looked_at.is_some() || plan.whole;
-        if self.length() > plan.limit || known && announced > plan.limit - self.length() {
-            return Begun::Refused(ProblemCode::BodyTooLarge);
+        match self.length() > plan.limit || known && announced > plan.limit - self.length() {
+            true if plan.whole => Begun::Refused(ProblemCode::BodyTooLarge),
+            true => Begun::TooLong,
+            false => Begun::GoOn,
         }
-        Begun::GoOn
     }
 
     fn finish(self: Pin<&mut Self>) -> Result<Read, ProblemCode> {
         let this = self.project();
+        if this.sieve.is_some() {
+            return Ok(Read::TooLong);
+        }
         let data = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
-        let looked = match this.plan.look {
-            Look::Never => this.header.take().map_or(Looked::Nothing, Looked::Proof),
-            Look::Json if data.is_empty() => Looked::Nothing,
-            Look::Json => look(&data),
-            Look::IfObject if *this.begins == Some(b'{') => match look(&data) {
-                // A slip of the pen is no reason to send a bill to somebody who shows a payment.
-                Looked::NotJson if names_proof(&data) => Looked::Invalid,
-                Looked::NotJson => Looked::Nothing,
-                looked => looked,
-            },
-            Look::IfObject => Looked::Nothing,
+        let proof = match this.header.take() {
+            Some(shown) => Some(shown),
+            None => this.plan.look.find(*this.begins, &data)?,
         };
-        let proof = match looked {
-            Looked::Nothing => None,
-            Looked::Proof(proof) => Some(proof),
-            Looked::Invalid => return Err(ProblemCode::InvalidRedemption),
-            Looked::NotJson => return Err(ProblemCode::InvalidBody),
-        };
-        Ok(Read { data, trailers: this.trailers.take(), proof })
+        Ok(Read::Whole { data, trailers: this.trailers.take(), proof })
     }
 }
 
@@ -198,5 +266,7 @@ enum Begun {
     GoOn,
     /// Nothing in it matters here.
     NotWanted,
+    /// It is too long to be kept, and nothing but a proof is looked for in it.
+    TooLong,
     Refused(ProblemCode),
 }

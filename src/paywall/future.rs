@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -16,11 +16,34 @@ use tower_service::Service;
 use super::{
     body::{RequestBody, ResponseBody},
     checkout::{Checkout, Incoming, Step},
-    extract::Reader,
+    extract::{Read, Reader},
+    media::Media,
+    respond::{Form, without_bill},
 };
-use crate::protocol::headers::strip_payment_headers;
+use crate::protocol::headers::{X402_PAYMENT, keep_preflight_headers};
 
 type Answer<S, B, ResB> = Result<Response<ResponseBody<ResB>>, <S as Service<Request<RequestBody<B>>>>::Error>;
+
+/// How the answer to a request leaves that was let through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exit {
+    Untouched,
+    /// A proof was shown.
+    WithoutBill(Form),
+    /// It was a preflight.
+    WithoutAnswer,
+}
+
+impl Exit {
+    /// Of a request that is free.
+    pub(crate) fn free<B>(request: &Request<B>) -> Self {
+        if request.headers().contains_key(X402_PAYMENT) {
+            Self::WithoutBill(Form::of(request.method(), Media::of(request.headers())))
+        } else {
+            Self::Untouched
+        }
+    }
+}
 
 pin_project! {
     /// The answer of an [`X402`](crate::X402) service.
@@ -36,7 +59,7 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S, B, ResB, F, E> {
-        Passing { #[pin] response: F, preflight: bool },
+        Passing { #[pin] response: F, exit: Exit },
         Reading { #[pin] reader: Reader<B>, checkout: Option<Checkout<S>> },
         Answered { response: Option<Response<ResponseBody<ResB>>> },
         Checkout { future: Pin<Box<dyn Future<Output = Result<Response<ResponseBody<ResB>>, E>> + Send>> },
@@ -51,8 +74,8 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Send + 'static,
 {
-    pub(crate) fn passing(response: S::Future, preflight: bool) -> Self {
-        Self { state: State::Passing { response, preflight } }
+    pub(crate) fn passing(response: S::Future, exit: Exit) -> Self {
+        Self { state: State::Passing { response, exit } }
     }
 
     pub(crate) fn answered(response: Response<ResponseBody<ResB>>) -> Self {
@@ -64,7 +87,15 @@ where
         checkout.let_go();
         let future = Box::pin(async move {
             match checkout.order.is_free().await {
-                Ok(true) => checkout.serve(RequestBody::streaming(body)).await,
+                Ok(true) => {
+                    let order = &checkout.order;
+                    let shown = order.parts.headers.contains_key(X402_PAYMENT).then(|| order.form());
+                    let answer = checkout.serve(RequestBody::streaming(body)).await?;
+                    Ok(match shown {
+                        Some(form) => without_bill(answer, form),
+                        None => answer,
+                    })
+                }
                 Ok(false) => Self::priced(checkout, body).await,
                 Err(problem) => Ok(checkout.order.problem(problem)),
             }
@@ -104,12 +135,12 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Passing { response, preflight } => {
+                StateProjection::Passing { response, exit } => {
                     let response = ready!(response.poll(cx))?;
-                    return Poll::Ready(Ok(if *preflight {
-                        without_answer(response)
-                    } else {
-                        response.map(ResponseBody::streaming)
+                    return Poll::Ready(Ok(match exit {
+                        Exit::Untouched => response.map(ResponseBody::streaming),
+                        Exit::WithoutBill(form) => without_bill(response.map(ResponseBody::streaming), *form),
+                        Exit::WithoutAnswer => without_answer(response),
                     }));
                 }
                 StateProjection::Reading { reader, checkout } => match reader.poll_read(cx) {
@@ -122,10 +153,11 @@ where
                     Poll::Ready(read) => {
                         let checkout = take(checkout);
                         State::of(match read {
-                            Ok(read) => {
-                                let body = RequestBody::whole(read.data.clone(), read.trailers);
-                                checkout.with_body(read.data).step(Ok(read.proof), body)
+                            Ok(Read::Whole { data, trailers, proof }) => {
+                                let body = RequestBody::whole(data.clone(), trailers);
+                                checkout.with_body(data).step(Ok(proof), body)
                             }
+                            Ok(Read::TooLong) => checkout.too_long(),
                             Err(code) => checkout.refused(code),
                         })
                     }
@@ -144,18 +176,15 @@ fn take<T>(slot: &mut Option<T>) -> T {
 }
 
 /// An answer to a preflight: whatever the service says, nothing of it is an answer that is sold. Neither is it another
-/// protocol, or the address of an answer, or a bill; browsers take none of these for a permission.
+/// protocol, or the address of an answer, or a bill; browsers take none of these for a permission. Of its headers
+/// those stay that a preflight is about, for any other may hold what is sold.
 fn without_answer<ResB>(response: Response<ResB>) -> Response<ResponseBody<ResB>> {
     let mut response = response.map(|_| ResponseBody::default());
     let status = response.status();
     if status.is_informational() || status.is_redirection() || status == StatusCode::PAYMENT_REQUIRED {
         *response.status_mut() = StatusCode::FORBIDDEN;
     }
-    let headers = response.headers_mut();
-    for name in [header::CONTENT_LENGTH, header::LOCATION, header::CONTENT_LOCATION, header::UPGRADE] {
-        headers.remove(name);
-    }
-    strip_payment_headers(headers);
+    keep_preflight_headers(response.headers_mut());
     response
 }
 

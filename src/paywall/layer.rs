@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, request::Parts};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
 use super::{
@@ -59,6 +59,8 @@ pub(crate) struct Route {
     body_rate: u32,
     pub(crate) price_timeout: Duration,
     pub(crate) header_only: bool,
+    /// Whether the handler sees `Range` and `If-Range`.
+    pub(crate) keep_ranges: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
     pub(crate) bound_headers: Vec<HeaderName>,
@@ -100,15 +102,10 @@ impl Route {
             None => Cow::Owned(self.template.price(amount)),
         }
     }
-
-    fn render_template(&mut self) {
-        let label = self.label.as_ref().unwrap_or(&self.resource);
-        self.template = template(&self.merchant, label, self.header_only);
-    }
 }
 
-fn template(merchant: &Shared, label: &str, header_only: bool) -> QuoteTemplate {
-    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets, header_only)
+fn template(merchant: &Shared, label: &str) -> QuoteTemplate {
+    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets)
 }
 
 impl fmt::Debug for Route {
@@ -122,6 +119,7 @@ impl fmt::Debug for Route {
             .field("body_timeout", &self.body_timeout)
             .field("body_rate", &self.body_rate)
             .field("header_only", &self.header_only)
+            .field("keep_ranges", &self.keep_ranges)
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
             .finish_non_exhaustive()
@@ -132,7 +130,7 @@ impl X402Layer {
     pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, registered: Registered, prices: Prices) -> Self {
         let Registered { label, namesakes } = registered;
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
-        let template = template(&merchant, label.as_ref().unwrap_or(&resource), false);
+        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
         let price_text = match prices {
             Prices::Fixed(amount) => Some(template.price(amount)),
             Prices::Now(_) | Prices::Later(_) => None,
@@ -152,9 +150,10 @@ impl X402Layer {
             body_rate: 8 * 1024,
             price_timeout: Duration::from_secs(10),
             header_only: false,
+            keep_ranges: false,
             bind: false,
             bound_headers: Vec::new(),
-            consumes: Arc::new(|status, _| delivers(status)),
+            consumes: Arc::new(delivers),
         };
         Self { route: Arc::new(route) }
     }
@@ -176,12 +175,15 @@ impl X402Layer {
         let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
         merchant.register_label(resource, &label, alone)?;
         Ok(self.set(|route| {
+            route.template = template(&route.merchant, &label);
             route.label = Some(label);
-            route.render_template();
         }))
     }
 
     /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
+    ///
+    /// One thing stays: where a request shows a payment in its header, a 402 of the service's own becomes 502, for nobody
+    /// who has paid is to be sent another bill.
     ///
     /// For what must be waited for, or hangs on what an outer layer found, there is
     /// [`free_when_async`](Self::free_when_async).
@@ -231,14 +233,21 @@ impl X402Layer {
         Ok(self.set(|route| route.price_timeout = timeout))
     }
 
-    /// Lets CORS preflights through to the service; their responses leave without a body.
+    /// Lets CORS preflights through to the service.
+    ///
+    /// The handler runs for them, unpaid. Their responses leave without a body, and of the headers only those that a
+    /// preflight is about do: `Access-Control-*`, `Vary`, `Allow`, `Cache-Control`, `Date` and `Server`.
     ///
     /// Better: put CORS outside the layer, where preflights never reach it.
     pub fn allow_preflight(self) -> Self {
         self.set(|route| route.gate.preflight = true)
     }
 
-    /// The largest body that is looked at, in bytes; 64 KiB unless set.
+    /// Sets the largest body that is read, in bytes; 64 KiB unless set.
+    ///
+    /// Where the price or a binding hangs on the body, a larger one is refused. At a fixed price it is quoted, and the
+    /// quote says that its payment is to be shown in the `x402-payment` header; only where such a body names `intentId`
+    /// or `txHash` anywhere is it refused, because a payment that is shown there is not read.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for zero.
@@ -287,10 +296,16 @@ impl X402Layer {
     ///
     /// A payer who puts the proof into the body all the same is quoted again: tell yours.
     pub fn header_only(self) -> Self {
-        self.set(|route| {
-            route.header_only = true;
-            route.render_template();
-        })
+        self.set(|route| route.header_only = true)
+    }
+
+    /// Lets the handler of a paid request see `Range` and `If-Range`.
+    ///
+    /// Without this setting both are removed from a request that is redeemed, because what is sold is the whole answer:
+    /// a part costs as much. With it a 206 is a sale like any other, and both headers belong to what makes two requests the
+    /// same, as if named by [`bind_headers`](Self::bind_headers).
+    pub fn keep_ranges(self) -> Self {
+        self.bind_headers([header::RANGE, header::IF_RANGE]).set(|route| route.keep_ranges = true)
     }
 
     /// Adds request headers to what makes two requests the same, where that matters: under a closure's price, and with
@@ -304,13 +319,14 @@ impl X402Layer {
         })
     }
 
-    /// Honours an intent only for the very request that was quoted, by method, path, query, body, and the headers
-    /// of [`bind_headers`](Self::bind_headers).
+    /// Honours an intent only for the very request that was quoted, by method, path, query, content type and encoding, body,
+    /// and the headers of [`bind_headers`](Self::bind_headers).
     pub fn bind_request(self) -> Self {
         self.set(|route| route.bind = true)
     }
 
-    /// Which responses are sold, by status and headers; unless set 101, 2xx, and 3xx other than 304.
+    /// Which responses are sold, by status and headers; unless set 101, 2xx, and 3xx other than 304, but none whose
+    /// `grpc-status` header is other than 0. A gRPC failure that only the trailers tell comes too late: it was sold.
     ///
     /// A handler overrides it for one response with [`Consumption`](crate::Consumption) in the response's extensions.
     /// A 402 of the handler's own is never sold.

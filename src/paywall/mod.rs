@@ -10,6 +10,7 @@ mod future;
 mod gate;
 mod layer;
 mod lease;
+mod media;
 mod merchant;
 mod nested;
 mod order;

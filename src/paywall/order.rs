@@ -9,26 +9,41 @@ use tokio::time::timeout;
 use super::{
     body::ResponseBody,
     layer::Route,
+    media::Media,
     pricing::{Price, Prices, Refusal},
-    respond::{ASK_AGAIN, Problem, fresh_intent, quote},
+    respond::{ASK_AGAIN, Form, Problem, fresh_intent, quote},
 };
 use crate::protocol::{
-    Address, Amount, ProblemCode, ProofMembers, Receipt, RequestDigest, RouteSeal, digest_request, headers::NO_STORE,
+    Address, Amount, DigestedHeaders, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest, RouteSeal,
+    digest_request, headers::NO_STORE, query_names_proof,
 };
 
 /// What is asked for, apart from the service that answers it.
 pub(crate) struct Order {
     pub(crate) route: Arc<Route>,
     pub(crate) parts: Parts,
+    pub(crate) media: Media,
     /// The whole body, where it was read.
     pub(crate) bytes: Option<Bytes>,
+    /// Where a quote asks for the proof.
+    pub(crate) redeem_by: RedeemBy,
 }
 
 impl Order {
+    pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
+        let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
+        Self { media: Media::of(&parts.headers), route, parts, bytes: None, redeem_by }
+    }
+
+    /// In what form the layer itself answers.
+    pub(crate) fn form(&self) -> Form {
+        Form::of(&self.parts.method, self.media)
+    }
+
     pub(crate) fn problem<ResB>(&self, problem: impl Into<Problem>) -> Response<ResponseBody<ResB>> {
         let problem = problem.into();
         tracing::debug!(resource = &*self.route.resource, error = %problem.code, "refused");
-        problem.into_response(&self.parts.method)
+        problem.into_response(self.form())
     }
 
     /// The price, where it is known without waiting.
@@ -86,13 +101,9 @@ impl Order {
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
         let bytes = self.bytes.as_ref()?;
         let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
-        let headers = self
-            .route
-            .bound_headers
-            .iter()
-            .map(|name| (name.clone(), self.parts.headers.get_all(name).iter().cloned().collect()));
-        let headers: Vec<_> = headers.collect();
-        Some(digest_request(seal, &self.parts.method, &self.parts.uri, &headers, bytes, proof_members))
+        let Parts { method, uri, headers, .. } = &self.parts;
+        let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
+        Some(digest_request(seal, method, uri, headers, bytes, proof_members))
     }
 
     /// What binds a new intent to this request, where the route binds them.
@@ -121,9 +132,15 @@ impl Order {
             Price::Refuse(refusal) => Some(refused(refusal)),
             Price::Charge(amount) if amount.is_zero() => Some(self.mispriced()),
             Price::Charge(amount) => {
-                Some(quote(&self.route, &self.parts.method, amount, self.binding(self.route.seals.present())))
+                let digest = self.binding(self.route.seals.present());
+                Some(quote(&self.route, self.form(), self.redeem_by, amount, digest))
             }
         }
+    }
+
+    /// Whether a proof stands in the query, where none is read: nobody is sent a bill for that slip.
+    pub(crate) fn query_shows_proof(&self) -> bool {
+        !self.route.header_only && self.parts.uri.query().is_some_and(query_names_proof)
     }
 
     /// A price of nothing is no price: the service's fault, and nobody is served or charged by it.

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Response, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 
-use super::{body::ResponseBody, layer::Route};
+use super::{body::ResponseBody, layer::Route, media::Media};
 use crate::protocol::{
-    Amount, IntentTerms, ProblemCode, RequestDigest, RouteSeal,
-    headers::{EXPOSED, NO_STORE, PROBLEM_JSON, X_PRICE_INTENT},
+    Amount, IntentTerms, ProblemCode, RedeemBy, RequestDigest, RetryRule, RouteSeal,
+    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
 };
 
 /// When to ask again where a backend did not answer, or another redemption is under way.
@@ -17,6 +17,55 @@ pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// In seconds: the longest wait that a client is asked for.
 const LONGEST_WAIT: u64 = 24 * 60 * 60;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// In what form the layer's own answer reaches who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    Whole,
+    /// To HEAD an answer goes without its body.
+    Head,
+    /// To gRPC it goes in its headers alone, under this content type.
+    TrailersOnly(&'static str),
+}
+
+impl Form {
+    pub(crate) fn of(method: &Method, media: Media) -> Self {
+        match media {
+            _ if *method == Method::HEAD => Self::Head,
+            Media::Grpc(content_type) => Self::TrailersOnly(content_type),
+            Media::Json | Media::Form | Media::Other => Self::Whole,
+        }
+    }
+
+    fn give<ResB>(self, response: &mut Response<ResponseBody<ResB>>, code: ProblemCode) {
+        match self {
+            Self::Whole => {}
+            Self::Head => *response.body_mut() = ResponseBody::default(),
+            Self::TrailersOnly(content_type) => {
+                *response.status_mut() = StatusCode::OK;
+                *response.body_mut() = ResponseBody::default();
+                let headers = response.headers_mut();
+                headers.remove(header::CONTENT_LENGTH);
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+                headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status(code)));
+                headers.insert(GRPC_MESSAGE, HeaderValue::from_static(code.as_str()));
+            }
+        }
+    }
+}
+
+/// UNAVAILABLE, which clients retry by themselves, where asking again is the way; else FAILED_PRECONDITION.
+fn grpc_status(code: ProblemCode) -> &'static str {
+    if code.retry() == RetryRule::AskAgain { "14" } else { "9" }
+}
+
+/// Whether an answer says that it is a failure of gRPC, which is HTTP 200 all the same.
+pub(crate) fn is_grpc_failure(headers: &http::HeaderMap) -> bool {
+    headers.get_all(GRPC_STATUS).iter().any(|status| status != "0")
+}
 
 /// What a refusal says beside its code.
 #[derive(Debug)]
@@ -41,7 +90,7 @@ impl Problem {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
-    pub(crate) fn into_response<ResB>(self, method: &Method) -> Response<ResponseBody<ResB>> {
+    pub(crate) fn into_response<ResB>(self, form: Form) -> Response<ResponseBody<ResB>> {
         let code = self.code;
         let body = Body {
             title: code.title(),
@@ -55,9 +104,7 @@ impl Problem {
         };
         // A struct of strings and numbers always serialises.
         let body = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
-        let mut response = own(method, body);
-        *response.status_mut() = code.status();
-        response.extensions_mut().insert(code);
+        let mut response = own(code, body);
         let headers = response.headers_mut();
         if let Some(wait) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
@@ -65,6 +112,7 @@ impl Problem {
         if let Some(intent) = self.intent.and_then(|intent| HeaderValue::try_from(intent).ok()) {
             headers.insert(X_PRICE_INTENT, intent);
         }
+        form.give(&mut response, code);
         response
     }
 }
@@ -93,16 +141,18 @@ fn whole_seconds(wait: Duration) -> u64 {
 /// The quote: made from the key alone.
 pub(crate) fn quote<ResB>(
     route: &Route,
-    method: &Method,
+    form: Form,
+    redeem_by: RedeemBy,
     amount: Amount,
     digest: Option<RequestDigest>,
 ) -> Response<ResponseBody<ResB>> {
     let terms = intent_terms(route, amount, digest);
     let price = route.price_text(amount);
-    let quote = route.template.render(&price, terms.expiry(), |out| route.seals.seal_into(&terms, out));
-    let mut response = Response::new(body_for(method, quote.body));
+    let quote = route.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(&terms, out));
+    let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
+    form.give(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     response
 }
@@ -122,19 +172,26 @@ fn intent_terms(route: &Route, amount: Amount, digest: Option<RequestDigest>) ->
 }
 
 /// A refusal with the headers that all of ours have.
-fn own<ResB>(method: &Method, body: Bytes) -> Response<ResponseBody<ResB>> {
+fn own<ResB>(code: ProblemCode, body: Bytes) -> Response<ResponseBody<ResB>> {
     let length = body.len();
-    let mut response = Response::new(body_for(method, body));
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = code.status();
+    response.extensions_mut().insert(code);
     let headers = response.headers_mut();
     headers.reserve(8);
     headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(header::CACHE_CONTROL, NO_STORE);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
     response
 }
 
-/// To HEAD an answer goes without its body.
-fn body_for<ResB>(method: &Method, body: Bytes) -> ResponseBody<ResB> {
-    ResponseBody::whole(if method == Method::HEAD { Bytes::new() } else { body })
+/// What somebody hears who shows a proof and is served for nothing: never a bill, the handler's own neither.
+pub(crate) fn without_bill<ResB>(mut answer: Response<ResponseBody<ResB>>, form: Form) -> Response<ResponseBody<ResB>> {
+    if answer.status() == StatusCode::PAYMENT_REQUIRED {
+        return Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(form);
+    }
+    answer.headers_mut().remove(PAY);
+    answer
 }

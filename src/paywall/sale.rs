@@ -18,11 +18,11 @@ use super::{
     checkout::Checkout,
     lease::{Committed, Ended, LeaseGuard},
     order::Order,
-    respond::{ASK_AGAIN, Problem},
+    respond::{ASK_AGAIN, Problem, is_grpc_failure},
 };
 use crate::protocol::{
     ProblemCode, Receipt, Transfer,
-    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers},
+    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
 };
 
 /// Set by a handler in its response's extensions: whether this very answer is sold, whatever the route's rule says.
@@ -49,11 +49,12 @@ pub enum Consumption {
     Keep,
 }
 
-/// Whether an answer of this status is sold, unless the route has a rule of its own.
-pub(crate) fn delivers(status: StatusCode) -> bool {
-    status == StatusCode::SWITCHING_PROTOCOLS
+/// Whether an answer with this head is sold, unless the route has a rule of its own.
+pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
+    let by_status = status == StatusCode::SWITCHING_PROTOCOLS
         || status.is_success()
-        || status.is_redirection() && status != StatusCode::NOT_MODIFIED
+        || status.is_redirection() && status != StatusCode::NOT_MODIFIED;
+    by_status && !is_grpc_failure(headers)
 }
 
 /// Runs the handler and sells its answer.
@@ -68,9 +69,14 @@ where
     B: Body<Data = Bytes>,
 {
     let max_hold = checkout.order.route.merchant.max_hold;
-    let method = checkout.order.parts.method.clone();
+    let form = checkout.order.form();
     checkout.order.parts.extensions.insert(receipt);
-    let Order { route, parts, .. } = checkout.order;
+    let Order { route, mut parts, .. } = checkout.order;
+    if !route.keep_ranges {
+        // What is sold is the whole answer: a part of it would cost as much.
+        parts.headers.remove(header::RANGE);
+        parts.headers.remove(header::IF_RANGE);
+    }
     let late = body.watch(route.pace());
     let request = Request::from_parts(parts, body);
     let mut inner = checkout.inner;
@@ -95,17 +101,17 @@ where
         }
         Ended::HeldTooLong => {
             guard.release().await;
-            return Ok(Problem::from(ProblemCode::AnswerTimeout).into_response(&method));
+            return Ok(Problem::from(ProblemCode::AnswerTimeout).into_response(form));
         }
         Ended::BodyLate => {
             guard.release().await;
-            return Ok(Problem::from(ProblemCode::BodyTimeout).into_response(&method));
+            return Ok(Problem::from(ProblemCode::BodyTimeout).into_response(form));
         }
-        Ended::LeaseLost => return Ok(lost(guard).await.into_response(&method)),
+        Ended::LeaseLost => return Ok(lost(guard).await.into_response(form)),
     };
     if response.status() == StatusCode::PAYMENT_REQUIRED {
         guard.release().await;
-        return Ok(Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(&method));
+        return Ok(Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(form));
     }
     strip_payment_headers(response.headers_mut());
     let consumes = match response.extensions_mut().remove::<Consumption>() {
@@ -124,11 +130,11 @@ where
             mark_sold(response.headers_mut(), paid);
             Ok(response.map(ResponseBody::streaming))
         }
-        Committed::LeaseLost => Ok(lost(guard).await.into_response(&method)),
+        Committed::LeaseLost => Ok(lost(guard).await.into_response(form)),
         Committed::Unknown => {
             tracing::error!(payment = %guard.transfer().key(), "whether the sale was recorded is not known");
             guard.release().await;
-            Ok(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into_response(&method))
+            Ok(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into_response(form))
         }
     }
 }
@@ -174,5 +180,6 @@ fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
     let taken = HeaderValue::try_from(STANDARD.encode(taken)).unwrap_or(HeaderValue::from_static(""));
     headers.insert(PAYMENT_RESPONSE, taken);
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
+    strip_shared_caching(headers);
     expose(headers);
 }

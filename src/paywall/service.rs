@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
-    future::ResponseFuture,
+    future::{Exit, ResponseFuture},
     gate::Passage,
     layer::Route,
     nested,
@@ -73,8 +73,13 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         match self.route.gate.passage(&request) {
-            Passage::Free => ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), false),
-            Passage::Preflight => ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), true),
+            Passage::Free => {
+                let exit = Exit::free(&request);
+                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), exit)
+            }
+            Passage::Preflight => {
+                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), Exit::WithoutAnswer)
+            }
             Passage::Priced => {
                 // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
                 let (clone, priced_inside) = nested::clone_inside(&self.inner);

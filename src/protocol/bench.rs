@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use super::{
-    Address, Amount, Asset, IntentId, IntentTerms, Looked, Network, PriceText, QuoteTemplate, SealingKeys, Seals, look,
+    Address, Amount, Asset, IntentId, IntentTerms, Looked, Network, PriceText, QuoteTemplate, RedeemBy, SealingKeys,
+    Seals, look,
 };
 
 /// A route's seals, and its quote with all but the intent written.
@@ -20,7 +21,7 @@ impl Default for Desk {
         let amount = Amount::from_base_units(490_000);
         let terms = IntentTerms { amount, issued: 1_795_280_000, lifetime: 900, digest: None };
         let (recipient, network) = (Address::new([0x5a; 20]), Network::BASE);
-        let template = QuoteTemplate::new(recipient, network, "Demand insights", &[Asset::USDC_BASE], false);
+        let template = QuoteTemplate::new(recipient, network, "Demand insights", &[Asset::USDC_BASE]);
         let seals = Seals::new(&SealingKeys::new([7; 32]), "", network, &[recipient], "demand-insights");
         Self { terms, seals, price: template.price(amount), template }
     }
@@ -44,7 +45,9 @@ impl Desk {
     /// A quote's body and headers, with this for an intent.
     #[must_use]
     pub fn quote(&self, intent: &[u8]) -> http::HeaderMap {
-        self.template.render(&self.price, self.terms.expiry(), |out| out.extend_from_slice(intent)).headers
+        self.template
+            .render(&self.price, self.terms.expiry(), RedeemBy::Any, |out| out.extend_from_slice(intent))
+            .headers
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use http::{HeaderMap, HeaderName, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,7 +11,7 @@ use super::{
     redemption::{Text, is_proof_member},
 };
 
-/// 128 bits of a keyed hash over method, path, query and body.
+/// 128 bits of a keyed hash over method, path, query, headers and body.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestDigest([u8; 16]);
 
@@ -48,46 +49,88 @@ pub(crate) enum ProofMembers {
     Service,
 }
 
-/// Digests a request: method, path, query, the headers that are named, and the body; of a JSON object its members, the payer's two left out, keys sorted, white space
-/// between tokens dropped; of any other body its bytes.
+/// A request's headers, and which of them the route binds beside those of its body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DigestedHeaders<'a> {
+    pub(crate) all: &'a HeaderMap,
+    pub(crate) bound: &'a [HeaderName],
+}
+
+/// Digests a request: method, path, query, content type and encoding, the headers that are named, and the body; of a
+/// JSON object its members, the payer's left out, keys sorted, white space between tokens dropped; of any other body its
+/// bytes. No body is an object without members.
 pub(crate) fn digest_request(
     seal: &RouteSeal,
     method: &http::Method,
     uri: &http::Uri,
-    headers: &[(http::HeaderName, Vec<http::HeaderValue>)],
+    headers: DigestedHeaders<'_>,
     body: &[u8],
     proof_members: ProofMembers,
 ) -> RequestDigest {
-    let mut hasher = seal.digest_hasher();
-    let mut field = |bytes: &[u8]| {
-        hasher.update(&(bytes.len() as u64).to_be_bytes());
-        hasher.update(bytes);
-    };
-    field(method.as_str().as_bytes());
-    field(uri.path().as_bytes());
-    field(uri.query().map_or(b"-" as &[u8], |_| b"?"));
-    field(uri.query().unwrap_or_default().as_bytes());
-    for (name, values) in headers {
-        field(name.as_str().as_bytes());
-        field(&(values.len() as u64).to_be_bytes());
-        values.iter().for_each(|value| field(value.as_bytes()));
+    let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members) };
+    let mut fields = Fields(seal.digest_hasher());
+    fields.push(method.as_str().as_bytes());
+    fields.push(uri.path().as_bytes());
+    fields.push(uri.query().map_or(b"-" as &[u8], |_| b"?"));
+    fields.push(uri.query().unwrap_or_default().as_bytes());
+    match members.as_deref() {
+        Some([]) if is_json_or_none(headers.all) => fields.push(b"nothing"),
+        _ => fields.header(headers.all, &header::CONTENT_TYPE),
     }
-    match members(body, proof_members) {
+    fields.header(headers.all, &header::CONTENT_ENCODING);
+    headers.bound.iter().for_each(|name| fields.header(headers.all, name));
+    match members {
         Some(members) => {
-            field(b"object");
+            fields.push(b"object");
             for (name, value) in members {
-                field(name.as_bytes());
-                field(&without_space(value.get()));
+                fields.push(name.as_bytes());
+                fields.push(&without_space(value.get()));
             }
         }
         None => {
-            field(b"bytes");
-            field(body);
+            fields.push(b"bytes");
+            fields.push(body);
         }
     }
-    let mut digest = [0; 16];
-    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    RequestDigest(digest)
+    fields.digest()
+}
+
+/// Whether a body without members has the type that a proof needs which is shown in it, or none: the type comes with
+/// the proof, and a quote for nothing must be redeemed in either way.
+fn is_json_or_none(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    match (types.next(), types.next()) {
+        (None, _) => true,
+        (Some(one), None) => {
+            let essence = one.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+            essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        }
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// Each with its length before it, so that no two lists of fields are one text.
+struct Fields(blake3::Hasher);
+
+impl Fields {
+    fn push(&mut self, field: &[u8]) {
+        self.0.update(&(field.len() as u64).to_be_bytes());
+        self.0.update(field);
+    }
+
+    /// Name, number of values, values.
+    fn header(&mut self, headers: &HeaderMap, name: &HeaderName) {
+        let values = headers.get_all(name);
+        self.push(name.as_str().as_bytes());
+        self.push(&(values.iter().count() as u64).to_be_bytes());
+        values.iter().for_each(|value| self.push(value.as_bytes()));
+    }
+
+    fn digest(self) -> RequestDigest {
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&self.0.finalize().as_bytes()[..16]);
+        RequestDigest(digest)
+    }
 }
 
 /// The members of a JSON object but for the payer's, sorted by name; several of one name stay, in their order.

@@ -13,24 +13,45 @@ pub const X402_PAYMENT: HeaderName = HeaderName::from_static("x402-payment");
 /// On an answer that was sold: what was taken.
 pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 
+/// On every refusal, the quote included: its short code, for whoever reads no body (HEAD has none, gRPC neither).
+pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
+
 /// The media type of every body the layer writes (RFC 9457).
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// What a browser may read of our answers.
 pub const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, Retry-After");
+    HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After");
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");
 
 /// Removes what only the layer may say, so that no handler can speak in its name.
 pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
-    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS] {
+    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_ERROR] {
         headers.remove(name);
     }
-    let foreign: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("payment-")).cloned().collect();
-    for name in foreign {
+    remove_where(headers, |name| name.starts_with("payment-"));
+}
+
+/// Removes what tells shared caches to keep an answer: to some of them these count for more than `Cache-Control`.
+pub(crate) fn strip_shared_caching(headers: &mut HeaderMap) {
+    remove_where(headers, |name| {
+        matches!(name, "expires" | "surrogate-control" | "edge-control" | "x-accel-expires")
+            || name.ends_with("cdn-cache-control")
+    });
+}
+
+/// Removes all headers but those that make a CORS preflight's answer: whatever else stands there may be what is sold.
+pub(crate) fn keep_preflight_headers(headers: &mut HeaderMap) {
+    remove_where(headers, |name| {
+        !name.starts_with("access-control-") && !matches!(name, "allow" | "cache-control" | "date" | "server" | "vary")
+    });
+}
+
+fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
+    let unwanted: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name.as_str())).cloned().collect();
+    for name in unwanted {
         headers.remove(name);
     }
 }

@@ -40,10 +40,10 @@ pub use terms::Terms;
 pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
-pub(crate) use digest::{ProofMembers, RequestDigest, digest_request};
-pub(crate) use redemption::{Looked, look, names_proof};
+pub(crate) use digest::{DigestedHeaders, ProofMembers, RequestDigest, digest_request};
+pub(crate) use redemption::{Looked, form_names_proof, look, names_proof, query_names_proof};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
-pub(crate) use template::{PriceText, QuoteTemplate};
+pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy};
 pub(crate) use text::ascii_json;
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;

@@ -73,7 +73,7 @@ problems! {
         "Add `txHash`, the hash of the transaction that paid.";
     /// The proof is not in a shape that is read.
     InvalidRedemption = "invalid_redemption", BAD_REQUEST, Correct, "Invalid redemption",
-        "Send `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once, with a method other than HEAD. Do not pay again.";
+        "Send `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once, in the `x402-payment` header or, where bodies are read, as members of the JSON object in the body; not in a query, a form, an array or a string, and not with HEAD. Do not pay again.";
     /// The content type says JSON, the body is none.
     InvalidBody = "invalid_body", BAD_REQUEST, Correct, "Invalid body",
         "Send one JSON value in UTF-8, or correct the content type.";

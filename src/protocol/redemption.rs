@@ -7,6 +7,7 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -17,6 +18,11 @@ pub const HEADER_MAX: usize = 8 * 1024;
 
 const INTENT: &str = "intentId";
 const TX: &str = "txHash";
+const SECRET: &str = "paymentSecret";
+const SIGNATURE: &str = "paymentSignature";
+
+/// How deep a proof is looked for that is wrapped: in an array, or in a string that holds JSON again.
+const WRAPPINGS: u32 = 3;
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -100,36 +106,84 @@ impl Proof {
     }
 }
 
+/// Whether a member belongs to the payer, and not to the service.
 pub(crate) fn is_proof_member(name: &str) -> bool {
-    name == INTENT || name == TX
+    [INTENT, TX, SECRET, SIGNATURE].contains(&name)
 }
 
-/// Whether a text that is no JSON names a member of a proof all the same, however it is quoted.
+/// Whether a text that is not read as JSON names a member of a proof all the same, however it is quoted.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
-    [INTENT, TX].iter().any(|name| text.windows(name.len()).any(|window| window == name.as_bytes()))
+    [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
 }
 
-/// Reads the two members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
+/// Whether a query names both members: one alone may well be the service's own.
+pub(crate) fn query_names_proof(query: &str) -> bool {
+    has_field(query.as_bytes(), INTENT) && has_field(query.as_bytes(), TX)
+}
+
+/// Whether a form has a field named like a member of a proof: no place for one, and so a slip of the pen.
+pub(crate) fn form_names_proof(form: &[u8]) -> bool {
+    has_field(form, INTENT) || has_field(form, TX)
+}
+
+/// Whether a form or a query has a field of this name, percent-encoded or not.
+fn has_field(pairs: &[u8], name: &str) -> bool {
+    pairs.split(|byte| *byte == b'&').any(|pair| {
+        let encoded = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+        percent_decoded(encoded).eq(name.bytes())
+    })
+}
+
+fn percent_decoded(mut encoded: &[u8]) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        if let [b'%', high, low, rest @ ..] = encoded
+            && let (Some(high), Some(low)) = (char::from(*high).to_digit(16), char::from(*low).to_digit(16))
+        {
+            encoded = rest;
+            return u8::try_from(high * 16 + low).ok();
+        }
+        let (first, rest) = encoded.split_first()?;
+        encoded = rest;
+        Some(*first)
+    })
+}
+
+/// Reads a proof's members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
 pub(crate) fn look(json: &[u8]) -> Looked {
     // serde_json does not check the UTF-8 of what it skips.
     let Ok(text) = std::str::from_utf8(json) else { return Looked::NotJson };
     match serde_json::from_str::<Members>(text) {
-        Ok(Members { intent: Member::Absent, tx: Member::Absent }) => Looked::Nothing,
-        Ok(Members { intent, tx }) => proof(intent, tx).map_or(Looked::Invalid, Looked::Proof),
+        Ok(members) => members.looked(),
         Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => Looked::NotJson,
-        // JSON all the same: an object with a name that is no Unicode may carry a proof, anything else cannot.
+        // JSON all the same: an object with a name that is no Unicode may carry a proof.
         Err(_) if text.trim_start().starts_with('{') => Looked::Invalid,
-        Err(_) if is_list_of_proofs(text) => Looked::Invalid,
+        Err(_) if wraps_proof(text, WRAPPINGS) => Looked::Invalid,
         Err(_) => Looked::Nothing,
     }
 }
 
-/// A proof wrapped in an array is a slip of the pen, not the absence of a proof.
-fn is_list_of_proofs(json: &str) -> bool {
-    serde_json::from_str::<Vec<&RawValue>>(json).is_ok_and(|elements| {
-        let mut objects = elements.iter().map(|element| element.get()).filter(|element| element.starts_with('{'));
-        objects.any(|object| look(object.as_bytes()) != Looked::Nothing)
-    })
+/// A proof in an array, or in a string that holds JSON, is a slip of the pen, not the absence of a proof.
+fn wraps_proof(json: &str, wrappings: u32) -> bool {
+    let json = json.trim_start();
+    let Some(deeper) = wrappings.checked_sub(1) else { return false };
+    match json.as_bytes().first() {
+        Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(json)
+            .is_ok_and(|elements| elements.iter().any(|element| is_proof(element.get(), deeper))),
+        Some(b'"') => serde_json::from_str(json).is_ok_and(|Text(text)| is_proof(&text, deeper)),
+        _ => false,
+    }
+}
+
+/// Whether a text within another is a proof, good or bad.
+fn is_proof(text: &str, wrappings: u32) -> bool {
+    if !text.trim_start().starts_with('{') {
+        return wraps_proof(text, wrappings);
+    }
+    match look(text.as_bytes()) {
+        Looked::Nothing => false,
+        Looked::Proof(_) | Looked::Invalid => true,
+        Looked::NotJson => names_proof(text.as_bytes()),
+    }
 }
 
 fn proof(intent: Member<'_>, tx: Member<'_>) -> Option<Proof> {
@@ -161,6 +215,10 @@ enum Member<'a> {
 }
 
 impl<'a> Member<'a> {
+    const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
     /// Takes the value as it is written: what no Rust type holds (`1e999`, half a surrogate pair) is an invalid
     /// proof, not a text that is no JSON.
     fn read(value: &'a RawValue) -> Self {
@@ -175,9 +233,24 @@ impl<'a> Member<'a> {
     }
 }
 
+/// What stands in an object under the four names that are the payer's.
 struct Members<'a> {
     intent: Member<'a>,
     tx: Member<'a>,
+    secret: Member<'a>,
+    signature: Member<'a>,
+}
+
+impl Members<'_> {
+    fn looked(self) -> Looked {
+        let beside = [self.secret, self.signature];
+        match (self.intent, self.tx) {
+            // What shows how a payment is bound shows no payment.
+            (Member::Absent, Member::Absent) if beside.iter().all(Member::is_absent) => Looked::Nothing,
+            _ if beside.iter().any(|member| matches!(member, Member::Invalid)) => Looked::Invalid,
+            (intent, tx) => proof(intent, tx).map_or(Looked::Invalid, Looked::Proof),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -196,11 +269,13 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut intent, mut tx) = (None, None);
+        let (mut intent, mut tx, mut secret, mut signature) = (None, None, None, None);
         while let Some(Text(name)) = map.next_key()? {
             let slot = match &*name {
                 INTENT => &mut intent,
                 TX => &mut tx,
+                SECRET => &mut secret,
+                SIGNATURE => &mut signature,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -212,7 +287,12 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 Some(_) => Member::Invalid,
             });
         }
-        Ok(Members { intent: intent.unwrap_or_default(), tx: tx.unwrap_or_default() })
+        Ok(Members {
+            intent: intent.unwrap_or_default(),
+            tx: tx.unwrap_or_default(),
+            secret: secret.unwrap_or_default(),
+            signature: signature.unwrap_or_default(),
+        })
     }
 }
 

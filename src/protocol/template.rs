@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
-    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
+    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
 };
 
 /// A quote's body and headers, but for price, intent and expiry.
@@ -15,15 +15,25 @@ use super::{
 pub(crate) struct QuoteTemplate {
     /// The body, cut where these go, in this order; the price once as a decimal and once in base units.
     before_decimal: Box<str>,
-    before_intent: Box<str>,
+    /// By [`RedeemBy`].
+    before_intent: [Box<str>; 2],
     before_expiry: Box<str>,
     before_units: Box<str>,
     after_units: Box<str>,
     /// Where the `Pay` object begins in `before_expiry`, and ends in `after_units`.
     pay: (usize, usize),
     decimals: u8,
-    /// All seven; what hangs on the request is still empty, so that it finds its place made.
+    /// All eight; what hangs on the request is still empty, so that it finds its place made.
     headers: HeaderMap,
+}
+
+/// Where a quote says that its payment is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RedeemBy {
+    /// In the body or in the header.
+    Any,
+    /// In the header: the body is not looked at, or too long to be.
+    Header,
 }
 
 /// A price as a quote writes it.
@@ -42,17 +52,18 @@ pub(crate) struct RenderedQuote {
 
 impl QuoteTemplate {
     /// `assets`: at least one, all of the same decimals; `label` was checked.
-    pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset], header_only: bool) -> Self {
+    pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset]) -> Self {
         let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
         let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
         let problem = ProblemCode::PaymentRequired;
-        let how = ascii_json(&format!(
-            " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{}.",
-            if header_only { " in the x402-payment header" } else { "" },
-        ));
-        let before_decimal = format!(r#"{{"title":"{}","status":402,"detail":"Send at least "#, problem.title());
         // The detail goes on behind the price.
-        let before_intent = format!(r#"{},"error":"{problem}","intentId":""#, how.trim_start_matches('"'));
+        let before_intent = ["", " in the x402-payment header"].map(|place| {
+            let how = ascii_json(&format!(
+                " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{place}.",
+            ));
+            format!(r#"{},"error":"{problem}","intentId":""#, how.trim_start_matches('"')).into()
+        });
+        let before_decimal = format!(r#"{{"title":"{}","status":402,"detail":"Send at least "#, problem.title());
         let mut before_expiry = String::from(r#"","pay":"#);
         let start = before_expiry.len();
         // Writing to a String cannot fail.
@@ -67,7 +78,7 @@ impl QuoteTemplate {
         let _ = write!(after_units, r#","contracts":["{}"]}}"#, contracts.join(r#"",""#));
         Self {
             before_decimal: before_decimal.into(),
-            before_intent: before_intent.into(),
+            before_intent,
             before_expiry: before_expiry.into(),
             before_units: r#","amount":""#.into(),
             after_units: after_units.into(),
@@ -83,12 +94,19 @@ impl QuoteTemplate {
     }
 
     /// Writes one quote; `seal` appends its intent id.
-    pub(crate) fn render(&self, price: &PriceText, expiry: u64, seal: impl FnOnce(&mut Vec<u8>)) -> RenderedQuote {
+    pub(crate) fn render(
+        &self,
+        price: &PriceText,
+        expiry: u64,
+        redeem_by: RedeemBy,
+        seal: impl FnOnce(&mut Vec<u8>),
+    ) -> RenderedQuote {
+        let before_intent = &self.before_intent[redeem_by as usize];
         let mut numbers = itoa::Buffer::new();
-        let mut body = Vec::with_capacity(self.longest(price));
+        let mut body = Vec::with_capacity(self.longest(price, before_intent));
         body.extend_from_slice(self.before_decimal.as_bytes());
         body.extend_from_slice(price.decimal.as_bytes());
-        body.extend_from_slice(self.before_intent.as_bytes());
+        body.extend_from_slice(before_intent.as_bytes());
         let intent = body.len();
         seal(&mut body);
         let intent = intent..body.len();
@@ -111,9 +129,9 @@ impl QuoteTemplate {
     }
 
     /// At least as long as any quote at this price, its length behind it.
-    fn longest(&self, price: &PriceText) -> usize {
+    fn longest(&self, price: &PriceText, before_intent: &str) -> usize {
         let constant =
-            [&self.before_decimal, &self.before_intent, &self.before_expiry, &self.before_units, &self.after_units];
+            [&*self.before_decimal, before_intent, &self.before_expiry, &self.before_units, &self.after_units];
         let numbers = price.decimal.len() + price.units.len() + 2 * 20;
         constant.map(|part| part.len()).iter().sum::<usize>() + INTENT_ID_MAX + numbers
     }
@@ -131,6 +149,7 @@ fn headers(contracts: &str) -> HeaderMap {
         (PAY, later.clone()),
         (X_PRICE_INTENT, later),
         (X_PAYMENT_CONTRACTS, contracts),
+        (X402_ERROR, HeaderValue::from_static(ProblemCode::PaymentRequired.as_str())),
     ])
 }
 

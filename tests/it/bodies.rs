@@ -126,10 +126,12 @@ async fn shop() -> (Shop, X402<impl Handler>, Counter) {
     (shop, service, counter)
 }
 
+/// Where the price or a binding needs the body.
 #[tokio::test]
 async fn the_limit_is_exact() {
     const LIMIT: usize = 64 * 1024;
-    let (_shop, service, _) = shop().await;
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().bind_request(), echo(Counter::default()));
     assert_problem(ask(&service, json(object(LIMIT))).await, 402, "payment_required").await;
     assert_problem(ask(&service, json(object(LIMIT + 1))).await, 413, "body_too_large").await;
     // In chunks, and announced or not.
@@ -147,7 +149,7 @@ async fn the_limit_is_exact() {
 #[tokio::test]
 async fn no_more_is_read_than_the_limit() {
     let shop = Shop::open().await;
-    let service = layered(&shop.layer().body_limit(100).unwrap(), echo(Counter::default()));
+    let service = layered(&shop.layer().bind_request().body_limit(100).unwrap(), echo(Counter::default()));
     let (body, polls) = sender([data("{")], 101);
     assert_problem(ask(&service, json(body)).await, 413, "body_too_large").await;
     assert_eq!(polls.count(), 0);
@@ -158,15 +160,89 @@ async fn no_more_is_read_than_the_limit() {
     assert_problem(ask(&service, send("text/plain", body)).await, 413, "body_too_large").await;
 }
 
+/// At a fixed price nothing but a proof is looked for in a body: one that is too long for that is quoted all the same, and
+/// the quote says where the proof belongs. From there it is redeemed, at any length.
+#[tokio::test]
+async fn a_long_body_is_quoted_at_a_fixed_price_and_redeemed_by_header() {
+    let (shop, service, counter) = shop().await;
+    for length in [64 * 1024 + 1, 1 << 20] {
+        for content_type in ["application/json", "application/json; charset=utf-8", "text/plain", ""] {
+            for chunk in [usize::MAX, 1000] {
+                let text = object(length);
+                let chunks: Vec<Bytes> = text.as_bytes().chunks(chunk).map(Bytes::copy_from_slice).collect();
+                let announced = if chunk == 1000 { 0 } else { length as u64 };
+                let body = || sender(chunks.iter().cloned().map(data), announced).0;
+                let quote = ask(&service, send(content_type, body())).await;
+                let intent = intent_of(&quote);
+                let problem = assert_problem(quote, 402, "payment_required").await;
+                assert!(problem["detail"].as_str().unwrap().contains("in the x402-payment header"), "{problem}");
+                let mut request = send(content_type, body());
+                request.headers_mut().insert("x402-payment", proof(&intent, shop.pay(490_000)).parse().unwrap());
+                let answer = ask(&service, request).await;
+                assert_eq!(answer.status(), 200);
+                assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), text);
+            }
+        }
+    }
+    assert_eq!(counter.runs(), 16);
+    // Up to the limit either place will do.
+    let quote = ask(&service, json(object(64 * 1024))).await;
+    let problem = assert_problem(quote, 402, "payment_required").await;
+    assert!(!problem["detail"].as_str().unwrap().contains("x402-payment"));
+}
+
+/// Wherever it stands, across whatever pieces: who shows a proof in such a body has paid, and is sent no other bill.
+#[tokio::test]
+async fn a_proof_in_a_long_body_is_refused_and_never_billed() {
+    let (shop, service, counter) = shop().await;
+    let good = proof(&quoted(&service).await, shop.pay(490_000));
+    let members = &good[1..good.len() - 1];
+    let filler = format!(r#""query":"{}""#, "x".repeat(100_000));
+    let form = format!("query={}&intentId=a&txHash=b", "x".repeat(100_000));
+    for (content_type, text) in [
+        ("application/json", format!("{{{members},{filler}}}")),
+        ("application/json", format!("{{{filler},{members}}}")),
+        ("application/json", format!("[{{{filler},{members}}}]")),
+        ("application/json", format!(r#"{{{filler},"txHash":null}}"#)),
+        ("text/plain", format!("{{{filler},{members}}}")),
+        ("", format!("{}{{{members}}}", " ".repeat(100_000))),
+        ("application/x-www-form-urlencoded", form),
+    ] {
+        for chunk in [usize::MAX, 4096, 1021, 7, 1] {
+            let chunks = text.as_bytes().chunks(chunk).map(|chunk| data(chunk.to_vec()));
+            let (body, _) = sender(chunks, 0);
+            assert_problem(ask(&service, send(content_type, body)).await, 413, "body_too_large").await;
+        }
+    }
+    assert_eq!(counter.runs(), 0);
+}
+
+/// It is looked through to its end, for as long as any body may take, and none of it is kept.
+#[tokio::test(start_paused = true)]
+async fn a_long_body_that_does_not_end_is_no_quote() {
+    let (_shop, service, _) = shop().await;
+    let began = Instant::now();
+    let (body, _) = sender([data(object(100_000)), Piece::Stall], 0);
+    assert_problem(ask(&service, json(body)).await, 408, "body_timeout").await;
+    assert_eq!(began.elapsed().as_secs(), 10);
+    let (body, _) = sender([data(object(100_000)), Piece::Break], 0);
+    assert_problem(ask(&service, json(body)).await, 400, "invalid_body").await;
+    let mut request = json(object(100_000));
+    request.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    assert_problem(ask(&service, request).await, 415, "unsupported_encoding").await;
+}
+
 /// White space one byte at a time: a quarter of a million pieces, each looked at once.
 #[tokio::test]
 async fn small_pieces_cost_no_more_than_large_ones() {
     let shop = Shop::open().await;
-    let service = layered(&shop.layer().body_limit(1 << 18).unwrap(), echo(Counter::default()));
+    let layer = shop.layer().body_limit(1 << 18).unwrap();
+    let [fixed, bound] = [layer.clone(), layer.bind_request()].map(|layer| layered(&layer, echo(Counter::default())));
     let began = std::time::Instant::now();
     for content_type in ["application/json", ""] {
-        let (body, _) = sender(in_bytes(&" ".repeat(1 << 18)).into_iter().chain([data("{")]), 0);
-        assert_problem(ask(&service, send(content_type, body)).await, 413, "body_too_large").await;
+        let pieces = || sender(in_bytes(&" ".repeat(1 << 18)).into_iter().chain([data("{")]), 0).0;
+        assert_problem(ask(&fixed, send(content_type, pieces())).await, 402, "payment_required").await;
+        assert_problem(ask(&bound, send(content_type, pieces())).await, 413, "body_too_large").await;
     }
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
@@ -253,10 +329,43 @@ async fn a_compressed_body_is_refused_where_it_would_be_looked_at() {
     for encoding in ["identity", "Identity", "", "identity, identity"] {
         assert_problem(ask(&service, encoded(encoding, json("{}"))).await, 402, "payment_required").await;
     }
+    // On two lines, in either order.
+    for lines in [["identity", "gzip"], ["gzip", "identity"]] {
+        let mut request = json("{}");
+        for line in lines {
+            request.headers_mut().append(header::CONTENT_ENCODING, HeaderValue::from_static(line));
+        }
+        assert_problem(ask(&service, request).await, 415, "unsupported_encoding").await;
+    }
     let mut request = encoded("gzip", json("\u{1f}\u{8b}"));
     let paid = proof(&quoted(&service).await, shop.pay(490_000));
     request.headers_mut().insert("x402-payment", paid.parse().unwrap());
     assert_eq!(ask(&service, request).await.status(), 200, "by header it is not looked at");
+}
+
+/// A type is what stands before the semicolon, whatever stands behind it: a pasted hyphen, or bytes that are no text.
+#[tokio::test]
+async fn a_parameter_that_is_not_ascii_leaves_the_type_what_it_is() {
+    let (shop, service, _) = shop().await;
+    let good = proof(&quoted(&service).await, shop.pay(490_000));
+    let types: [&[u8]; 4] = [
+        "application/json; charset=utf\u{2011}8".as_bytes(),
+        b"application/json;\xff",
+        "text/json ; \u{e9}".as_bytes(),
+        "application/vnd.api+json;charset=\u{201c}utf-8\u{201d}".as_bytes(),
+    ];
+    for content_type in types {
+        let typed = |body: String| {
+            let mut request = send("", body);
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_bytes(content_type).unwrap());
+            request
+        };
+        assert_problem(ask(&service, typed(format!("[{good}]"))).await, 400, "invalid_redemption").await;
+        assert_problem(ask(&service, typed(format!("{good},"))).await, 400, "invalid_body").await;
+        let mut zipped = typed("\u{1f}\u{8b}".to_owned());
+        zipped.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        assert_problem(ask(&service, zipped).await, 415, "unsupported_encoding").await;
+    }
 }
 
 /// Which bodies are JSON by their type, and what is an error in them.
@@ -314,7 +423,45 @@ async fn a_broken_text_that_names_a_proof_is_never_a_bill() {
         assert_problem(ask(&service, wrapped).await, 400, "invalid_redemption").await;
         let other = send(content_type, r#"[{"query": "txHash"}, "intentId"]"#);
         assert_problem(ask(&service, other).await, 402, "payment_required").await;
+        // Encoded twice, as by a client that encodes what is encoded already.
+        let twice = serde_json::json!(good).to_string();
+        assert_problem(ask(&service, send(content_type, twice)).await, 400, "invalid_redemption").await;
     }
+}
+
+/// A form is no place for a proof: it is read, and what it names is to be put elsewhere.
+#[tokio::test]
+async fn a_proof_in_a_form_is_never_a_bill() {
+    const FORM: &str = "application/x-www-form-urlencoded";
+    let (shop, service, counter) = shop().await;
+    let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+    let pair = format!("query=why&intentId={intent}&txHash={tx}");
+    let names = ["intentId=".to_owned(), format!("txHash={tx}"), pair.replace("txHash", "t%78Hash"), pair.clone()];
+    for body in names {
+        for content_type in [FORM, "Application/X-WWW-Form-Urlencoded; charset=utf-8"] {
+            let problem =
+                assert_problem(ask(&service, send(content_type, body.clone())).await, 400, "invalid_redemption").await;
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("`x402-payment` header") && detail.contains("JSON object in the body"), "{detail}");
+            let (bytes, _) = sender(in_bytes(&body), 0);
+            assert_problem(ask(&service, send(content_type, bytes)).await, 400, "invalid_redemption").await;
+        }
+    }
+    // JSON under the type of a form, as `curl -d` sends it.
+    let array = format!("[{}]", proof(&intent, tx));
+    assert_problem(ask(&service, send(FORM, array)).await, 400, "invalid_redemption").await;
+    for other in ["query=why", "query=txHash", "", "a=b&c", "[1,2]", "\"x\"", "{"] {
+        assert_problem(ask(&service, send(FORM, other)).await, 402, "payment_required").await;
+    }
+    let mut zipped = send(FORM, "query=why");
+    zipped.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    assert_problem(ask(&service, zipped).await, 415, "unsupported_encoding").await;
+    let header_only = layered(&shop.layer().header_only(), echo(Counter::default()));
+    assert_problem(ask(&header_only, send(FORM, pair.clone())).await, 402, "payment_required").await;
+    // The same form with the proof where it belongs.
+    let mut request = send(FORM, pair);
+    request.headers_mut().insert("x402-payment", proof(&intent, tx).parse().unwrap());
+    assert_eq!((ask(&service, request).await.status().as_u16(), counter.runs()), (200, 1));
 }
 
 /// What begins with `{` is looked at whatever its type, so that a wrong content type costs nobody a second payment.
@@ -460,6 +607,20 @@ async fn by_header_a_priced_body_is_read_under_the_limit() {
         assert_eq!(sent.iter().map(Option::as_deref).collect::<Vec<_>>(), codes);
         let (frames, found, ..) = seen.lock().unwrap().take().unwrap();
         assert_eq!((frames.concat().len(), found), (100, Some(trailers())));
+    }
+}
+
+/// A bad header is refused before the body that a binding needs is waited for.
+#[tokio::test]
+async fn a_bad_header_on_a_bound_route_reads_no_body() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().bind_request(), echo(Counter::default()));
+    for bad in ["", "{}", "nonsense", r#"{"txHash":"0x12"}"#] {
+        let (body, polls) = sender([Piece::Stall], 1 << 30);
+        let mut request = json(body);
+        request.headers_mut().insert("x402-payment", HeaderValue::from_static(bad));
+        assert_problem(ask(&service, request).await, 400, "invalid_redemption").await;
+        assert_eq!(polls.count(), 0, "{bad}");
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tower::{Layer as _, Service, ServiceExt as _};
-use tower_x402::{Receipt, RequestBody, X402, protocol::TxHash};
+use tower_x402::{Receipt, RequestBody, X402, X402Layer, protocol::TxHash};
 
 use crate::{
     faults::Gone,
@@ -113,6 +113,10 @@ struct Counter {
 
 impl Counter {
     async fn open(never: bool) -> Self {
+        Self::open_with(never, |layer| layer).await
+    }
+
+    async fn open_with(never: bool, layer: fn(X402Layer) -> X402Layer) -> Self {
         let shop = Shop::open().await;
         let (begun, gone, runs) = (Arc::new(Notify::new()), Gone::default(), Arc::new(AtomicUsize::new(0)));
         let (tell, watched) = (Arc::clone(&begun), gone.clone());
@@ -128,7 +132,7 @@ impl Counter {
                 Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"the answer"))))
             }
         });
-        let address = serve(shop.merchant.charge("answer", PRICE).unwrap().layer(inner)).await;
+        let address = serve(layer(shop.merchant.charge("answer", PRICE).unwrap()).layer(inner)).await;
         Self { shop, address, begun, gone }
     }
 
@@ -229,13 +233,28 @@ async fn a_connection_lives_on_after_a_refusal_with_an_unread_body() {
     assert_eq!(exchange(&mut stream, &posted("application/json", "", &proof)).await.status, 200);
 }
 
-/// A body far beyond the limit is answered, not read: the client hears why before the connection ends.
+/// A body far beyond the limit that the price or a binding needs is answered, not read: the client hears why before the
+/// connection ends.
 #[tokio::test]
 async fn a_body_over_the_limit_is_answered_from_its_announced_length() {
-    let counter = Counter::open(false).await;
+    let counter = Counter::open_with(false, X402Layer::bind_request).await;
     let mut stream = counter.connect().await;
     let head = "POST /answer HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 70000\r\n\r\n{";
     assert_eq!(exchange(&mut stream, head).await.status, 413);
+}
+
+/// At a fixed price it is quoted, and bought by header on the same connection.
+#[tokio::test]
+async fn a_body_over_the_limit_is_sold_by_header() {
+    let counter = Counter::open(false).await;
+    let mut stream = counter.connect().await;
+    let long = format!(r#"{{"query":"{}"}}"#, "x".repeat(200_000));
+    let quote = exchange(&mut stream, &posted("application/json", "", &long)).await;
+    assert_eq!((quote.status, quote.header("x402-error")), (402, Some("payment_required")));
+    assert!(quote.body.contains("x402-payment header"));
+    let shown = proof(quote.header("x-price-intent").unwrap(), counter.shop.pay(490_000));
+    let answer = exchange(&mut stream, &posted("application/json", &format!("x402-payment: {shown}\r\n"), &long)).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "the answer"));
 }
 
 #[tokio::test]
@@ -309,6 +328,28 @@ async fn a_quote_of_one_route_is_no_quote_of_another() {
     let tx = shop.pay(10_000);
     assert_eq!(asked(&app, "/dear", proof(&intent, tx)).await.status(), 404);
     assert_eq!(asked(&app, "/cheap", proof(&intent, tx)).await.status(), 200);
+}
+
+/// For a handler that serves both: none where nothing was paid, and the very one where it was.
+#[tokio::test]
+async fn an_optional_receipt_is_there_when_something_was_paid() {
+    async fn either(receipt: Option<Receipt>) -> String {
+        receipt.map_or("free".to_owned(), |receipt| receipt.amount().to_string())
+    }
+    let shop = Shop::open().await;
+    let layer = shop.layer().free_when(|method, _, _| method == http::Method::GET);
+    let app = Router::new().route("/sold", routing::post(either).get(either).route_layer(layer));
+    let text = async |answer: Response<Body>| {
+        String::from_utf8(axum::body::to_bytes(answer.into_body(), 1_000).await.unwrap().to_vec()).unwrap()
+    };
+    let free = app.clone().oneshot(Request::get("/sold").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(text(free).await, "free");
+    let intent = intent_of(&asked(&app, "/sold", "{}".to_owned()).await);
+    let answer = asked(&app, "/sold", proof(&intent, shop.pay(500_000))).await;
+    assert_eq!(text(answer).await, "500000");
+    // Without any layer it is none either, and no error.
+    let bare = Router::new().route("/sold", routing::post(either));
+    assert_eq!(text(asked(&bare, "/sold", "{}".to_owned()).await).await, "free");
 }
 
 #[tokio::test]

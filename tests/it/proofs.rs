@@ -109,6 +109,13 @@ const SHAPES: &[(&str, u16, &str)] = &[
     (r#"{"intentId":<I>,"txHash":[<T>]}"#, 400, "invalid_redemption"),
     (r#"{"intentId":<I>,"txHash":true}"#, 400, "invalid_redemption"),
     (r#"{"intentId":"\ud800","txHash":<T>}"#, 400, "invalid_redemption"),
+    // Wrapped: in arrays, and in strings.
+    (r#"[{"intentId":<I>,"txHash":<T>}]"#, 400, "invalid_redemption"),
+    (r#""{\"intentId\":\"<i>\",\"txHash\":\"0x\"}""#, 400, "invalid_redemption"),
+    // What belongs beside a proof, and shows none.
+    (r#"{"paymentSecret":"AAAAAAAAAAAAAAAA"}"#, 400, "invalid_redemption"),
+    (r#"{"paymentSignature":"0x12"}"#, 400, "invalid_redemption"),
+    (r#"{"intentId":<I>,"txHash":<T>,"paymentSecret":7}"#, 400, "invalid_redemption"),
     // Texts that no seal made.
     (r#"{"intentId":"<i>=","txHash":<T>}"#, 404, "intent_not_found"),
     (r#"{"intentId":" <i>","txHash":<T>}"#, 404, "intent_not_found"),
@@ -147,9 +154,16 @@ async fn a_redemption_is_one_object_with_each_member_once() {
 async fn absent_members_are_no_proof() {
     let shop = Shop::open().await;
     let service = layered(&shop.layer(), echo(Counter::default()));
-    for json in
-        [r#"{"intentId":null,"txHash":null}"#, r#"{"intentId":"","txHash":""}"#, "{}", "[]", "null", "7", r#""x""#]
-    {
+    for json in [
+        r#"{"intentId":null,"txHash":null}"#,
+        r#"{"intentId":"","txHash":""}"#,
+        r#"{"paymentSecret":null,"paymentSignature":""}"#,
+        "{}",
+        "[]",
+        "null",
+        "7",
+        r#""x""#,
+    ] {
         assert_problem(ask(&service, post(json)).await, 402, "payment_required").await;
         assert_problem(ask(&service, with_header(json.as_bytes())).await, 400, "invalid_redemption").await;
     }
@@ -179,12 +193,11 @@ async fn a_header_that_is_neither_is_invalid() {
     let service = layered(&shop.layer(), echo(Counter::default()));
     let good = proof(&quoted(&service).await, shop.pay(490_000));
     let encoded = STANDARD.encode(&good);
-    let long = |length: usize| format!(r#"{}{}"#, " ".repeat(length - good.len()), good).replacen(' ', "{", 0);
     let padded = |length: usize| {
         let start = r#"{"filler":""#;
         format!(r#"{start}{}",{}"#, "x".repeat(length - good.len() - start.len() - 1), &good[1..])
     };
-    assert_eq!((long(9000).len(), padded(8192).len()), (9000, 8192));
+    assert_eq!((padded(8193).len(), padded(8192).len()), (8193, 8192));
     for bad in [
         "".to_owned(),
         " ".to_owned(),
@@ -203,8 +216,10 @@ async fn a_header_that_is_neither_is_invalid() {
         encoded[1..].to_owned(),
         STANDARD.encode(format!("\u{feff}{good}")),
         STANDARD.encode("7"),
+        // Good but for their length.
         padded(8193),
-        long(9000),
+        padded(9000),
+        STANDARD.encode(padded(8192)),
     ] {
         assert_problem(ask(&service, with_header(bad.as_bytes())).await, 400, "invalid_redemption").await;
     }
@@ -226,6 +241,36 @@ async fn a_header_sent_twice_is_invalid() {
         assert_problem(ask(&service, request).await, 400, "invalid_redemption").await;
     }
     assert_eq!(ask(&service, with_header(good.as_bytes())).await.status(), 200);
+}
+
+/// A query is no place for a proof, and both names in it are no chance.
+#[tokio::test]
+async fn a_proof_in_the_query_is_never_a_bill() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+    let long = format!(r#"{{"query":"{}"}}"#, "x".repeat(1 << 17));
+    let shown = format!("/answer?query=why&intentId={intent}&txHash={tx}");
+    for uri in [shown.as_str(), "/answer?intentId=&txHash=", "/answer?tx%48ash=1&%69ntentId=2"] {
+        for (method, body) in [("GET", ""), ("POST", ""), ("POST", "{}"), ("POST", "7"), ("POST", &long)] {
+            let request = Request::builder().method(method).uri(uri).header(header::CONTENT_TYPE, "application/json");
+            let request = request.body(Body::from(body.to_owned())).unwrap();
+            let problem = assert_problem(ask(&service, request).await, 400, "invalid_redemption").await;
+            assert!(problem["detail"].as_str().unwrap().contains("not in a query"));
+        }
+    }
+    // One of the names may be the service's own.
+    for uri in ["/answer?txHash=0x12", "/answer?intentId=7", "/answer?query=intentId%26txHash"] {
+        let request = Request::get(uri).body(Body::empty()).unwrap();
+        assert_problem(ask(&service, request).await, 402, "payment_required").await;
+    }
+    let header_only = layered(&shop.layer().header_only(), echo(Counter::default()));
+    let request = Request::get(&shown).body(Body::empty()).unwrap();
+    assert_problem(ask(&header_only, request).await, 402, "payment_required").await;
+    // A proof where it belongs counts, whatever the query says.
+    let mut request = redemption(&intent, tx);
+    *request.uri_mut() = shown.parse().unwrap();
+    assert_eq!(ask(&service, request).await.status(), 200);
 }
 
 /// With a header the body's members mean nothing, whatever they say.
@@ -376,6 +421,42 @@ fn mishaps() -> Vec<Mishap> {
             ..NONE
         },
         Mishap { status: 402, code: "upstream_payment_required", ..NONE },
+        // In places where none is read.
+        Mishap {
+            request: |intent, tx| post(serde_json::json!(proof(intent, tx)).to_string()),
+            code: "invalid_redemption",
+            ..NONE
+        },
+        Mishap {
+            request: |intent, tx| {
+                post_as("application/x-www-form-urlencoded", format!("intentId={intent}&txHash={tx}"))
+            },
+            code: "invalid_redemption",
+            ..NONE
+        },
+        Mishap {
+            request: |intent, tx| {
+                Request::get(format!("/answer?intentId={intent}&txHash={tx}")).body(Body::empty()).unwrap()
+            },
+            code: "invalid_redemption",
+            ..NONE
+        },
+        Mishap {
+            request: |intent, tx| {
+                let mut request = post(format!("[{}]", proof(intent, tx)));
+                let pasted = HeaderValue::from_bytes("application/json; charset=utf\u{2011}8".as_bytes()).unwrap();
+                request.headers_mut().insert(header::CONTENT_TYPE, pasted);
+                request
+            },
+            code: "invalid_redemption",
+            ..NONE
+        },
+        Mishap {
+            // As most clients write it: their own members first.
+            request: |intent, tx| post(format!(r#"{{"x":"{}",{}"#, "x".repeat(1 << 17), &proof(intent, tx)[1..])),
+            code: "body_too_large",
+            ..NONE
+        },
         // None at all, in places where one might be overlooked.
         Mishap { request: |intent, tx| post_as("text/plain", format!("\n {}", proof(intent, tx))), ..NONE },
         Mishap { request: |intent, tx| Request::post("/answer").body(proof(intent, tx).into()).unwrap(), ..NONE },
@@ -583,23 +664,39 @@ async fn preflights_pass_only_where_told_and_carry_no_answer() {
     assert_problem(ask(&service, get).await, 402, "payment_required").await;
 }
 
-/// An answer can also be an address to fetch it from, or a switched protocol: neither leaves by a preflight.
+/// An answer can also be an address to fetch it from, a switched protocol, or any header at all: none leaves by a preflight.
 #[tokio::test]
-async fn no_preflight_hands_out_an_address_or_a_protocol() {
+async fn no_preflight_hands_out_an_answer_in_its_head() {
     let shop = Shop::open().await;
+    let answers = [
+        ("location", "/signed"),
+        ("content-location", "/signed"),
+        ("upgrade", "websocket"),
+        ("refresh", "0; url=/signed"),
+        ("link", "</signed>; rel=next"),
+        ("set-cookie", "paid=1"),
+        ("x-answer", "42"),
+        ("pay", "{}"),
+        ("content-length", "19"),
+    ];
+    let about = [("vary", "origin"), ("access-control-allow-methods", "POST"), ("allow", "POST, OPTIONS")];
     for status in [101, 201, 301, 302, 303, 307, 308, 402] {
         let handler = answering(Counter::default(), move |_| {
             let mut response = with_status(status);
-            for (name, value) in [("location", "/signed"), ("upgrade", "websocket"), ("pay", "{}"), ("vary", "origin")]
-            {
+            for (name, value) in answers.into_iter().chain(about) {
                 response.headers_mut().insert(name, HeaderValue::from_static(value));
             }
             response
         });
         let answer = ask(&layered(&shop.layer().allow_preflight(), handler), preflight()).await;
         assert!(answer.status() != 101 && answer.status() != 402, "{status}");
-        assert!(!answer.headers().contains_key("location") && !answer.headers().contains_key("pay"), "{status}");
-        assert_eq!(answer.headers()["vary"], "origin");
+        for (name, _) in answers {
+            assert!(!answer.headers().contains_key(name), "{status} {name}");
+        }
+        for (name, value) in about {
+            assert_eq!(answer.headers()[name], value);
+        }
+        assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
 }
 

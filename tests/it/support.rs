@@ -167,6 +167,7 @@ pub async fn read(response: Answer) -> (StatusCode, serde_json::Value) {
 pub async fn assert_problem(response: Answer, status: u16, code: &str) -> serde_json::Value {
     assert_eq!(response.headers()["cache-control"], "no-store");
     assert!(status == 402 || !response.headers().contains_key("pay"), "only a quote has a Pay header");
+    assert_eq!(response.headers()["x402-error"], code);
     let (found, body) = read(response).await;
     assert_eq!((found.as_u16(), body["error"].as_str()), (status, Some(code)), "{body}");
     body

@@ -119,6 +119,32 @@ async fn a_quote_by_closure() {
     assert_answer!("quote_closure", ask(&layered(&layer, echo(Counter::default())), post("{}")).await);
 }
 
+/// There is nothing to be found in it, and it is redeemed by header.
+#[tokio::test]
+async fn a_quote_for_a_body_over_the_limit() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().body_limit(16).unwrap(), echo(Counter::default()));
+    assert_answer!("quote_long_body", ask(&service, post(r#"{"query":"wherefore"}"#)).await);
+}
+
+#[tokio::test]
+async fn a_quote_to_grpc() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let mut request = post("");
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    assert_answer!("quote_grpc", ask(&service, request).await);
+}
+
+#[tokio::test]
+async fn a_refusal_to_grpc() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let mut request = by_header("POST", &quoted(&service).await, TxHash::new([1; 32]));
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    assert_answer!("tx_not_confirmed_grpc", ask(&service, request).await);
+}
+
 #[tokio::test]
 async fn intent_required() {
     let shop = Shop::open().await;
@@ -160,7 +186,7 @@ async fn invalid_body() {
 #[tokio::test]
 async fn body_too_large() {
     let shop = Shop::open().await;
-    let service = layered(&shop.layer().body_limit(16).unwrap(), echo(Counter::default()));
+    let service = layered(&shop.layer().bind_request().body_limit(16).unwrap(), echo(Counter::default()));
     assert_answer!("body_too_large", ask(&service, post(r#"{"query":"wherefore"}"#)).await);
 }
 
@@ -343,7 +369,12 @@ fn forger(status: u16) -> Response<Body> {
         ("x-payment-contracts", "0x0000000000000000000000000000000000000001"),
         ("payment-response", "forged"),
         ("payment-required", "forged"),
+        ("x402-error", "already_consumed"),
         ("cache-control", "public, max-age=3600"),
+        ("cdn-cache-control", "max-age=3600"),
+        ("surrogate-control", "max-age=3600"),
+        ("x-accel-expires", "3600"),
+        ("expires", "Fri, 01 Jan 2038 00:00:00 GMT"),
         ("x-own", "kept"),
     ] {
         response.headers_mut().append(name, HeaderValue::from_static(value));
@@ -405,6 +436,7 @@ fn no_code_is_forgotten() {
         assert!(snapshot.contains(&format!("\n{}\n", code.status())), "{code}");
         assert!(snapshot.contains(&format!(r#""error":"{code}""#)), "{code}");
         assert!(snapshot.contains("\ncache-control: no-store\n"), "{code}");
+        assert!(snapshot.contains(&format!("\nx402-error: {code}\n")), "{code}");
         assert_eq!(snapshot.contains("\npay: "), *code == ProblemCode::PaymentRequired, "{code}");
     }
 }

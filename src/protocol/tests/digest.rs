@@ -1,21 +1,36 @@
 //! The digest of a request: what a dearer price may hang on is in it, and only that.
 
-use http::{Method, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use proptest::prelude::*;
 
 use super::{cases, keys, seals};
-use crate::protocol::{ProofMembers, RequestDigest, digest_request};
+use crate::protocol::{DigestedHeaders, ProofMembers, RequestDigest, digest_request};
 
 fn digest_of(method: &str, uri: &str, body: &[u8]) -> RequestDigest {
-    let seals = seals(&keys(1));
+    with_headers(method, uri, &[], &[], body)
+}
+
+/// Of a request with these headers, on a route that binds those names.
+fn with_headers(method: &str, uri: &str, sent: &[(&str, &str)], bound: &[&str], body: &[u8]) -> RequestDigest {
+    let name = |name: &str| name.parse::<HeaderName>().unwrap();
+    let mut all = HeaderMap::new();
+    for (key, value) in sent {
+        all.append(name(key), HeaderValue::from_str(value).unwrap());
+    }
+    let bound: Vec<HeaderName> = bound.iter().map(|key| name(key)).collect();
     digest_request(
-        seals.present(),
+        seals(&keys(1)).present(),
         &method.parse::<Method>().unwrap(),
         &uri.parse::<Uri>().unwrap(),
-        &[],
+        DigestedHeaders { all: &all, bound: &bound },
         body,
         ProofMembers::Payer,
     )
+}
+
+/// Of a POST of this body with these headers, where those names are bound.
+fn bound(sent: &[(&str, &str)], names: &[&str], body: &str) -> RequestDigest {
+    with_headers("POST", "/ask", sent, names, body.as_bytes())
 }
 
 fn body(body: &str) -> RequestDigest {
@@ -32,6 +47,7 @@ fn what_means_the_same_is_the_same() {
         r#"{"qu\u0065ry":"who?","top":[1,{"a":"x y"}],"deep":{"b":1}}"#,
         r#"{"intentId":"abc","query":"who?","txHash":"0x12","top":[1,{"a":"x y"}],"deep":{"b":1}}"#,
         r#"{"query":"who?","top":[1,{"a":"x y"}],"deep":{"b":1},"\u0069ntentId":["any",{"thing":1}],"txHash":null}"#,
+        r#"{"paymentSecret":"AAAAAAAAAAAAAAAA","query":"who?","top":[1,{"a":"x y"}],"deep":{"b":1},"paymentSignature":"0x"}"#,
     ] {
         assert_eq!(body(other), one, "{other}");
     }
@@ -83,6 +99,7 @@ fn what_means_something_else_differs() {
         r#"{"ab":1}"#,
         r#"{"a":"b1"}"#,
         r#"{"a":12}"#,
+        r#"{"a":123}"#,
         r#"{"a":1,"2":3}"#,
         r#"{"a":1,"23":""}"#,
         // Only the outermost members are a proof's.
@@ -91,7 +108,6 @@ fn what_means_something_else_differs() {
         r#"{"a":{}}"#,
         r#"{"intentid":"x"}"#,
         // Not an object: bytes, white space and all.
-        "",
         " ",
         "[]",
         "[ ]",
@@ -99,6 +115,11 @@ fn what_means_something_else_differs() {
         "{",
         "not JSON",
         r#"{"query":"who?"} x"#,
+        // An object is not the text of its members, nor of what it is called.
+        r#"{"bytes":"x"}"#,
+        r#""x""#,
+        "object",
+        "nothing",
         "{}",
     ];
     for (i, a) in bodies.iter().enumerate() {
@@ -147,10 +168,86 @@ fn scheme_and_host_do_not_count() {
 fn a_digest_is_worth_nothing_under_another_key() {
     let of = |key| {
         let seals = seals(&keys(key));
-        digest_request(seals.present(), &Method::POST, &Uri::from_static("/"), &[], b"{}", ProofMembers::Payer)
+        let headers = DigestedHeaders { all: &HeaderMap::new(), bound: &[] };
+        digest_request(seals.present(), &Method::POST, &Uri::from_static("/"), headers, b"{}", ProofMembers::Payer)
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
+}
+
+/// No body says as much as an object without members, and the content type comes with the proof that is put into it.
+#[test]
+fn nothing_is_an_empty_object() {
+    let nothing = bound(&[], &[], "");
+    let json = [("content-type", "application/json")];
+    let parameter = [("content-type", "Application/JSON; charset=utf-8")];
+    for sent in [&[] as &[_], &json, &parameter] {
+        for body in ["", "{}", " { } ", r#"{"intentId":"x","txHash":"y"}"#] {
+            assert_eq!(bound(sent, &[], body), nothing, "{sent:?} {body}");
+        }
+    }
+    for other in ["text/csv", "application/xml", "application/problem+json", "text/json", ""] {
+        assert_ne!(bound(&[("content-type", other)], &[], ""), nothing, "{other}");
+    }
+    assert_ne!(bound(&[json[0], json[0]], &[], ""), nothing);
+    assert_ne!(bound(&[json[0], ("content-encoding", "gzip")], &[], ""), nothing);
+}
+
+/// A price may hang on both, though nobody names them.
+#[test]
+fn content_type_and_encoding_count() {
+    let sent: [&[(&str, &str)]; 8] = [
+        &[],
+        &[("content-type", "application/json")],
+        &[("content-type", "application/json;v=2")],
+        &[("content-type", "text/csv")],
+        &[("content-type", "application/json"), ("content-type", "text/csv")],
+        &[("content-encoding", "gzip")],
+        &[("content-encoding", "br")],
+        &[("content-type", "text/csv"), ("content-encoding", "gzip")],
+    ];
+    for body in [r#"{"a":1}"#, "a,b"] {
+        for (i, a) in sent.iter().enumerate() {
+            for (j, b) in sent.iter().enumerate() {
+                assert_eq!(bound(a, &[], body) == bound(b, &[], body), i == j, "{a:?} against {b:?}");
+            }
+        }
+    }
+}
+
+/// What is not named is free to change.
+#[test]
+fn other_headers_do_not_count() {
+    let sent = [("x-request-id", "1"), ("authorization", "Bearer x"), ("x402-payment", "{}"), ("range", "bytes=0-1")];
+    assert_eq!(bound(&sent, &[], "{}"), bound(&[], &[], "{}"));
+    assert_ne!(bound(&sent, &["range"], "{}"), bound(&[], &["range"], "{}"));
+}
+
+/// Each header by its name, with as many values as it has: text that moves from one to the next is another request.
+#[test]
+fn bound_headers_keep_apart() {
+    let both = ["x", "y"];
+    let cases = [
+        (bound(&[("x", "a")], &["x"], ""), bound(&[("y", "a")], &["y"], ""), "the name"),
+        (bound(&[("x", "a")], &both, ""), bound(&[("y", "a")], &both, ""), "whose the value is"),
+        (bound(&[("x", "")], &both, ""), bound(&[], &both, ""), "empty or absent"),
+        (bound(&[("x", "a"), ("x", "b")], &["x"], ""), bound(&[("x", "b"), ("x", "a")], &["x"], ""), "their order"),
+        (bound(&[("x", "ab"), ("x", "c")], &["x"], ""), bound(&[("x", "a"), ("x", "bc")], &["x"], ""), "their ends"),
+        // How many values: else those of the first could pass for the name and the values of the second.
+        (
+            bound(&[("x", "a"), ("x", "y"), ("x", "b")], &both, ""),
+            bound(&[("x", "a"), ("y", "b"), ("y", "y")], &both, ""),
+            "their number",
+        ),
+        (
+            bound(&[("content-type", "x")], &["x"], "ybytesz"),
+            bound(&[("content-type", "xbytesy")], &["x"], "z"),
+            "where a header ends",
+        ),
+    ];
+    for (one, other, what) in cases {
+        assert_ne!(one, other, "{what}");
+    }
 }
 
 #[test]

@@ -3,14 +3,16 @@
 use http::{HeaderMap, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEADERS};
 
 use crate::protocol::headers::{
-    EXPOSED, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_PAYMENT, expose, strip_payment_headers,
+    EXPOSED, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR, X402_PAYMENT, expose,
+    keep_preflight_headers, strip_payment_headers, strip_shared_caching,
 };
 
 #[test]
 fn names_are_the_contracts() {
     assert_eq!(
-        [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_PAYMENT, PAYMENT_RESPONSE].map(|name| name.to_string()),
-        ["pay", "x-price-intent", "x-payment-contracts", "x402-payment", "payment-response"]
+        [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_PAYMENT, PAYMENT_RESPONSE, X402_ERROR]
+            .map(|name| name.to_string()),
+        ["pay", "x-price-intent", "x-payment-contracts", "x402-payment", "payment-response", "x402-error"]
     );
 }
 
@@ -18,7 +20,7 @@ fn names_are_the_contracts() {
 fn what_is_exposed_names_every_header_that_a_payer_reads() {
     let exposed = EXPOSED.to_str().unwrap().to_ascii_lowercase();
     let exposed: Vec<&str> = exposed.split(", ").collect();
-    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, http::header::RETRY_AFTER] {
+    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, X402_ERROR, http::header::RETRY_AFTER] {
         assert!(exposed.contains(&name.as_str()), "{name}");
     }
 }
@@ -59,6 +61,7 @@ fn a_handler_cannot_speak_in_the_layers_name() {
         "Pay",
         "X-Price-Intent",
         "X-Payment-Contracts",
+        "x402-error",
         "PAYMENT-RESPONSE",
         "Payment-Required",
         "payment-signature",
@@ -76,4 +79,42 @@ fn a_handler_cannot_speak_in_the_layers_name() {
     left.sort_unstable();
     assert_eq!(left, ["paying", "payments", "retry-after", "x-payment", "x-request-id"]);
     assert!(headers.values().all(|value| value == "kept"));
+}
+
+/// What is left of these names, each sent twice.
+fn left(names: &[&str], strip: fn(&mut HeaderMap)) -> Vec<String> {
+    let mut headers = HeaderMap::new();
+    for name in names {
+        let name: http::HeaderName = name.parse().unwrap();
+        headers.append(&name, HeaderValue::from_static("one"));
+        headers.append(&name, HeaderValue::from_static("two"));
+    }
+    strip(&mut headers);
+    assert!(headers.keys().all(|name| headers.get_all(name).iter().count() == 2));
+    headers.keys().map(ToString::to_string).collect()
+}
+
+/// The four of the contract, and what else some shared cache or other puts before `Cache-Control`.
+#[test]
+fn no_shared_cache_is_told_to_keep_what_was_sold() {
+    let caching = [
+        "CDN-Cache-Control",
+        "Surrogate-Control",
+        "X-Accel-Expires",
+        "Expires",
+        "Cloudflare-CDN-Cache-Control",
+        "Edge-Control",
+    ];
+    assert!(left(&caching, strip_shared_caching).is_empty());
+    let others = ["cache-control", "etag", "vary", "last-modified", "x-accel-buffering", "content-type"];
+    assert_eq!(left(&others, strip_shared_caching), others);
+}
+
+/// Anything but the permission may be an answer that nobody paid for.
+#[test]
+fn a_preflight_keeps_what_it_is_about() {
+    let answers = ["Location", "Content-Location", "Upgrade", "Refresh", "Link", "Set-Cookie", "Content-Length", "Pay"];
+    assert!(left(&answers, keep_preflight_headers).is_empty());
+    let about = ["access-control-allow-origin", "access-control-max-age", "allow", "vary", "cache-control", "date"];
+    assert_eq!(left(&about, keep_preflight_headers), about);
 }

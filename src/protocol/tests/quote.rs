@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
-    Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate,
-    headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
+    Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate, RedeemBy,
+    headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
     template::RenderedQuote,
 };
 
@@ -20,12 +20,13 @@ fn usdc() -> [Asset; 2] {
 }
 
 fn template(label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(RECIPIENT, Network::BASE, label, &usdc(), false)
+    QuoteTemplate::new(RECIPIENT, Network::BASE, label, &usdc())
 }
 
 fn render(template: &QuoteTemplate) -> RenderedQuote {
     let terms = IntentTerms { amount: price(), issued: 1_795_279_500, lifetime: 900, digest: None };
-    template.render(&template.price(price()), terms.expiry(), |out| seals(&keys(1)).seal_into(&terms, out))
+    template
+        .render(&template.price(price()), terms.expiry(), RedeemBy::Any, |out| seals(&keys(1)).seal_into(&terms, out))
 }
 
 /// As another implementation reads it.
@@ -51,6 +52,25 @@ fn headers_are_the_contracts_to_the_letter() {
     assert!(seals(&keys(1)).open(&IntentId::new(quote.headers[X_PRICE_INTENT].to_str().unwrap()).unwrap()).is_some());
 }
 
+/// Where the proof cannot stand in the body the text says so, and nothing else is different.
+#[test]
+fn a_quote_says_where_its_proof_belongs() {
+    let template = template("x");
+    let [any, header] = [RedeemBy::Any, RedeemBy::Header].map(|redeem_by| {
+        let rendered =
+            template.render(&template.price(price()), 7, redeem_by, |out| out.extend_from_slice(b"intent-id"));
+        assert_eq!(rendered.headers["content-length"], rendered.body.len().to_string().as_str());
+        body(&rendered)
+    });
+    assert!(any["detail"].as_str().unwrap().ends_with("with intentId and txHash."));
+    assert!(header["detail"].as_str().unwrap().ends_with("with intentId and txHash in the x402-payment header."));
+    let without = |mut body: Value| {
+        body["detail"].take();
+        body
+    };
+    assert_eq!(without(any), without(header));
+}
+
 #[test]
 fn the_body_says_what_the_headers_say() {
     let quote = render(&template("Demand insights"));
@@ -58,6 +78,7 @@ fn the_body_says_what_the_headers_say() {
     assert_eq!(body["title"], "Payment required");
     assert_eq!(body["status"], 402);
     assert_eq!(body["error"], "payment_required");
+    assert_eq!(quote.headers[X402_ERROR], "payment_required");
     assert_eq!(body["intentId"], quote.headers[X_PRICE_INTENT].to_str().unwrap());
     assert_eq!(body["pay"], serde_json::from_str::<Value>(quote.headers[PAY].to_str().unwrap()).unwrap());
     assert_eq!(body["contracts"], json!(usdc().map(|asset| asset.contract().to_string())));
@@ -94,8 +115,7 @@ fn a_payer_reads_what_a_seller_wrote() {
 
 #[test]
 fn one_token_is_a_list_of_one() {
-    let rendered =
-        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA], false));
+    let rendered = render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA]));
     assert_eq!(rendered.headers[X_PAYMENT_CONTRACTS], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
     assert_eq!(body(&rendered)["contracts"], json!(["0x036CbD53842c5426634e7929541eC2318f3dCF7e"]));
     assert_eq!(Quote::from_headers(&rendered.headers).unwrap().network, Network::BASE_SEPOLIA);
@@ -196,8 +216,8 @@ proptest! {
             .iter()
             .map(|bytes| Asset::new(network, Address::new(*bytes), decimals, symbol.clone()))
             .collect();
-        let template = QuoteTemplate::new(recipient, network, &label, &assets, false);
-        let rendered = template.render(&template.price(amount), expiry, |out| out.extend_from_slice(b"intent-id"));
+        let template = QuoteTemplate::new(recipient, network, &label, &assets);
+        let rendered = template.render(&template.price(amount), expiry, RedeemBy::Any, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
         prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.headers[PAY].as_bytes()).unwrap());
         let quote = Quote::from_headers(&rendered.headers).unwrap();

@@ -13,7 +13,7 @@ use super::cases;
 use crate::protocol::{
     HEADER_MAX, INTENT_ID_MAX, IntentId, InvalidRedemption, Proof, TxHash,
     headers::X402_PAYMENT,
-    redemption::{Looked, look},
+    redemption::{Looked, form_names_proof, look, query_names_proof},
 };
 
 const TX: &str = "0x9b1d2e3f4a5c60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8fa";
@@ -81,7 +81,11 @@ fn bodies_without_a_proof() {
         r#"{"IntentID":"abc","TXHASH":"«tx»"}"#,
         "[]",
         r#"[{"query":"abc"},["intentId"]]"#,
-        r#""{\"intentId\":\"abc\"}""#,
+        r#""{\"query\":\"intentId\"}""#,
+        r#""intentId txHash""#,
+        r#"["intentId",["txHash"]]"#,
+        r#"{"paymentSecret":null,"paymentSignature":""}"#,
+        r#"{"nested":{"paymentSecret":"AAAAAAAAAAAAAAAA"}}"#,
         "null",
         "true",
         "0",
@@ -96,12 +100,68 @@ fn bodies_without_a_proof() {
     }
 }
 
-/// Whoever wraps a proof in an array has paid: that is to be corrected, not billed again.
+/// Whoever wraps a proof has paid: that is to be corrected, not billed again.
 #[test]
-fn a_proof_in_an_array_is_invalid() {
-    for template in [r#"[{"intentId":"abc","txHash":"«tx»"}]"#, r#" [1, {"txHash":"«tx»"}]"#, r#"[{"intentId":7}]"#]
-    {
+fn a_proof_that_is_wrapped_is_invalid() {
+    for template in [
+        r#"[{"intentId":"abc","txHash":"«tx»"}]"#,
+        r#" [1, {"txHash":"«tx»"}]"#,
+        r#"[{"intentId":7}]"#,
+        r#"[[{"txHash":"«tx»"}]]"#,
+        // Encoded twice, or three times.
+        r#""{\"intentId\":\"abc\",\"txHash\":\"«tx»\"}""#,
+        r#"  " {\"txHash\" : \"«tx»\"} " "#,
+        r#""{\"intentId\":\"abc\"}""#,
+        r#""{\"\u0069ntentId\":\"abc\"}""#,
+        r#""[{\"txHash\":\"«tx»\"}]""#,
+        r#"["{\"txHash\":\"«tx»\"}"]"#,
+        r#""\"{\\\"txHash\\\":\\\"«tx»\\\"}\"""#,
+        // And broken within.
+        r#""{'intentId':'abc','txHash':'«tx»'}""#,
+        r#""{\"intentId\":\"abc\",}""#,
+    ] {
         assert_eq!(body(template), Looked::Invalid, "{template}");
+    }
+}
+
+/// What shows how a payment is bound shows no payment, and beside one it is read as strictly.
+#[test]
+fn a_secret_or_a_signature_alone_is_invalid() {
+    for template in [
+        r#"{"paymentSecret":"AAAAAAAAAAAAAAAA"}"#,
+        r#"{"paymentSignature":"0x12","query":"who?"}"#,
+        r#"{"paymentSecret":"AAAAAAAAAAAAAAAA","paymentSignature":"0x12","intentId":null,"txHash":""}"#,
+        r#"{"paymentSecret":7}"#,
+        r#"{"paymentSignature":null,"payment\u0053ignature":null}"#,
+        r#"{"intentId":"abc","txHash":"«tx»","paymentSecret":7}"#,
+        r#"{"intentId":"abc","txHash":"«tx»","paymentSecret":"a","paymentSecret":"a"}"#,
+        r#"{"intentId":"abc","txHash":"«tx»","paymentSignature":["0x12"]}"#,
+    ] {
+        assert_eq!(body(template), Looked::Invalid, "{template}");
+    }
+    for beside in [r#""paymentSecret":"AAAAAAAAAAAAAAAA""#, r#""paymentSignature":"0x12""#, r#""paymentSecret":null"#] {
+        assert_eq!(body(&format!(r#"{{"intentId":"abc","txHash":"«tx»",{beside}}}"#)), both("abc"), "{beside}");
+    }
+}
+
+#[test]
+fn forms_and_queries_that_name_a_proof() {
+    for (pairs, form, query) in [
+        ("intentId=abc&txHash=0x12", true, true),
+        ("txHash=&intentId=", true, true),
+        ("a=1&txHash=0x12&b&intentId", true, true),
+        ("%69ntentId=abc&tx%48ash=0x12", true, true),
+        ("%69%6E%74%65%6e%74%49%64=abc&txHash=0x12", true, true),
+        ("intentId=abc", true, false),
+        ("q=1&txHash=0x12", true, false),
+        ("", false, false),
+        ("query=intentId&which=txHash", false, false),
+        ("intentid=abc&txhash=0x12", false, false),
+        ("intentId2=abc&xtxHash=0x12", false, false),
+        ("%2569ntentId=abc&%zztxHash=1&%", false, false),
+        ("a=intentId=x&b=txHash=y", false, false),
+    ] {
+        assert_eq!((form_names_proof(pairs.as_bytes()), query_names_proof(pairs)), (form, query), "{pairs}");
     }
 }
 
@@ -225,6 +285,8 @@ fn depth_is_harmless() {
     let objects = nest(r#"{"a":"#, "1", "}");
     let table = [
         (arrays.clone(), Looked::Nothing),
+        (format!("[{arrays},{}]", serde_json::json!(objects.as_str())), Looked::Nothing),
+        (format!("[{arrays},{}]", serde_json::json!(format!(r#"{{"a":{arrays},"txHash":"{TX}"}}"#))), Looked::Invalid),
         (objects.clone(), Looked::Nothing),
         (format!(r#"{{"a":{arrays},"b":{objects},"intentId":"abc","txHash":"{TX}"}}"#), both("abc")),
         (format!(r#"{{"intentId":{arrays},"txHash":"{TX}"}}"#), Looked::Invalid),
@@ -496,7 +558,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..120_usize) {
-        let _ = look(&bytes);
+        let _ = (look(&bytes), form_names_proof(&bytes));
         // Damage in the middle of a good one.
         let mut good = format!(r#"{{"intentId":"abc","txHash":"{TX}","a":[1,"b"]}}"#).into_bytes();
         let end = good.len().min(at + bytes.len().min(3));

@@ -185,6 +185,35 @@ fn text_cannot_move_between_realm_and_resource() {
     }
 }
 
+/// The fields between the two are of fixed length, so that only the lengths before them keep these apart.
+#[test]
+fn text_cannot_pass_for_the_fields_between() {
+    let between: Vec<u8> = [&Network::BASE.chain_id().to_be_bytes() as &[u8], RECIPIENT.as_bytes()].concat();
+    let between = String::from_utf8(between).unwrap();
+    let at = |realm: &str, resource: &str| Seals::new(&keys(1), realm, Network::BASE, &[RECIPIENT], resource);
+    let id = seal(&at("", &format!("a{between}b")), &terms());
+    assert!(at(&format!("{between}a"), "b").open(&id).is_none());
+}
+
+/// The tag covers the version, and another version is none of ours though its tag be right.
+#[test]
+fn the_version_is_sealed_and_known() {
+    let seals = seals(&keys(1));
+    for terms in shapes() {
+        let id = seal(&seals, &terms);
+        let token = URL_SAFE_NO_PAD.decode(id.as_str()).unwrap();
+        let (sealed, tag) = token.split_at(token.len() - 16);
+        assert_eq!(seals.present().tag_of(sealed), tag);
+        for version in (0..=255).filter(|version| *version != sealed[0]) {
+            let other = [&[version], &sealed[1..]].concat();
+            let its_own = seals.present().tag_of(&other);
+            assert_ne!(its_own, tag, "version {version} under the tag of another");
+            let other = URL_SAFE_NO_PAD.encode([other.as_slice(), &its_own].concat());
+            assert!(!opens(&seals, &other), "version {version}");
+        }
+    }
+}
+
 #[test]
 fn former_recipients_open_and_say_who_they_are() {
     let former = Address::new([0x11; 20]);
