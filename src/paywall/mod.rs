@@ -1,5 +1,6 @@
 //! The door: the tower middleware.
 
+mod arrival;
 mod body;
 mod builder;
 mod checkout;
@@ -11,6 +12,7 @@ mod layer;
 mod lease;
 mod media;
 mod merchant;
+mod nested;
 mod order;
 mod pricing;
 mod redeem;
@@ -18,6 +20,7 @@ mod respond;
 mod sale;
 mod service;
 mod shared;
+mod start;
 
 pub use body::{RequestBody, ResponseBody};
 pub use builder::MerchantBuilder;

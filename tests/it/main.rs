@@ -24,6 +24,7 @@ mod faults;
 mod faulty;
 mod flow;
 mod grpc;
+mod holds;
 mod hyper_server;
 mod lease_model;
 mod leases;
