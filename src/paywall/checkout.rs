@@ -75,6 +75,14 @@ impl<S> Checkout<S> {
         Incoming::Read(Reader::new(body, plan, header.unwrap_or_default()))
     }
 
+    /// The body is too long for a proof to be looked for in it, and shows none: a quote says where one belongs.
+    ///
+    /// Nothing is ever served without its body by this: it comes about at a fixed price only.
+    pub(crate) fn too_long(mut self) -> Self {
+        self.order.redeem_by = RedeemBy::Header;
+        self
+    }
+
     /// Whether a body that nobody looks at is read all the same before anything is reserved: a redemption's, where it is
     /// announced and small. Otherwise whoever sends it slowly holds a payment meanwhile, his own or another's.
     fn comes_first<B: Body>(&self, header: &Presented, body: &B) -> bool {
@@ -95,20 +103,6 @@ impl<S: Clone> Checkout<S> {
         if std::mem::take(&mut self.polled) {
             self.inner = self.inner.clone();
         }
-    }
-
-    /// The answer to a request whose body is too long for a proof to be read from it, and shows none: a quote, for such a body
-    /// is read to its end only where the price is fixed.
-    pub(crate) fn too_long<B, ResB>(mut self) -> Step<ResB, S::Error>
-    where
-        S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
-        S::Future: Send,
-        S::Error: Send,
-        B: Body<Data = Bytes> + Send + 'static,
-        ResB: Send + 'static,
-    {
-        self.order.redeem_by = RedeemBy::Header;
-        self.step(Ok(None), RequestBody::whole(Bytes::new(), None))
     }
 
     /// What was presented decides. A quote is answered at once; whatever may have to wait is boxed.

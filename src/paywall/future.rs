@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -36,11 +36,19 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Of a request that is free.
-    pub(crate) fn free<B>(request: &Request<B>) -> Self {
-        if request.headers().contains_key(X402_PAYMENT) {
-            Self::WithoutBill(Form::of(request.method(), Media::of(request.headers())))
+    pub(crate) fn free(method: &Method, headers: &HeaderMap) -> Self {
+        if headers.contains_key(X402_PAYMENT) {
+            Self::WithoutBill(Form::of(method, Media::of(headers)))
         } else {
             Self::Untouched
+        }
+    }
+
+    fn leave<ResB>(self, response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
+        match self {
+            Self::Untouched => response,
+            Self::WithoutBill(form) => without_bill(response, form),
+            Self::WithoutAnswer => without_answer(response),
         }
     }
 }
@@ -88,13 +96,8 @@ where
         let future = Box::pin(async move {
             match checkout.order.is_free().await {
                 Ok(true) => {
-                    let order = &checkout.order;
-                    let shown = order.parts.headers.contains_key(X402_PAYMENT).then(|| order.form());
-                    let answer = checkout.serve(RequestBody::streaming(body)).await?;
-                    Ok(match shown {
-                        Some(form) => without_bill(answer, form),
-                        None => answer,
-                    })
+                    let exit = Exit::free(&checkout.order.parts.method, &checkout.order.parts.headers);
+                    checkout.serve(RequestBody::streaming(body)).await.map(|response| exit.leave(response))
                 }
                 Ok(false) => Self::priced(checkout, body).await,
                 Err(problem) => Ok(checkout.order.problem(problem)),
@@ -137,11 +140,7 @@ where
             let next = match state.as_mut().project() {
                 StateProjection::Passing { response, exit } => {
                     let response = ready!(response.poll(cx))?;
-                    return Poll::Ready(Ok(match exit {
-                        Exit::Untouched => response.map(ResponseBody::streaming),
-                        Exit::WithoutBill(form) => without_bill(response.map(ResponseBody::streaming), *form),
-                        Exit::WithoutAnswer => without_answer(response),
-                    }));
+                    return Poll::Ready(Ok(exit.leave(response.map(ResponseBody::streaming))));
                 }
                 StateProjection::Reading { reader, checkout } => match reader.poll_read(cx) {
                     Poll::Pending => {
@@ -157,7 +156,9 @@ where
                                 let body = RequestBody::whole(data.clone(), trailers);
                                 checkout.with_body(data).step(Ok(proof), body)
                             }
-                            Ok(Read::TooLong) => checkout.too_long(),
+                            Ok(Read::TooLong) => {
+                                checkout.too_long().step(Ok(None), RequestBody::whole(Bytes::new(), None))
+                            }
                             Err(code) => checkout.refused(code),
                         })
                     }
@@ -178,7 +179,7 @@ fn take<T>(slot: &mut Option<T>) -> T {
 /// An answer to a preflight: whatever the service says, nothing of it is an answer that is sold. Neither is it another
 /// protocol, or the address of an answer, or a bill; browsers take none of these for a permission. Of its headers
 /// those stay that a preflight is about, for any other may hold what is sold.
-fn without_answer<ResB>(response: Response<ResB>) -> Response<ResponseBody<ResB>> {
+fn without_answer<ResB>(response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
     let mut response = response.map(|_| ResponseBody::default());
     let status = response.status();
     if status.is_informational() || status.is_redirection() || status == StatusCode::PAYMENT_REQUIRED {

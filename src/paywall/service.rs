@@ -74,7 +74,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         match self.route.gate.passage(&request) {
             Passage::Free => {
-                let exit = Exit::free(&request);
+                let exit = Exit::free(request.method(), request.headers());
                 ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), exit)
             }
             Passage::Preflight => {

@@ -159,8 +159,9 @@ async fn a_proof_shown_to_a_free_route_that_bills_is_502() {
     let now = shop.merchant.price_with("free now", |_, _| Price::Free).unwrap();
     let later = shop.merchant.price_with_async("free later", async |_, _| Price::Free).unwrap();
     let gate = shop.merchant.charge("free by gate", PRICE).unwrap().free_when(|_, _, _| true);
+    let word = shop.merchant.charge("free by word", PRICE).unwrap().free_when_async(|_| async { true });
     let halves = [proof(&intent, tx), format!(r#"{{"txHash":"{tx}"}}"#), format!(r#"{{"intentId":"{intent}"}}"#)];
-    for (layer, reads_bodies) in [(now, true), (later, true), (gate, false)] {
+    for (layer, reads_bodies) in [(now, true), (later, true), (gate, false), (word, false)] {
         let free = layered(&layer, relay());
         for half in &halves {
             let mut by_header = post("{}");
