@@ -80,6 +80,14 @@ impl Book {
         Some(Claim { book: Arc::clone(self), entry, recorded: true })
     }
 
+    /// Whether the transfer of another purchase, which may yet move, was made for that intent: of two transfers with one
+    /// tag it could not be told which purchase paid for which.
+    pub(super) fn holds(&self, intent: &str, except: PurchaseId) -> bool {
+        let moves = |entry: &Entry| matches!(entry.state, State::Paying | State::Redeeming);
+        let same = |entry: &Entry| entry.secret.as_deref() == Some(intent) && entry.id != except;
+        self.pages().open.values().any(|page| moves(&page.entry) && same(&page.entry))
+    }
+
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
     pub(super) fn reserve(self: &Arc<Self>, entry: Entry, budget: &Budget) -> Result<Claim, Declined> {
         let mut pages = self.pages();

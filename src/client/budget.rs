@@ -120,6 +120,10 @@ pub enum Declined {
     /// The quote asks for nothing: a transfer of nothing pays nobody, and costs its fee.
     #[error("the quote asks for nothing")]
     Zero,
+    /// Another purchase, which is not finished, was paid for the same intent: two transfers that say the same could not be
+    /// told apart.
+    #[error("the seller gave an intent that another unfinished purchase is paid for: finish that one first")]
+    IntentReused,
     /// The quote says that it is over already.
     #[error("the quote has expired: is the clock right?")]
     Expired,
@@ -158,7 +162,13 @@ impl Budget {
         let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
         let allowed =
             |contract: &Address| self.assets.iter().find(|asset| asset.contract() == *contract && is_due(asset));
-        let assets: Vec<Asset> = quote.contracts.iter().filter_map(allowed).cloned().collect();
+        let mut assets: Vec<Asset> = Vec::new();
+        for asset in quote.contracts.iter().filter_map(allowed) {
+            // A seller may name one token a thousand times.
+            if !assets.contains(asset) {
+                assets.push(asset.clone());
+            }
+        }
         if assets.is_empty() {
             return Err(Declined::Asset);
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower_service::Service;
 
 use super::{
-    Declined, Fate, PayError, PayerError, Payment, Prepared, Proposal, ReplayBody, State, Step,
+    Declined, Entry, Fate, PayError, PayerError, Payment, Prepared, Proposal, ReplayBody, State, Step,
     book::Claim,
     buy::{Asked, Visit},
 };
@@ -47,22 +47,26 @@ where
 {
     /// Pays for a purchase whose money is set aside.
     pub(super) async fn pay(&mut self, mut claim: Claim, quote: &Quote, proposal: Proposal) -> Result<Claim, PayError> {
-        let payment = Payment {
-            purchase: proposal.purchase,
-            network: quote.network,
-            recipient: quote.recipient,
-            amount: quote.amount,
-            assets: proposal.assets.clone(),
-        };
+        let assets = proposal.assets.iter().cloned();
+        let payment = Payment::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
+        let payment = payment.tagged(quote.intent.as_str());
         self.shared.budget.approve(proposal).await?;
         let _turn = self.shared.payer.turn().await;
         // Approval and turn take their time.
         if quote.expiry <= self.shared.clock.unix() {
             return Err(Declined::Expired.into());
         }
+        // In the turn: whatever was prepared for this intent is in the book by now.
+        if self.shared.book.holds(quote.intent.as_str(), claim.entry().id) {
+            return Err(Declined::IntentReused.into());
+        }
         let prepared = self.shared.payer.prepare(&payment).await.map_err(PayError::Payer)?;
         let (payer, transaction) = (prepared.payer, prepared.transaction);
-        if let Err(error) = claim.record(|entry| entry.prepared.push(prepared)).await {
+        let record = |entry: &mut Entry| {
+            entry.prepared.push(prepared);
+            entry.secret = Some(quote.intent.as_str().to_owned());
+        };
+        if let Err(error) = claim.record(record).await {
             claim.discard();
             return Err(PayError::Journal(error));
         }

@@ -36,10 +36,14 @@ fn usdc() -> BudgetBuilder {
     Budget::in_assets([Asset::USDC_BASE])
 }
 
-/// A seller at a price, whose quotes hold for ever.
+/// A seller at a price, whose quotes hold for ever, each under an intent of its own.
 fn at(amount: &str) -> Seller {
+    static QUOTES: AtomicUsize = AtomicUsize::new(0);
     let bill = Bill { expiry: u64::MAX, ..Bill::of(amount) };
-    Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() })
+    Seller::new(move |asked| {
+        let intent = format!("quote-{}", QUOTES.fetch_add(1, Ordering::SeqCst));
+        if asked.proof.is_some() { sold() } else { Bill { intent, ..bill.clone() }.reply() }
+    })
 }
 
 fn get(uri: &str) -> Request<Body> {

@@ -4,6 +4,8 @@ mod answers;
 mod arbitrary;
 mod budget;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod caution;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod chain;
 mod contract;
 mod drops;
@@ -11,6 +13,7 @@ mod fates;
 mod flow;
 mod hostile;
 mod left_over;
+mod one_key;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
 mod rig;

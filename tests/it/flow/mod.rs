@@ -6,13 +6,21 @@ mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 mod depth;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod ending;
+mod late;
 pub mod market;
+mod node;
 mod odd_payments;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod operating;
 mod reorganisation;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod replicas;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod restarts;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod restored;
 pub mod shop;
 mod spent;
 mod start;

@@ -24,17 +24,17 @@ const ROUNDS: usize = 12;
 /// How many present one payment at once, half of them at each replica.
 const PRESENTERS: usize = 8;
 /// A key in hexadecimal: the one of [`Market::merchant`].
-const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+pub const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
 /// A schema of a test's own.
-struct Database {
+pub struct Database {
     server: &'static str,
     schema: String,
 }
 
 impl Database {
     /// `None` where there is no server.
-    async fn new() -> Option<Self> {
+    pub async fn new() -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let server = servers::postgres().await?;
         let schema = format!("x402_app_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -43,7 +43,7 @@ impl Database {
         Some(database)
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("{}?options[search_path]={}", self.server, self.schema)
     }
 
@@ -57,7 +57,7 @@ impl Database {
         sqlx::query_scalar(AssertSqlSafe(question)).fetch_one(&pool).await.unwrap()
     }
 
-    async fn remove(self) {
+    pub async fn remove(self) {
         self.run(format!("DROP SCHEMA {} CASCADE", self.schema)).await;
     }
 

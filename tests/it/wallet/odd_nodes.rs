@@ -124,7 +124,8 @@ async fn no_secret_comes_out_whatever_goes_wrong() {
         "eth_sendRawTransaction",
     ];
     let key = chain.accounts()[0].private_key();
-    let mut said = format!("{wallet:?} {prepared:?}");
+    let builder = || WalletPayer::builder().key(key).endpoint(format!("http://{CANARY}:{CANARY}@127.0.0.1:9/{CANARY}"));
+    let mut said = format!("{wallet:?} {prepared:?} {:?} {:?}", builder(), builder().connect().await);
     for odd in [Odd::Html, Odd::Error(-32000, "no"), Odd::Result(json!(CANARY)), Odd::Result(Value::Null)] {
         for method in methods {
             proxy.clear();

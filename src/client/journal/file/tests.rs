@@ -29,6 +29,7 @@ fn entry(id: u8, at: u64, state: State) -> Entry {
         request: "POST /v1/\"insights\"\n".to_owned(),
         fingerprint: "00ff".repeat(8),
         intent: "intent".to_owned(),
+        secret: Some("first intent".to_owned()),
         expiry: at + 60,
         recipient: Address::new([2; 20]),
         network: Network::BASE,
@@ -88,6 +89,14 @@ async fn the_last_state_of_each_is_there_again() {
     assert_eq!(place.entries().await, last);
     assert_eq!(place.lines(), 2, "what was replaced goes when it is opened");
     assert_eq!(place.entries().await, last);
+}
+
+#[tokio::test]
+async fn what_was_written_before_secrets_were_kept_is_read() {
+    let place = place();
+    let old = String::from_utf8(place.holding(&[paying(1)]).await).unwrap();
+    fs::write(&place.path, old.replacen("\"secret\":\"first intent\",", "", 1)).unwrap();
+    assert_eq!(place.entries().await, [Entry { secret: None, ..paying(1) }]);
 }
 
 #[tokio::test]
