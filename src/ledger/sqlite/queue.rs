@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::runtime::Handle;
@@ -57,7 +58,7 @@ impl Queue {
             };
             match writer {
                 Some(writer) => return writer.close().await,
-                None => tokio::task::yield_now().await,
+                None => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
     }

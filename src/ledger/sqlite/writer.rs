@@ -81,8 +81,10 @@ impl Writer {
         if batch.iter().all(Asked::is_dropped) {
             return Ok(());
         }
+        if self.lost || !home.place.is_same() {
+            return Err(Fault::Moved);
+        }
         let mut open = match self.open.take() {
-            _ if self.lost || !home.place.is_same() => return Err(Fault::Moved),
             Some(open) => open,
             None => self.connect(home).await.map_err(|error| Fault::All(failed(&error)))?,
         };
