@@ -9,6 +9,8 @@ use std::{
 };
 
 use reqwest::{Client, Response, Url, header::CONTENT_TYPE, redirect};
+#[cfg(feature = "evm")]
+use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -27,11 +29,30 @@ pub(crate) struct Question {
 pub(crate) enum Fault {
     /// The endpoint itself is not to be relied on now: unreachable, slow, refusing, or not speaking JSON-RPC.
     Endpoint,
+    /// The same, and it asks to be left alone for that long.
+    #[cfg(feature = "evm")]
+    Busy(Duration),
     /// It answered this question, with nothing that can be used. Whoever chooses the question may have caused that.
     Answer,
     /// It ran a contract call, which failed.
     #[cfg(feature = "evm")]
     Reverted,
+}
+
+#[cfg(feature = "evm")]
+impl Fault {
+    /// Whether it is the endpoint's, whatever was asked.
+    pub(crate) const fn is_of_the_endpoint(self) -> bool {
+        matches!(self, Self::Endpoint | Self::Busy(_))
+    }
+
+    /// How long the endpoint asks to be left alone.
+    pub(crate) const fn wait(self) -> Option<Duration> {
+        match self {
+            Self::Busy(wait) => Some(wait),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) struct Transport {
@@ -78,10 +99,21 @@ impl Transport {
         let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json").body(body);
         let response = request.send().await.map_err(|_| Fault::Endpoint)?;
         if !response.status().is_success() {
-            return Err(Fault::Endpoint);
+            return Err(refusal(&response));
         }
         open(id, &read(response, self.answer_max).await?)
     }
+}
+
+/// Why an answer was refused by its status. A `Retry-After` counts in seconds; a date, which would need the node's clock, is
+/// passed over.
+fn refusal(response: &Response) -> Fault {
+    #[cfg(feature = "evm")]
+    if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
+        return seconds.map_or(Fault::Endpoint, |seconds| Fault::Busy(Duration::from_secs(seconds)));
+    }
+    Fault::Endpoint
 }
 
 async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {

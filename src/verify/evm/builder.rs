@@ -89,8 +89,9 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// How often the chain brings a block: how long a head counts as fresh and an unknown transaction is
-    /// not asked about again. Default: Base's 2 s.
+    /// How often the chain brings a block: how long a head counts as fresh, and how long an unknown transaction is not
+    /// asked about again unless a new block is seen. While somebody waits for a payment to be mined, the head is looked at
+    /// up to four times a second. Default: Base's 2 s.
     pub const fn block_time(mut self, block_time: Duration) -> Self {
         self.block_time = block_time;
         self
@@ -114,7 +115,9 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// How many more may wait for their turn; the rest is [`VerifyErrorKind::Overloaded`]. Default: 512.
+    /// How many more may wait for their turn; the rest is [`VerifyErrorKind::Overloaded`]. So many each of those that are
+    /// looked up for the first time and of those that were looked for in vain before, who have half of the turns each.
+    /// Default: 512.
     pub const fn max_queue(mut self, look_ups: usize) -> Self {
         self.max_queue = look_ups;
         self
@@ -134,7 +137,8 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// How many bytes of receipts are kept. Default: 32 MiB.
+    /// How many bytes of receipts are kept, roughly. Default: 32 MiB, enough for some 40,000 ordinary transfers. Besides, up
+    /// to 65,536 transactions that do not exist (yet) are remembered, which takes some 20 MB.
     pub const fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
         self
@@ -164,11 +168,12 @@ impl EvmVerifierBuilder {
         let now = self.clock.monotonic();
         let endpoints = transports.into_iter().zip(networks).enumerate().map(|(index, (transport, answer))| {
             let endpoint = Endpoint::new(index, transport);
-            if answer.is_ok() {
-                endpoint.proved(now);
-            } else {
-                tracing::warn!(endpoint = index, "endpoint does not say which chain it serves");
-                endpoint.failed(now);
+            match answer {
+                Ok(_) => endpoint.proved(endpoint.round(), now),
+                Err(fault) => {
+                    tracing::warn!(endpoint = index, "endpoint does not say which chain it serves");
+                    endpoint.failed(endpoint.round(), now, fault.wait());
+                }
             }
             Arc::new(endpoint)
         });
@@ -219,10 +224,12 @@ impl EvmVerifierBuilder {
         let head = Head::new(Arc::clone(&pool), gate(), Arc::clone(&clock), finality, block_time, self.max_head_age);
         let watch = matches!(finality, Finality::Confirmations(_));
         let watch = watch.then(|| Arc::new(Watch::new(Arc::clone(&pool), Arc::clone(&clock))));
-        let receipts = Receipts::new(Arc::clone(&pool), gate(), clock, block_time, total_timeout, self.cache_bytes);
+        let head = Arc::new(head);
+        let (asked, known) = (Arc::clone(&pool), Arc::clone(&head));
+        let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
+        let receipts = Arc::new(receipts);
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
-        let (head, receipts) = (Arc::new(head), Arc::new(receipts));
         EvmVerifier { inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, watch, total_timeout }) }
     }
 }

@@ -70,12 +70,14 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<Rece
     }
     let logs = inner.logs.into_iter().enumerate();
     let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(TRANSFER)));
+    let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
+    logs.shrink_to_fit();
     Ok(Some(Receipt {
         transaction,
         mined_in: mined_in.map(|(number, hash)| MinedIn { number, hash: hash.0 }),
         // alloy's own `status()` takes a receipt from before EIP-658, which has none, for a success.
         success: inner.status.as_eip658(),
-        logs: logs.map(|(position, log)| view(position, log)).collect::<Result<_, _>>()?,
+        logs,
     }))
 }
 

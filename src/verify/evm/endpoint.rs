@@ -1,4 +1,4 @@
-//! `Endpoint`: a node, and whether it is to be believed at the moment.
+//! `Endpoint`: a node, and whether it is to be asked and believed at the moment.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,6 +12,10 @@ use crate::{json_rpc::Transport, verify::VerifyErrorKind};
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// How long a node that failed is left alone: doubling, from and to.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// The same for one that served another chain or token: it is wrong for minutes rather than for a moment.
+const LONG_REST: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
+/// The longest that a node may ask to be left alone.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Endpoint {
@@ -22,15 +26,25 @@ pub(super) struct Endpoint {
 }
 
 /// By monotonic time.
-#[derive(Clone, Debug)]
-enum State {
-    /// It proved at that time to serve our chain.
-    Proven { at: Duration },
-    /// It must prove it before it is believed, and is best left alone until then.
-    Doubted { until: Duration, failures: u32 },
-    /// It served another chain or token: whatever it says from now on is not heard.
-    Dropped(VerifyErrorKind),
+#[derive(Debug, Default)]
+struct State {
+    /// When it last proved to serve our chain; `None` if it must prove everything before it is believed.
+    proved_at: Option<Duration>,
+    /// What it served in place of our chain or token, until it proves otherwise.
+    wrong: Option<VerifyErrorKind>,
+    /// How often it failed since its last usable answer.
+    failures: u32,
+    /// Best left alone until then.
+    rests_until: Duration,
+    /// Not to be asked before then, not even where there is no other.
+    shut_until: Duration,
+    round: Round,
 }
+
+/// The time between two failures. What began before a failure tells nothing new about it: many calls at once that fail for
+/// one reason are one failure, and a proof from before it proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Round(u64);
 
 /// What must be proved before an answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,59 +58,174 @@ pub(super) enum Due {
 
 impl Endpoint {
     pub(super) fn new(index: usize, transport: Transport) -> Self {
-        Self { index, transport, state: Mutex::new(State::Doubted { until: Duration::ZERO, failures: 0 }) }
+        Self { index, transport, state: Mutex::default() }
+    }
+
+    /// To be read before a call begins.
+    pub(super) fn round(&self) -> Round {
+        self.state().round
     }
 
     pub(super) fn due(&self, now: Duration) -> Due {
-        match *self.state() {
-            State::Proven { at } if now < at + PROOF_LASTS => Due::Nothing,
-            State::Proven { .. } => Due::Chain,
-            State::Doubted { .. } | State::Dropped(_) => Due::Everything,
+        match self.state().proved_at {
+            Some(at) if now < at + PROOF_LASTS => Due::Nothing,
+            Some(_) => Due::Chain,
+            None => Due::Everything,
         }
     }
 
     /// Whether it may be expected to answer.
     pub(super) fn is_live(&self, now: Duration) -> bool {
-        match *self.state() {
-            State::Proven { .. } => true,
-            State::Doubted { until, .. } => now >= until,
-            State::Dropped(_) => false,
-        }
+        now >= self.state().rests_until
     }
 
-    /// Why it is not heard any more.
-    pub(super) fn dropped(&self) -> Option<VerifyErrorKind> {
-        match &*self.state() {
-            State::Dropped(why) => Some(why.clone()),
-            _ => None,
-        }
+    /// Whether it must be left alone, even where there is no other: it failed again and again, or asked for it.
+    pub(super) fn is_shut(&self, now: Duration) -> bool {
+        now < self.state().shut_until
     }
 
-    pub(super) fn proved(&self, now: Duration) {
+    /// Why it is not believed, if it served another chain or token when it was last asked for its proof.
+    pub(super) fn wrong(&self) -> Option<VerifyErrorKind> {
+        self.state().wrong.clone()
+    }
+
+    pub(super) fn proved(&self, round: Round, now: Duration) {
         let mut state = self.state();
-        if !matches!(*state, State::Dropped(_)) {
-            *state = State::Proven { at: now };
+        if state.round == round {
+            (state.proved_at, state.wrong) = (Some(now), None);
         }
     }
 
-    /// It failed. Many calls at once that fail for one reason count as one failure.
-    pub(super) fn failed(&self, now: Duration) {
+    /// It answered, with something that can be used.
+    pub(super) fn answered(&self, round: Round) {
         let mut state = self.state();
-        let failures = match *state {
-            State::Proven { .. } => 1,
-            State::Doubted { until, failures } if now >= until => failures.saturating_add(1),
-            State::Doubted { .. } | State::Dropped(_) => return,
-        };
-        let (first, longest) = REST;
-        let rest = first.saturating_mul(1 << (failures - 1).min(10)).min(longest);
-        *state = State::Doubted { until: now + rest, failures };
+        if state.round == round {
+            (state.failures, state.rests_until, state.shut_until) = (0, Duration::ZERO, Duration::ZERO);
+        }
     }
 
-    pub(super) fn drop_for(&self, why: VerifyErrorKind) {
-        *self.state() = State::Dropped(why);
+    /// It failed, and may have said how long it wants to be left alone.
+    pub(super) fn failed(&self, round: Round, now: Duration, wait: Option<Duration>) {
+        let mut state = self.state();
+        if state.round == round {
+            let rest = state.rest(REST);
+            // One failure alone is no reason to refuse everybody where there is no other endpoint.
+            let shut = wait.is_some() || state.failures > 1;
+            state.leave_alone(now, rest.max(wait.unwrap_or_default().min(WAIT_MAX)), shut);
+        }
+    }
+
+    /// It served another chain or token.
+    pub(super) fn found_wrong(&self, why: VerifyErrorKind, now: Duration) {
+        let mut state = self.state();
+        let rest = state.rest(LONG_REST);
+        state.leave_alone(now, rest, true);
+        state.wrong = Some(why);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts a failure, and tells how long a rest it takes.
+    fn rest(&mut self, (first, longest): (Duration, Duration)) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        first.saturating_mul(1 << (self.failures - 1).min(10)).min(longest)
+    }
+
+    fn leave_alone(&mut self, now: Duration, rest: Duration, shut: bool) {
+        self.proved_at = None;
+        self.rests_until = now + rest;
+        self.shut_until = if shut { self.rests_until } else { now };
+        self.round.0 += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn endpoint() -> Option<Endpoint> {
+        Transport::new("http://127.0.0.1:1").map(|transport| Endpoint::new(0, transport))
+    }
+
+    /// Fails, and tells for how many seconds it rests and for how many it is shut.
+    fn fail(endpoint: &Endpoint, now: Duration, wait: Option<Duration>) -> (u64, u64) {
+        endpoint.failed(endpoint.round(), now, wait);
+        let seconds = |is_over: &dyn Fn(Duration) -> bool| {
+            (0..1_000).find(|seconds| is_over(now + Duration::from_secs(*seconds))).unwrap_or(u64::MAX)
+        };
+        (seconds(&|at| endpoint.is_live(at)), seconds(&|at| !endpoint.is_shut(at)))
+    }
+
+    #[test]
+    fn rests_double_and_end() -> Result<(), &'static str> {
+        let endpoint = endpoint().ok_or("a URL")?;
+        let mut now = 100 * SECOND;
+        let mut rests = Vec::new();
+        for _ in 0..8 {
+            rests.push(fail(&endpoint, now, None));
+            now += 60 * SECOND;
+        }
+        // The first is one that others make up for; an only endpoint is asked again.
+        assert_eq!(rests[0], (1, 0));
+        assert_eq!(rests[1..], [2, 4, 8, 16, 30, 30, 30].map(|seconds| (seconds, seconds)));
+        // A proof alone is no answer yet; an answer makes up for all of it.
+        endpoint.proved(endpoint.round(), now);
+        assert_eq!(fail(&endpoint, now, None), (30, 30));
+        endpoint.answered(endpoint.round());
+        assert!(endpoint.is_live(now) && !endpoint.is_shut(now));
+        assert_eq!(fail(&endpoint, now, None), (1, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn calls_that_began_before_a_failure_count_for_nothing() -> Result<(), &'static str> {
+        let endpoint = endpoint().ok_or("a URL")?;
+        let (now, before) = (100 * SECOND, endpoint.round());
+        for _ in 0..50 {
+            endpoint.failed(before, now, None);
+        }
+        assert!(endpoint.is_live(now + SECOND) && !endpoint.is_shut(now), "one failure");
+        endpoint.proved(before, now);
+        endpoint.answered(before);
+        assert_eq!(endpoint.due(now), Due::Everything);
+        assert!(!endpoint.is_live(now));
+        Ok(())
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_is_kept_within_limits() -> Result<(), &'static str> {
+        for (asked, kept) in [(0, 1), (1, 1), (17, 17), (60, 60), (61, 60), (u64::MAX, 60)] {
+            let endpoint = endpoint().ok_or("a URL")?;
+            assert_eq!(fail(&endpoint, 100 * SECOND, Some(Duration::from_secs(asked))), (kept, kept), "{asked}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_wrong_rests_longer_and_must_prove_itself_anew() -> Result<(), &'static str> {
+        let endpoint = endpoint().ok_or("a URL")?;
+        let (now, before) = (100 * SECOND, endpoint.round());
+        endpoint.proved(before, now);
+        assert_eq!(endpoint.due(now), Due::Nothing);
+        assert_eq!(endpoint.due(now + PROOF_LASTS), Due::Chain);
+        for rest in [10, 20, 40, 80, 160, 320, 600, 600] {
+            endpoint.found_wrong(VerifyErrorKind::StaleHead, now);
+            // A proof or an answer that was under way does not bring it back.
+            endpoint.proved(before, now);
+            endpoint.answered(before);
+            assert_eq!((endpoint.wrong(), endpoint.due(now)), (Some(VerifyErrorKind::StaleHead), Due::Everything));
+            let [last, over] = [rest * SECOND - Duration::from_nanos(1), rest * SECOND].map(|rest| now + rest);
+            assert!(!endpoint.is_live(last) && endpoint.is_shut(last), "{rest}");
+            assert!(endpoint.is_live(over) && !endpoint.is_shut(over), "{rest}");
+        }
+        endpoint.proved(endpoint.round(), now);
+        assert_eq!((endpoint.wrong(), endpoint.due(now)), (None, Due::Nothing));
+        Ok(())
     }
 }

@@ -56,6 +56,12 @@ where
         }
     }
 
+    /// Joins the look-up of `key` if one is under way.
+    pub(super) async fn join_under_way(&self, key: &K) -> Option<Answer<V>> {
+        let flight = lock(&self.under_way).get(key).cloned();
+        Some(flight?.await)
+    }
+
     fn board<F>(&self, key: &K, start: impl Fn() -> F) -> (Flight<V>, bool)
     where
         F: Future<Output = Answer<V>> + Send + 'static,

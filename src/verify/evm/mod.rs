@@ -2,6 +2,8 @@
 //!
 //! An [`EvmVerifier`] needs no task and no shutdown: while nobody redeems, it asks nobody anything. A redemption costs one
 //! `eth_getTransactionReceipt`, and whoever finds the chain's head older than one block time has it refreshed, once for all.
+//! While a payment is waited for, each time somebody asks, the head is looked at up to four times a second, so that a payment
+//! counts when its block is there.
 //!
 //! What a node says is not taken on trust: its chain id is proved before it is believed and again whenever it failed, its
 //! receipts must be of the transaction that was asked about and of the sealed block at their height, and that there is
@@ -76,7 +78,8 @@ impl Default for Finality {
 impl Finality {
     fn retry_after(self, block_time: Duration) -> Duration {
         let blocks = match self {
-            Self::Confirmations(_) => 1,
+            // Asking is cheap, and an answer may be there as soon as the block is.
+            Self::Confirmations(_) => return (block_time / 2).max(Duration::from_secs(1)),
             Self::Safe => 5,
             Self::Finalized => 30,
         };
@@ -197,25 +200,48 @@ impl Verifier for EvmVerifier {
 
 impl Inner {
     async fn examine(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
-        let Self { head, receipts, policy, .. } = self;
-        let unknown = Verdict::NotConfirmed { retry_after: policy.retry_after };
-        if receipts.is_known_absent(transaction).await {
-            return Ok(unknown);
-        }
+        let Self { head, receipts, .. } = self;
         let (tip, found) = tokio::try_join!(head.tip(), receipts.get(transaction))?;
+        let mined_in = found.as_ref().and_then(|found| found.receipt.mined_in).map(|mined_in| mined_in.number);
+        let verdict = self.judge_at(&tip, terms, transaction, found).await?;
+        let waits = matches!(verdict, Verdict::NotConfirmed { .. }) && self.next_block_may_do(&tip, mined_in);
+        // It may be in a block that came since.
+        match if waits { head.after(&tip, mined_in.unwrap_or_default()).await } else { None } {
+            Some(newer) => self.judge_at(&newer, terms, transaction, receipts.get(transaction).await?).await,
+            None => Ok(verdict),
+        }
+    }
+
+    /// What is to be said of this receipt at this head.
+    async fn judge_at(
+        &self,
+        tip: &Tip,
+        terms: &Terms,
+        transaction: TxHash,
+        found: Option<Arc<Found>>,
+    ) -> Result<Verdict, VerifyError> {
+        let Self { receipts, policy, .. } = self;
+        let unknown = Verdict::NotConfirmed { retry_after: policy.retry_after };
         let Some(mut found) = found else { return Ok(unknown) };
-        let mut block = self.sealed(&found, &tip).await?;
+        let mut block = self.sealed(&found, tip).await?;
         if !is_in(&found, block.as_ref()) {
             // In memory since before a reorganisation, or from a block that was not sealed then.
             let Some(newer) = receipts.again(transaction, found).await? else { return Ok(unknown) };
-            block = self.sealed(&newer, &tip).await?;
+            block = self.sealed(&newer, tip).await?;
             found = newer;
         }
-        let verdict = judge(transaction, &found.receipt, block.as_ref(), &tip, terms, policy);
+        let verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
         if let (Verdict::Paid { .. }, Some(block), Some(watch)) = (&verdict, &block, &self.watch) {
             watch.paid(transaction, block);
         }
         Ok(verdict)
+    }
+
+    /// Whether one block more could make a payment count that is in the block of that height, or in none yet.
+    fn next_block_may_do(&self, tip: &Tip, mined_in: Option<u64>) -> bool {
+        let deep_enough = |number| tip.confirmed.is_some_and(|highest| number <= highest.saturating_add(1));
+        let shallow = mined_in.is_some_and(|number| number <= tip.head.number && !deep_enough(number));
+        matches!(self.finality, Finality::Confirmations(_)) && !shallow
     }
 
     /// The sealed block at the height that the receipt names, if the chain has got there.

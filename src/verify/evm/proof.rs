@@ -52,7 +52,8 @@ impl Prover {
         Self { network, tokens: Mutex::default(), under_way: Flights::default(), call_timeout, clock }
     }
 
-    /// Has one endpoint prove what is due. One that proves the opposite is dropped for good: somebody must look at it.
+    /// Has one endpoint prove what is due. One that proves the opposite is not believed, and left alone for a while, until it
+    /// has proved everything.
     pub(super) async fn prove(&self, endpoint: &Arc<Endpoint>) -> Result<(), VerifyError> {
         self.under_way.join(endpoint.index, || self.proof(Arc::clone(endpoint))).await
     }
@@ -60,17 +61,22 @@ impl Prover {
     fn proof(&self, endpoint: Arc<Endpoint>) -> impl Future<Output = Result<(), VerifyError>> + Send + 'static {
         let tokens = if endpoint.due(self.clock.monotonic()) == Due::Everything { self.tokens() } else { Vec::new() };
         let (network, limit, clock) = (self.network, self.call_timeout, Arc::clone(&self.clock));
+        let round = endpoint.round();
         async move {
+            // Those who waited for a proof that failed come back at once.
+            if endpoint.is_shut(clock.monotonic()) {
+                return Err(VerifyError::new(endpoint.wrong().unwrap_or(VerifyErrorKind::Unavailable)));
+            }
             match state_all(&endpoint.transport, network, &tokens, limit).await {
                 Ok(()) => {
-                    endpoint.proved(clock.monotonic());
+                    endpoint.proved(round, clock.monotonic());
                     Ok(())
                 }
                 Err(Failure::Silent(_)) => Err(VerifyError::unavailable()),
                 Err(Failure::Wrong(why)) => {
                     let error = VerifyError::new(why.clone());
-                    tracing::error!(endpoint = endpoint.index, %error, "endpoint dropped");
-                    endpoint.drop_for(why);
+                    tracing::error!(endpoint = endpoint.index, %error, "endpoint not believed until it proves otherwise");
+                    endpoint.found_wrong(why, clock.monotonic());
                     Err(error)
                 }
             }
@@ -79,13 +85,19 @@ impl Prover {
 
     /// Has all endpoints state these tokens' decimals, and remembers the tokens if none contradicts.
     pub(super) async fn accept(&self, endpoints: &[Arc<Endpoint>], tokens: Vec<Token>) -> Result<(), VerifyError> {
-        let heard = endpoints.iter().filter(|endpoint| endpoint.dropped().is_none());
+        let now = self.clock.monotonic();
+        let heard = endpoints.iter().filter(|endpoint| endpoint.wrong().is_none() || endpoint.is_live(now));
         let tokens = &tokens;
         let statements = join_all(heard.map(|endpoint| async move {
+            let round = endpoint.round();
             let stated = state_all(&endpoint.transport, self.network, tokens, self.call_timeout).await;
+            let now = self.clock.monotonic();
             match &stated {
-                Ok(()) => endpoint.proved(self.clock.monotonic()),
-                Err(Failure::Silent(Fault::Endpoint)) => endpoint.failed(self.clock.monotonic()),
+                Ok(()) => {
+                    endpoint.proved(round, now);
+                    endpoint.answered(round);
+                }
+                Err(Failure::Silent(fault)) if fault.is_of_the_endpoint() => endpoint.failed(round, now, fault.wait()),
                 Err(_) => {}
             }
             stated

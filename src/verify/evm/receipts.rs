@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use moka::{future::Cache, policy::EvictionPolicy};
+use moka::{
+    future::{Cache, CacheBuilder},
+    policy::EvictionPolicy,
+};
 use tokio::time::timeout;
 
 use super::{
     flight::Flights,
     gate::Gate,
+    head::Head,
     rpc::{NoAnswer, Pool},
     view::Receipt,
 };
@@ -15,8 +19,11 @@ use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
 /// How long a receipt that nobody asks for is kept.
 const IDLE: Duration = Duration::from_secs(600);
-/// How many transactions that were asked for in vain are remembered, each for one block time.
+/// How many transactions that were asked for in vain are remembered, each until the next block.
 const MISSES_MAX: u64 = 65_536;
+
+/// What a cache takes for an entry beside the receipt, in bytes, about: measured.
+const ENTRY: usize = 320;
 
 /// A receipt, and when it was fetched (monotonic).
 #[derive(Debug)]
@@ -40,55 +47,59 @@ pub(super) struct Receipts {
     misses: Cache<TxHash, Miss>,
     under_way: Flights<TxHash, Option<Arc<Found>>>,
     pool: Arc<Pool>,
+    /// Which tells when there was a new block.
+    head: Arc<Head>,
     gate: Gate,
     clock: Arc<dyn Clock>,
     block_time: Duration,
     patience: Duration,
 }
 
+fn cache(bytes: u64) -> Cache<TxHash, Arc<Found>> {
+    let weight = |found: &Found| ENTRY + size_of::<Found>() + found.receipt.allocated();
+    least_recently_used(bytes)
+        .weigher(move |_, found: &Arc<Found>| u32::try_from(weight(found)).unwrap_or(u32::MAX))
+        .build()
+}
+
+/// The default policy refuses newcomers where a cache is full of favourites.
+fn least_recently_used<V: Clone + Send + Sync + 'static>(capacity: u64) -> CacheBuilder<TxHash, V, Cache<TxHash, V>> {
+    Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(capacity)
+}
+
 impl Receipts {
     pub(super) fn new(
         pool: Arc<Pool>,
+        head: Arc<Head>,
         gate: Gate,
         clock: Arc<dyn Clock>,
         block_time: Duration,
         patience: Duration,
         cache_bytes: u64,
     ) -> Self {
-        // Least recently used: the default policy refuses newcomers where a cache is full of favourites.
-        let found =
-            Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(cache_bytes);
-        let found = found.weigher(|_, found: &Arc<Found>| u32::try_from(found.receipt.weight()).unwrap_or(u32::MAX));
-        let misses =
-            Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(MISSES_MAX);
-        let (found, misses, under_way) = (found.build(), misses.build(), Flights::default());
-        Self { found, misses, under_way, pool, gate, clock, block_time, patience }
+        let (found, misses) = (cache(cache_bytes), least_recently_used(MISSES_MAX).build());
+        let under_way = Flights::default();
+        Self { found, misses, under_way, pool, head, gate, clock, block_time, patience }
     }
 
-    /// Whether it is known, without asking anybody, that there is no receipt at present.
-    pub(super) async fn is_known_absent(&self, transaction: TxHash) -> bool {
-        let miss = self.recent_miss(transaction).await;
-        miss.is_some_and(|miss| miss.error.is_none()) && !self.found.contains_key(&transaction)
-    }
-
-    /// The receipt, if there is one; from memory, if it is there.
+    /// The receipt, if there is one; from memory, if it is there. That there is none is remembered until the next block.
     pub(super) async fn get(self: &Arc<Self>, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
         if let Some(found) = self.found.get(&transaction).await {
             return Ok(Some(found));
         }
-        if self.is_known_absent(transaction).await {
-            return Ok(None);
+        match self.misses.get(&transaction).await {
+            Some(Miss { error: None, asked_at }) if self.is_current(asked_at) => Ok(None),
+            _ => self.look_up(transaction).await,
         }
-        self.look_up(transaction).await
     }
 
-    /// The receipt as it is now, for one that turned out not to be in the chain; fetched at most once a block time.
+    /// The receipt as it is now, for one that turned out not to be in the chain; fetched at most once a block.
     pub(super) async fn again(
         self: &Arc<Self>,
         transaction: TxHash,
         doubted: Arc<Found>,
     ) -> Result<Option<Arc<Found>>, VerifyError> {
-        if self.is_recent(doubted.fetched_at) {
+        if self.is_current(doubted.fetched_at) {
             return Ok(Some(doubted));
         }
         self.look_up(transaction).await
@@ -107,10 +118,13 @@ impl Receipts {
 
     async fn fetch(&self, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
         // Here and not before: those who waited for a look-up that failed come back at once.
-        if let Some(error) = self.recent_miss(transaction).await.and_then(|miss| miss.error) {
-            return Err(error);
+        let miss = self.misses.get(&transaction).await;
+        if let Some(Miss { error: Some(error), asked_at }) = &miss
+            && self.is_current(*asked_at)
+        {
+            return Err(error.clone());
         }
-        let _turn = self.gate.enter().await?;
+        let _turn = self.gate.enter(miss.map(|miss| miss.asked_at)).await?;
         let receipt = self.pool.receipt(transaction).await;
         let fetched_at = self.clock.monotonic();
         let receipt = match receipt {
@@ -131,15 +145,64 @@ impl Receipts {
             }
         };
         let found = Arc::new(Found { receipt, fetched_at });
+        self.misses.invalidate(&transaction).await;
         self.found.insert(transaction, Arc::clone(&found)).await;
         Ok(Some(found))
     }
 
-    async fn recent_miss(&self, transaction: TxHash) -> Option<Miss> {
-        self.misses.get(&transaction).await.filter(|miss| self.is_recent(miss.asked_at))
+    /// Whether what was heard then may still be so: there has been no new block since.
+    fn is_current(&self, heard_at: Duration) -> bool {
+        self.clock.monotonic() < heard_at + self.block_time && heard_at >= self.head.moved_at()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        protocol::Address,
+        verify::evm::view::{Log, MinedIn},
+    };
+
+    fn found(number: u64, logs: u32) -> Arc<Found> {
+        let log = |position| Log {
+            position,
+            emitter: Address::ZERO,
+            topics: (0..3).map(|_| [1; 32]).collect(),
+            data: vec![2; 32],
+            transaction: None,
+            block: None,
+            removed: false,
+        };
+        let mined_in = Some(MinedIn { number, hash: [3; 32] });
+        let logs = (0..logs).map(log).collect();
+        let receipt = Receipt { transaction: transaction(number), mined_in, success: Some(true), logs };
+        Arc::new(Found { receipt, fetched_at: Duration::ZERO })
     }
 
-    fn is_recent(&self, fetched_at: Duration) -> bool {
-        self.clock.monotonic() < fetched_at + self.block_time
+    fn transaction(number: u64) -> TxHash {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        TxHash::new(hash)
+    }
+
+    #[test]
+    fn the_cache_weighs_about_what_it_takes() -> std::io::Result<()> {
+        const MANY: u64 = 4_000;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        for logs in [0, 1, 30] {
+            let cache = cache(u64::MAX);
+            let fill = async {
+                for number in 0..MANY {
+                    cache.insert(transaction(number), found(number, logs)).await;
+                }
+                cache.run_pending_tasks().await;
+            };
+            let taken = allocation_counter::measure(|| runtime.block_on(fill)).bytes_current.unsigned_abs();
+            let (taken, weighed) = (taken / MANY, cache.weighted_size() / MANY);
+            println!("{logs} logs: {taken} bytes, weighed {weighed}");
+            assert!((taken..=taken * 3 / 2).contains(&weighed), "{logs} logs take {taken} bytes and weigh {weighed}");
+        }
+        Ok(())
     }
 }

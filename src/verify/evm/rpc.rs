@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     decode,
-    endpoint::{Due, Endpoint},
+    endpoint::{Due, Endpoint, Round},
     proof::Prover,
     view::{Block, Receipt},
 };
@@ -66,7 +66,14 @@ impl From<NoAnswer> for VerifyError {
     }
 }
 
-type Call<'a> = BoxFuture<'a, (&'a Endpoint, Result<Box<RawValue>, Fault>)>;
+type Call<'a> = BoxFuture<'a, Called<'a>>;
+
+/// What an endpoint said, and when it was asked.
+struct Called<'a> {
+    endpoint: &'a Endpoint,
+    round: Round,
+    answer: Result<Box<RawValue>, Fault>,
+}
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,8 +123,15 @@ impl Pool {
         possible: impl Fn(&Block) -> bool + Send + Sync,
         settles: impl Fn(usize, &Block) -> bool + Send + Sync,
     ) -> Result<Asked<Block>, VerifyError> {
-        let read = |raw: &RawValue| Tag::Latest.read(raw)?.filter(&possible).ok_or(Fault::Answer);
-        Ok(self.ask(&Tag::Latest.question(), read, settles).await?)
+        let read = |answer: Result<&RawValue, Fault>| match answer {
+            Err(fault) if fault.is_of_the_endpoint() => Err(fault),
+            // No client chose this question: whoever has no good answer to it has none to any.
+            answer => {
+                let latest = answer.and_then(|raw| Tag::Latest.read(raw)).ok().flatten();
+                latest.filter(&possible).ok_or(Fault::Endpoint)
+            }
+        };
+        Ok(self.ask_all(&Tag::Latest.question(), read, settles).await?)
     }
 
     /// A contract call that changes nothing; `None` where it reverted.
@@ -127,7 +141,10 @@ impl Pool {
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
     ) -> Result<Option<T>, VerifyError> {
         let question = Question { method: "eth_call", params };
-        let read = |raw: Option<&RawValue>| raw.map(&read).transpose();
+        let read = |answer: Result<&RawValue, Fault>| match answer {
+            Err(Fault::Reverted) => Ok(None),
+            answer => answer.and_then(&read).map(Some),
+        };
         Ok(self.ask_all(&question, read, |_, _| true).await?.any_some())
     }
 
@@ -137,17 +154,18 @@ impl Pool {
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
     ) -> Result<Asked<T>, NoAnswer> {
-        let read = |raw: Option<&RawValue>| raw.ok_or(Fault::Answer).and_then(&read);
+        let read = |answer: Result<&RawValue, Fault>| match answer {
+            Err(Fault::Reverted) => Err(Fault::Answer),
+            answer => answer.and_then(&read),
+        };
         self.ask_all(question, read, settles).await
     }
 
     /// Asks one endpoint, then the others as the need arises, until an answer settles it or none is left.
-    ///
-    /// `read` gets `None` for a call that reverted.
     async fn ask_all<T: Send>(
         &self,
         question: &Question,
-        read: impl Fn(Option<&RawValue>) -> Result<T, Fault> + Send + Sync,
+        read: impl Fn(Result<&RawValue, Fault>) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
     ) -> Result<Asked<T>, NoAnswer> {
         let mut others = self.order().map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
@@ -155,9 +173,9 @@ impl Pool {
         calls.extend(others.next().map(|first| self.call(first, question)));
         let (mut doubtful, mut unusable) = (Vec::new(), false);
         loop {
-            let (endpoint, answer) = tokio::select! {
-                answer = calls.next() => match answer {
-                    Some(answer) => answer,
+            let Called { endpoint, round, answer } = tokio::select! {
+                called = calls.next() => match called {
+                    Some(called) => called,
                     None => break,
                 },
                 () = sleep(self.call_timeout / 5), if others.len() > 0 => {
@@ -165,11 +183,8 @@ impl Pool {
                     continue;
                 }
             };
-            let answer = match answer {
-                Ok(raw) => read(Some(&raw)),
-                Err(Fault::Reverted) => read(None),
-                Err(fault) => Err(fault),
-            };
+            let answer = read(answer.as_deref().map_err(|fault| *fault));
+            self.note(endpoint, round, answer.as_ref().err().copied());
             match answer {
                 Ok(answer) if settles(endpoint.index, &answer) => {
                     self.lead_by(endpoint.index);
@@ -182,7 +197,7 @@ impl Pool {
                 Err(fault) => {
                     tracing::debug!(endpoint = endpoint.index, method = question.method, ?fault, "no usable answer");
                     // An endpoint that is down has no say; one that is up and made no sense has not agreed.
-                    unusable |= fault != Fault::Endpoint;
+                    unusable |= !fault.is_of_the_endpoint();
                     calls.extend(others.next().map(|next| self.call(next, question)));
                 }
             }
@@ -193,37 +208,59 @@ impl Pool {
         Ok(Asked::Doubtful(doubtful))
     }
 
+    /// What an answer, or the lack of one, says of the endpoint.
+    fn note(&self, endpoint: &Endpoint, round: Round, fault: Option<Fault>) {
+        match fault {
+            None => endpoint.answered(round),
+            Some(fault) if fault.is_of_the_endpoint() => {
+                endpoint.failed(round, self.clock.monotonic(), fault.wait());
+            }
+            Some(_) => {}
+        }
+    }
+
     /// One call, believed only from an endpoint whose chain is proved; where that is due it is done beside the call.
     fn call<'a>(&'a self, endpoint: &'a Arc<Endpoint>, question: &'a Question) -> Call<'a> {
         async move {
+            let round = endpoint.round();
             let call = endpoint.transport.call(question);
             let answer = timeout(self.call_timeout, async {
                 if endpoint.due(self.clock.monotonic()) == Due::Nothing {
                     return call.await;
                 }
-                let (proof, answer) = tokio::join!(self.prover.prove(endpoint), call);
-                proof.map_err(|_| Fault::Endpoint).and(answer)
+                match tokio::join!(self.prover.prove(endpoint), call) {
+                    (Err(_), Ok(_) | Err(Fault::Answer | Fault::Reverted)) => Err(Fault::Endpoint),
+                    (_, answer) => answer,
+                }
             });
             let mut answer = answer.await.unwrap_or(Err(Fault::Endpoint));
             // It may have been found to lie while this call was under way.
-            if endpoint.dropped().is_some() {
+            if endpoint.wrong().is_some() {
                 answer = Err(Fault::Endpoint);
             }
-            if answer.as_ref().err() == Some(&Fault::Endpoint) {
-                endpoint.failed(self.clock.monotonic());
-            }
-            (&**endpoint, answer)
+            Called { endpoint, round, answer }
         }
         .boxed()
     }
 
-    /// Whom to ask, in order: those that can be expected to answer; if there are none, all that were not dropped.
+    /// Has an endpoint prove once more that it serves our chain, and tells whether it did.
+    pub(super) async fn prove_again(&self, index: usize) -> bool {
+        let Some(endpoint) = self.endpoints.get(index) else { return false };
+        let round = endpoint.round();
+        let proved = self.prover.prove(endpoint).await.is_ok();
+        if !proved {
+            self.note(endpoint, round, Some(Fault::Endpoint));
+        }
+        proved
+    }
+
+    /// Whom to ask, in order: those that can be expected to answer; if there are none, those that failed but once.
     fn order(&self) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
         let now = self.clock.monotonic();
         let (lead, until) = *self.lead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut order: Vec<_> = self.endpoints.iter().filter(|endpoint| endpoint.is_live(now)).collect();
         if order.is_empty() {
-            order.extend(self.endpoints.iter().filter(|endpoint| endpoint.dropped().is_none()));
+            order.extend(self.endpoints.iter().filter(|endpoint| !endpoint.is_shut(now)));
         }
         order.sort_by_key(|endpoint| endpoint.index != lead || now >= until);
         if order.is_empty() { Err(self.no_answer()) } else { Ok(order) }
@@ -236,10 +273,10 @@ impl Pool {
         }
     }
 
-    /// Unavailable; or, where every endpoint was dropped, why.
+    /// Unavailable; or, where every endpoint serves something else, what the first does.
     pub(super) fn no_answer(&self) -> VerifyError {
-        let mut dropped = self.endpoints.iter().map(|endpoint| endpoint.dropped());
-        let first = dropped.next().flatten().filter(|_| dropped.all(|other| other.is_some()));
+        let mut wrong = self.endpoints.iter().map(|endpoint| endpoint.wrong());
+        let first = wrong.next().flatten().filter(|_| wrong.all(|other| other.is_some()));
         VerifyError::new(first.unwrap_or(VerifyErrorKind::Unavailable))
     }
 }

@@ -47,9 +47,9 @@ pub(super) struct Log {
 }
 
 impl Receipt {
-    /// Roughly how much memory it takes, in bytes.
-    pub(super) fn weight(&self) -> usize {
-        let logs = self.logs.iter().map(|log| size_of::<Log>() + 32 * log.topics.len() + log.data.len());
-        size_of::<Self>() + logs.sum::<usize>()
+    /// Roughly how much memory its logs take, in bytes: each has two allocations of its own.
+    pub(super) fn allocated(&self) -> usize {
+        let own = |log: &Log| size_of::<[u8; 32]>() * log.topics.capacity() + log.data.capacity() + 32;
+        size_of::<Log>() * self.logs.capacity() + self.logs.iter().map(own).sum::<usize>()
     }
 }

@@ -189,6 +189,7 @@ async fn a_head_from_the_future_is_not_believed() {
         }
         // It leaves nothing behind: minutes later heads are newer than what was known.
         node.script().times.clear();
+        clock.advance(Duration::from_secs(30));
         for _ in 0..40 {
             assert_paid(verify(&verifier, tx(1)).await);
             node.mine();
@@ -246,7 +247,7 @@ async fn node_head(node: &Node) -> Value {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_changes_its_chain_is_dropped() {
+async fn an_endpoint_that_changes_its_chain_is_not_believed_until_it_is_back() {
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;
     node.pay(tx(1), 100, 490_000);
@@ -262,11 +263,21 @@ async fn an_endpoint_that_changes_its_chain_is_dropped() {
     node.pay(tx(2), 100, 490_000);
     clock.advance(BLOCK_TIME);
     assert_eq!(verify(&verifier, tx(2)).await, Err(wrong.clone()));
-    // For good, and for transactions in memory as well.
-    node.script().chain_id = 8453;
+    // Nor for transactions in memory.
     for transaction in [tx(1), tx(2), tx(3)] {
         assert_eq!(verify(&verifier, transaction).await, Err(wrong.clone()));
     }
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(verify(&verifier, tx(2)).await, Err(wrong.clone()), "asked again, and still another chain");
+    {
+        let mut script = node.script();
+        script.chain_id = 8453;
+        script.blocks = (0..=150).map(|number| (number, 0)).collect();
+    }
+    node.forget(tx(2));
+    clock.advance(Duration::from_secs(60));
+    assert_paid(verify(&verifier, tx(1)).await);
+    assert_not_confirmed(verify(&verifier, tx(2)).await);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod anvil;
 mod calls;
 mod chain;
+mod endpoints;
 mod faults;
 mod finality;
 mod flood;
@@ -10,6 +11,7 @@ mod logs;
 mod node;
 mod secrets;
 mod start;
+mod waiting;
 
 use std::{
     sync::{
@@ -107,5 +109,5 @@ fn assert_paid(verdict: Result<Verdict, VerifyErrorKind>) {
 
 #[track_caller]
 fn assert_not_confirmed(verdict: Result<Verdict, VerifyErrorKind>) {
-    assert_eq!(verdict, Ok(Verdict::NotConfirmed { retry_after: BLOCK_TIME }));
+    assert_eq!(verdict, Ok(Verdict::NotConfirmed { retry_after: Duration::from_secs(1) }));
 }

@@ -31,6 +31,8 @@ pub(super) enum Fault {
     Hang,
     Slow(Duration),
     Status(u16),
+    /// That status, and this under `Retry-After`.
+    Wait(u16, &'static str),
     Html,
     Truncated,
     Huge {
@@ -280,6 +282,12 @@ async fn serve(State((script, load)): State<(Arc<Mutex<Script>>, Arc<Load>)>, bo
         Some(Fault::Status(status)) => {
             let mut response = reply(good);
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            response
+        }
+        Some(Fault::Wait(status, wait)) => {
+            let mut response = reply(good);
+            *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(wait));
             response
         }
         Some(Fault::Html) => reply(format!("<html><title>{CANARY}</title>Just a moment…</html>")),

@@ -102,7 +102,7 @@ async fn nothing_comes_out() {
     assert_clean_error("another chain", &answer);
 
     let logged = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("UTF-8");
-    assert!(logged.contains("verify") && logged.contains("endpoint dropped"), "nothing was logged: {logged}");
+    assert!(logged.contains("verify") && logged.contains("endpoint not believed"), "nothing was logged: {logged}");
     // The node's own side of the connection is no part of it.
     assert_clean("log", &logged);
 }
