@@ -90,11 +90,11 @@ pub(crate) struct Args {
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// How a request's head may take, and how long a connection may be idle
+    /// How long a request's head may take, and how long a connection may be idle
     #[arg(long, env = "X402_HEAD_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub(crate) head_timeout: Duration,
-    /// How long what is in flight may take once the server is asked to end
-    #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = duration)]
+    /// How long what is in flight may take once the server is asked to end; less than whoever asks it waits
+    #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) shutdown_timeout: Duration,
     /// What is written to standard error
     #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]

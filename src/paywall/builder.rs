@@ -186,12 +186,7 @@ impl MerchantBuilder {
         let shared = self.check(verifier, ledger, keys)?;
         match shared.start.ensure(&shared).await {
             Err(error) if !(lazily && may_pass(&error)) => Err(error.into()),
-            outcome => {
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "the merchant starts selling later");
-                }
-                Ok(Merchant { shared: Arc::new(shared) })
-            }
+            _ => Ok(Merchant { shared: Arc::new(shared) }),
         }
     }
 

@@ -53,7 +53,10 @@ impl Start {
         let attempt = attempt(shared).await;
         match &attempt {
             Ok(()) => self.done.store(true, Ordering::Release),
-            Err(error) => *failed = Some((shared.clock.monotonic(), error.clone())),
+            Err(error) => {
+                tracing::warn!(%error, "nothing can be sold yet");
+                *failed = Some((shared.clock.monotonic(), error.clone()));
+            }
         }
         attempt
     }
@@ -81,7 +84,6 @@ impl Shared {
     /// Makes sure, before anybody is asked to pay or sold to, that the merchant has started.
     pub(crate) async fn started(&self) -> Result<(), Problem> {
         self.start.ensure(self).await.map_err(|error| {
-            tracing::warn!(%error, "the merchant cannot start selling");
             let code = match error {
                 HealthError::Verifier(_) => ProblemCode::VerificationUnavailable,
                 HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,

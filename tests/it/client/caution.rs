@@ -170,12 +170,14 @@ async fn nor_by_the_quote() {
     let steering: String = STEERING.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
     let quote = Arc::new(quote.replace("XX", &steering).replace("YY", &steering));
     let handler = move || {
-        let headers = [("pay", quote.to_string()), ("x-price-intent", "x".repeat(40))];
+        let token = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".to_owned();
+        let headers = [("pay", quote.to_string()), ("x-price-intent", "x".repeat(40)), ("x-payment-contracts", token)];
         std::future::ready((http::StatusCode::PAYMENT_REQUIRED, headers))
     };
     let url = serve(Router::new().fallback(post(handler))).await;
     let (code, stdout, said) = run(&market, folder.path(), &url, &["--max", "0.01"]).await;
-    assert_ne!(code, Some(0), "{said}");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("quoted") && said.contains("owned"), "{said}");
     for text in [stdout, said] {
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\r', '\u{7f}']), "{text:?}");
     }
