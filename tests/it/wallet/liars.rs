@@ -42,8 +42,20 @@ fn is_unavailable(answer: &Result<Fate, PayerError>) -> bool {
 
 const REVERTED: Odd = Odd::Changed(|receipt| receipt["status"] = json!("0x0"));
 
+/// Hides every receipt that there is, and has one of every other transaction: in the block in which the payment is.
+fn made_up(params: &Value, receipt: &mut Value) {
+    *receipt = if receipt.is_null() {
+        json!({"transactionHash": params[0], "blockNumber": "0x15", "blockHash": HASH, "status": "0x1"})
+    } else {
+        Value::Null
+    };
+}
+
+const HASH: &str = "0x2222222222222222222222222222222222222222222222222222222222222222";
+
 /// A block in which the account's transaction is another than it signed.
 fn invented(block: &mut Value) {
+    block["hash"] = json!(HASH);
     for transaction in block["transactions"].as_array_mut().into_iter().flatten().filter(|one| one.is_object()) {
         transaction["hash"] = json!(format!("0x{}", "11".repeat(32)));
         transaction["input"] = json!("0x");
@@ -68,10 +80,14 @@ async fn the_transaction_that_took_the_nonce_cannot_be_invented() {
             invented(block);
             block["transactions"][0]["type"] = json!("0x7e");
         },
-        |block| block["transactions"][0]["chainId"] = json!("0x1"),
+        // The payment itself, signed for another chain.
+        |block| {
+            block["hash"] = json!(HASH);
+            block["transactions"][0]["chainId"] = json!("0x1");
+        },
     ];
     for (case, change) in tamper.into_iter().enumerate() {
-        proxy.set(NO_RECEIPT.0, NO_RECEIPT.1);
+        proxy.set("eth_getTransactionReceipt", Odd::Replaced(made_up));
         proxy.set("eth_getBlockByNumber", Odd::Changed(change));
         let answer = wallet.fate(&prepared).await;
         assert!(is_unavailable(&answer), "{case}: {answer:?}");

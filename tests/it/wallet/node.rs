@@ -22,6 +22,8 @@ pub enum Odd {
     Status(u16),
     /// What the chain said, changed.
     Changed(fn(&mut Value)),
+    /// The same, where what is changed depends on what was asked for.
+    Replaced(fn(&Value, &mut Value)),
     /// The status, to those questions about state that name a height.
     OldState(u16),
     /// This, to those about state with what waits.
@@ -100,12 +102,14 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
         Some(Odd::Result(result)) => answer["result"] = result,
         Some(Odd::Error(code, text)) => answer["error"] = json!({"code": code, "message": format!("{text} {CANARY}")}),
         Some(Odd::Status(status)) => return (StatusCode::from_u16(status).unwrap(), format!("{{}} {CANARY}")),
-        Some(Odd::Changed(_) | Odd::OldState(_) | Odd::Pending(_)) | None => {
+        Some(Odd::Changed(_) | Odd::Replaced(_) | Odd::OldState(_) | Odd::Pending(_)) | None => {
             let request = behind.http.post(&behind.url).header("content-type", "application/json").body(body);
             let said = request.send().await.unwrap().bytes().await.unwrap();
             answer = serde_json::from_slice(&said).unwrap();
-            if let Some(Odd::Changed(change)) = odd {
-                change(&mut answer["result"]);
+            match odd {
+                Some(Odd::Changed(change)) => change(&mut answer["result"]),
+                Some(Odd::Replaced(change)) => change(&question["params"], &mut answer["result"]),
+                _ => {}
             }
         }
     }
