@@ -2,6 +2,7 @@
 //!
 //! A refusal follows from one look at one moment. A grant does not: the look only says what to try, and one write,
 //! judged by the unique indexes, decides. Whoever loses it looks again.
+#![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite looks, judges and writes in one transaction"))]
 
 use std::{future::Future, time::Duration};
 
