@@ -59,3 +59,44 @@ async fn a_flood_stays_within_its_budget_and_leaves_the_known_alone() {
     // Behind the flood it would wait for half a second.
     assert!(p99 < Duration::from_millis(100), "{p99:?}");
 }
+
+/// More hashes that were looked for in vain before than there is room for: one that is asked about for the first time is
+/// neither turned away nor behind them all.
+#[tokio::test]
+async fn a_flood_that_asks_again_starves_no_newcomer() {
+    const FLOOD: u64 = 60;
+    let (node, clock) = (Node::start().await, TestClock::at(100));
+    let patient =
+        builder(&[&node], &clock).call_timeout(Duration::from_secs(10)).total_timeout(Duration::from_secs(60));
+    let verifier = patient.max_concurrency(1).max_queue(20).connect().await.expect("connects");
+    for n in 0..FLOOD {
+        assert_not_confirmed(verify(&verifier, tx(1_000 + n)).await);
+    }
+    clock.advance(BLOCK_TIME);
+    verifier.head().await.expect("a head");
+    node.fault("eth_getTransactionReceipt", Fault::Slow(Duration::from_millis(100)));
+    node.take_calls();
+    let flood: Vec<_> = (0..FLOOD)
+        .map(|n| {
+            let verifier = verifier.clone();
+            tokio::spawn(async move { verify(&verifier, tx(1_000 + n)).await })
+        })
+        .collect();
+    // One has its turn, twenty wait, the others were turned away.
+    while flood.iter().filter(|one| one.is_finished()).count() < FLOOD as usize - 21 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let before = node.calls("eth_getTransactionReceipt");
+    node.pay(tx(1), 100, 490_000);
+    assert_paid(verify(&verifier, tx(1)).await);
+    let calls = node.calls("eth_getTransactionReceipt") - before;
+    assert!(calls <= 3, "{calls} calls: its own, and one that was under way or has its turn next");
+    let mut turned_away = 0;
+    for one in flood {
+        match one.await.expect("no panic") {
+            Err(VerifyErrorKind::Overloaded) => turned_away += 1,
+            other => assert_not_confirmed(other),
+        }
+    }
+    assert_eq!(turned_away, FLOOD - 21);
+}
