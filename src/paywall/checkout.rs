@@ -154,7 +154,7 @@ impl<S> Checkout<S> {
             Ok(price) => price,
             Err(problem) => return Ok(self.order.problem(problem)),
         };
-        if matches!(price, Price::Charge(_))
+        if matches!(price, Price::Charge(_) | Price::Labelled { .. })
             && let Err(problem) = self.order.route.merchant.started().await
         {
             return Ok(self.order.problem(problem));
@@ -173,7 +173,7 @@ impl<S> Checkout<S> {
     {
         let order = &self.order;
         let price = match order.price().await {
-            Ok(price) => price,
+            Ok(price) => price.bare(),
             Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
         };
         Ok(match (proof, price) {
@@ -182,6 +182,8 @@ impl<S> Checkout<S> {
                 return self.serve(body).await.map(|answer| without_bill(answer, form));
             }
             (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
+            // `bare` leaves none.
+            (_, Price::Labelled { .. }) => order.mispriced(),
             (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),
             (Proof::TransactionOnly(_), Price::Charge(amount)) => {
                 order.problem(order.fresh(ProblemCode::IntentRequired, amount))
