@@ -118,7 +118,7 @@
 //!     .allow_origin(Any)
 //!     .allow_methods([Method::GET, Method::POST])
 //!     .allow_headers([header::CONTENT_TYPE, headers::X402_PAYMENT])
-//!     .expose_headers([headers::PAY, headers::X_PRICE_INTENT]);
+//!     .expose_headers(headers::EXPOSED);
 //! let app = Router::new()
 //!     .route("/answer", post(async || "42").route_layer(paid))
 //!     .layer(cors);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const TEXT_MAX: usize = 100;
+pub(super) const TEXT_MAX: usize = 100;
 
 /// Collects what a [`Merchant`] needs. Whatever would sell wrongly is refused by [`build`](Self::build).
 #[must_use]

@@ -148,7 +148,7 @@ impl<S> Checkout<S> {
             Ok(price) => price,
             Err(problem) => return Ok(self.order.problem(problem)),
         };
-        if matches!(price, Price::Charge(_))
+        if matches!(price, Price::Charge(_) | Price::Labelled { .. })
             && let Err(problem) = self.order.route.merchant.started().await
         {
             return Ok(self.order.problem(problem));
@@ -167,7 +167,7 @@ impl<S> Checkout<S> {
     {
         let order = &self.order;
         let price = match order.price().await {
-            Ok(price) => price,
+            Ok(price) => price.bare(),
             Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
         };
         Ok(match (proof, price) {
@@ -176,6 +176,8 @@ impl<S> Checkout<S> {
                 return self.serve(body).await.map(|answer| without_bill(answer, form));
             }
             (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
+            // `bare` leaves none.
+            (_, Price::Labelled { .. }) => order.mispriced(),
             (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),
             (Proof::TransactionOnly(_), Price::Charge(amount)) => {
                 order.problem(order.fresh(ProblemCode::IntentRequired, amount))

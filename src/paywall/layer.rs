@@ -7,7 +7,7 @@ use tower_layer::Layer;
 
 use super::{
     arrival::Pace,
-    builder::check_text,
+    builder::{TEXT_MAX, check_text},
     gate::Gate,
     pricing::Prices,
     sale::delivers,
@@ -93,6 +93,16 @@ impl Route {
     /// How a body must keep arriving while a payment is held for it.
     pub(crate) fn pace(&self) -> Pace {
         Pace { patience: self.body_timeout, rate: self.body_rate.into() }
+    }
+
+    /// The quote with another label: what is left of it that a label may be.
+    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
+        let label: String = label.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
+        let label = match label.trim() {
+            "" => self.label.as_deref().unwrap_or(&self.resource),
+            label => label,
+        };
+        template(&self.merchant, label)
     }
 
     /// How a quote writes this amount.

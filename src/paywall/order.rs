@@ -14,8 +14,8 @@ use super::{
     respond::{ASK_AGAIN, Form, Problem, fresh_intent, quote},
 };
 use crate::protocol::{
-    Address, Amount, DigestedHeaders, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest, RouteSeal,
-    digest_request, headers::NO_STORE, query_names_proof,
+    Address, Amount, DigestedHeaders, ProblemCode, ProofMembers, QuoteTemplate, Receipt, RedeemBy, RequestDigest,
+    RouteSeal, digest_request, headers::NO_STORE, query_names_proof,
 };
 
 /// What is asked for, apart from the service that answers it.
@@ -131,11 +131,15 @@ impl Order {
             Price::Free => None,
             Price::Refuse(refusal) => Some(refused(refusal)),
             Price::Charge(amount) if amount.is_zero() => Some(self.mispriced()),
-            Price::Charge(amount) => {
-                let digest = self.binding(self.route.seals.present());
-                Some(quote(&self.route, self.form(), self.redeem_by, amount, digest))
-            }
+            Price::Labelled { amount, .. } if amount.is_zero() => Some(self.mispriced()),
+            Price::Charge(amount) => Some(self.quote(&self.route.template, amount)),
+            Price::Labelled { amount, label } => Some(self.quote(&self.route.template_saying(&label), amount)),
         }
+    }
+
+    fn quote<ResB>(&self, template: &QuoteTemplate, amount: Amount) -> Response<ResponseBody<ResB>> {
+        let digest = self.binding(self.route.seals.present());
+        quote(&self.route, template, self.form(), self.redeem_by, amount, digest)
     }
 
     /// Whether a proof stands in the query, where none is read: nobody is sent a bill for that slip.

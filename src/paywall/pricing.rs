@@ -16,8 +16,42 @@ pub enum Price {
     Free,
     /// That many base units; never zero, which is a fault of the service and is answered 500.
     Charge(Amount),
+    /// The same, with words of its own for what is sold; see [`Price::labelled`].
+    Labelled {
+        /// Base units, as for [`Charge`](Self::Charge).
+        amount: Amount,
+        /// What the quote says is sold.
+        label: String,
+    },
     /// This request could never be answered, so nobody is asked to pay for it.
     Refuse(Refusal),
+}
+
+impl Price {
+    /// Charges that many base units, and has the quote say what is sold in place of the route's
+    /// [`label`](crate::X402Layer::label).
+    ///
+    /// The text may come from the request: control characters become spaces, what is longer than 100 characters is cut, and
+    /// where nothing is left the route's label stands. It is for people to read, and binds nobody.
+    ///
+    /// ```
+    /// use tower_x402::{Price, protocol::Amount};
+    /// let pages = 12_u64;
+    /// let price = Price::labelled(Amount::from_cents(5 * pages, 6), format!("{pages} pages"));
+    /// # let _ = price;
+    /// ```
+    #[must_use]
+    pub fn labelled(amount: Amount, label: impl Into<String>) -> Self {
+        Self::Labelled { amount, label: label.into() }
+    }
+
+    /// Without its label, which matters in a quote only.
+    pub(crate) fn bare(self) -> Self {
+        match self {
+            Self::Labelled { amount, .. } => Self::Charge(amount),
+            other => other,
+        }
+    }
 }
 
 /// The service's own answer to a request that it refuses before it is quoted.

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{body::ResponseBody, layer::Route, media::Media};
 use crate::protocol::{
-    Amount, IntentTerms, ProblemCode, RedeemBy, RequestDigest, RetryRule, RouteSeal,
-    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
+    Amount, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RequestDigest, RetryRule, RouteSeal,
+    headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
 };
 
 /// When to ask again where a backend did not answer, or another redemption is under way.
@@ -141,6 +141,7 @@ fn whole_seconds(wait: Duration) -> u64 {
 /// The quote: made from the key alone.
 pub(crate) fn quote<ResB>(
     route: &Route,
+    template: &QuoteTemplate,
     form: Form,
     redeem_by: RedeemBy,
     amount: Amount,
@@ -148,7 +149,7 @@ pub(crate) fn quote<ResB>(
 ) -> Response<ResponseBody<ResB>> {
     let terms = intent_terms(route, amount, digest);
     let price = route.price_text(amount);
-    let quote = route.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(&terms, out));
+    let quote = template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(&terms, out));
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
@@ -182,7 +183,7 @@ fn own<ResB>(code: ProblemCode, body: Bytes) -> Response<ResponseBody<ResB>> {
     headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(header::CACHE_CONTROL, NO_STORE);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LINE);
     headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
     response
 }

@@ -19,8 +19,12 @@ pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 /// The media type of every body the layer writes (RFC 9457).
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What a browser may read of our answers.
-pub const EXPOSED: HeaderValue =
+/// What a browser may read of our answers, as tower-http's `CorsLayer::expose_headers` takes it.
+pub const EXPOSED: [HeaderName; 6] =
+    [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
+
+/// The same as one line.
+pub(crate) const EXPOSED_LINE: HeaderValue =
     HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After");
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -64,11 +68,11 @@ pub(crate) fn expose(headers: &mut HeaderMap) {
         merged.extend_from_slice(b", ");
     }
     let exposed = if merged.is_empty() {
-        EXPOSED
+        EXPOSED_LINE
     } else {
-        merged.extend_from_slice(EXPOSED.as_bytes());
+        merged.extend_from_slice(EXPOSED_LINE.as_bytes());
         // Values joined by a comma are a value; the fall-back cannot be reached.
-        HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED)
+        HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED_LINE)
     };
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }

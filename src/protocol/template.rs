@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
-    headers::{EXPOSED, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
+    headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
 };
 
 /// A quote's body and headers, but for price, intent and expiry.
@@ -145,7 +145,7 @@ fn headers(contracts: &str) -> HeaderMap {
         (header::CONTENT_TYPE, PROBLEM_JSON),
         (header::CONTENT_LENGTH, later.clone()),
         (header::CACHE_CONTROL, NO_STORE),
-        (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LINE),
         (PAY, later.clone()),
         (X_PRICE_INTENT, later),
         (X_PAYMENT_CONTRACTS, contracts),

@@ -609,6 +609,51 @@ async fn quotes_ask_nobody() {
     assert_eq!(priced.load(Ordering::SeqCst), 1500, "asked once for each request, and not for what is no proof");
 }
 
+/// What a quote says is sold may hang on the request. Whatever stands there, it is one label, and the money is the same.
+#[tokio::test]
+async fn a_closure_says_what_is_sold() {
+    let shop = Shop::open().await;
+    let label = |body: &Bytes| serde_json::from_slice::<serde_json::Value>(body).unwrap()["label"].clone();
+    let price = move |body: &Bytes| {
+        let amount = Amount::from_cents(49, 6);
+        match label(body).as_str() {
+            Some(label) => Price::labelled(amount, label),
+            None => Price::labelled(Amount::ZERO, "nothing"),
+        }
+    };
+    let layers = [
+        shop.merchant.price_with("now", move |_, body| price(body)).unwrap().label("The route's").unwrap(),
+        shop.merchant
+            .price_with_async("later", move |_, body| std::future::ready(price(&body)))
+            .unwrap()
+            .label("The route's")
+            .unwrap(),
+    ];
+    for layer in layers {
+        let service = layered(&layer, echo(Counter::default()));
+        let long = "é".repeat(300);
+        for (given, shown) in [
+            ("12 pages", "12 pages"),
+            (r#"a\r\nb\u0000 \"c\" \\"#, "a  b  \"c\" \\"),
+            ("", "The route's"),
+            (r"\n\t ", "The route's"),
+            (long.as_str(), &"é".repeat(100)),
+        ] {
+            let quote = ask(&service, post(format!(r#"{{"label":"{given}"}}"#))).await;
+            let read = tower_x402::protocol::Quote::from_headers(quote.headers()).unwrap();
+            assert_eq!((read.label.as_str(), read.amount), (shown, Amount::from_base_units(490_000)));
+            let (intent, tx) = (intent_of(&quote), shop.pay(490_000));
+            let paid = post(format!(r#"{{"label":"{given}","intentId":"{intent}","txHash":"{tx}"}}"#));
+            assert_eq!(ask(&service, paid).await.status(), 200);
+            let half = post(format!(r#"{{"label":"{given}","txHash":"{tx}"}}"#));
+            fresh_intent(ask(&service, half).await, 400, "intent_required").await;
+        }
+        for request in [post("{}"), post(format!(r#"{{"intentId":"x","txHash":"{}"}}"#, TxHash::new([1; 32])))] {
+            assert_eq!(ask(&service, request).await.status(), 500, "a price of nothing is none under any label");
+        }
+    }
+}
+
 /// A price that does not come sells nothing, bills nobody, and takes nothing from whoever has paid.
 #[tokio::test(start_paused = true)]
 async fn a_price_that_does_not_come_in_time_is_unavailable() {

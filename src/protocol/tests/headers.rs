@@ -3,8 +3,8 @@
 use http::{HeaderMap, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEADERS};
 
 use crate::protocol::headers::{
-    EXPOSED, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR, X402_PAYMENT, expose,
-    keep_preflight_headers, strip_payment_headers, strip_shared_caching,
+    EXPOSED, EXPOSED_LINE, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR, X402_PAYMENT,
+    expose, keep_preflight_headers, strip_payment_headers, strip_shared_caching,
 };
 
 #[test]
@@ -18,8 +18,13 @@ fn names_are_the_contracts() {
 
 #[test]
 fn what_is_exposed_names_every_header_that_a_payer_reads() {
-    let exposed = EXPOSED.to_str().unwrap().to_ascii_lowercase();
+    let exposed = EXPOSED_LINE.to_str().unwrap().to_ascii_lowercase();
     let exposed: Vec<&str> = exposed.split(", ").collect();
+    assert_eq!(
+        exposed,
+        EXPOSED.each_ref().map(|name| name.as_str()),
+        "for a layer outside the same as in our own answers"
+    );
     for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, X402_ERROR, http::header::RETRY_AFTER] {
         assert!(exposed.contains(&name.as_str()), "{name}");
     }
@@ -41,7 +46,7 @@ fn exposing_merges_with_what_is_there() {
         }
         expose(&mut headers);
         let lines: Vec<_> = headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter().collect();
-        assert_eq!(lines, [&format!("{after}{}", EXPOSED.to_str().unwrap())]);
+        assert_eq!(lines, [&format!("{after}{}", EXPOSED_LINE.to_str().unwrap())]);
     }
 }
 
