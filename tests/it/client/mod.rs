@@ -1,5 +1,6 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod again;
 mod answers;
 mod arbitrary;
 mod budget;
@@ -11,8 +12,10 @@ mod fates;
 mod flow;
 mod hostile;
 mod left_over;
+mod patience;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
+mod reqwest_client;
 mod rig;
 
 use std::convert::Infallible;
