@@ -1,24 +1,33 @@
-//! Buys one answer: `cargo run --example buy --features full -- URL BODY --key 0x… --rpc-url …`.
+//! Buys one answer: `cargo run --example buy --features full -- URL BODY --key-file FILE --rpc-url …`.
+//!
+//! The key of the account that pays stands in that file, or in the environment variable `X402_BUYER_KEY`, and never on the
+//! command line, which every user of the machine can read.
 //!
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
 //! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
 //! is under way or unspent: the same command with `--resume` goes on with it, and a corrected one uses it; 5 paid, and
-//! there will be no answer for it.
+//! there will be no answer for it, or no more of it than was written.
 
+#[path = "buy/answer.rs"]
+mod answer;
+#[path = "buy/key.rs"]
+mod key;
+#[path = "buy/screen.rs"]
+mod screen;
 #[path = "datasets/steps.rs"]
 mod steps;
 
 use std::{
     env,
     ffi::OsString,
-    io::{self, Write},
+    fmt,
+    io::{self, IsTerminal as _, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
-use bytes::Bytes;
 use clap::Parser;
 use http::{Request, header::CONTENT_TYPE};
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
@@ -28,6 +37,9 @@ use tower_x402::{
     },
     protocol::{Address, Asset, Network, TxHash},
 };
+
+use answer::End;
+use key::Key;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,9 +51,10 @@ struct Args {
     /// The JSON document to POST
     #[arg(default_value = "{}")]
     body: String,
-    /// Private key of the account that pays, as 0x and 64 hexadecimal digits
-    #[arg(long, env = "X402_BUYER_KEY", hide_env_values = true)]
-    key: Option<String>,
+    /// File with the private key of the account that pays, 0x and 64 hexadecimal digits [default: the environment
+    /// variable X402_BUYER_KEY]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// Ethereum JSON-RPC endpoint of the chain that is paid on
     #[arg(long, env = "X402_RPC_URL", hide_env_values = true)]
     rpc_url: Option<String>,
@@ -59,7 +72,13 @@ struct Args {
     allow_plain_http: bool,
     /// Where purchases are written down before they are paid
     #[arg(long, default_value = "x402-purchases.jsonl")]
-    journal: std::path::PathBuf,
+    journal: PathBuf,
+    /// How much of an answer is read: a number of bytes, such as 64K or 16M
+    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = answer::size)]
+    max_answer: usize,
+    /// Take 64 hexadecimal digits in an argument for something else than a private key
+    #[arg(long = "no-key-check")]
+    _no_key_check: bool,
     /// Send the proof in the x402-payment header, not in the body
     #[arg(long)]
     header_redeem: bool,
@@ -81,6 +100,11 @@ async fn main() -> ExitCode {
 
 /// Runs the program with these arguments, the first of which is its name; gives its exit code.
 pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<_> = args.into_iter().collect();
+    if let Err(misplaced) = key::is_none_of(&args) {
+        eprintln!("error: {misplaced}");
+        return 2;
+    }
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(help) => {
@@ -88,13 +112,26 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
             return if help.use_stderr() { 2 } else { 0 };
         }
     };
+    if serde_json::from_str::<serde::de::IgnoredAny>(&args.body).is_err() {
+        eprintln!("error: BODY is no JSON document");
+        return 2;
+    }
     let (code, said) = match run(&args).await {
         Ok(bought) => (bought.code(), bought.shown(args.json)),
         Err(error) => (failure(&error), complaint(&error, args.json)),
     };
     // Nobody may be reading.
-    let _ = io::stdout().write_all(&said);
+    let _ = write(io::stdout(), &said);
     code
+}
+
+/// To a terminal, which a seller is not to steer, as text; to anything else as it came.
+fn write(mut to: io::Stdout, said: &[u8]) -> io::Result<()> {
+    if to.is_terminal() {
+        to.write_all(screen::visible(&String::from_utf8_lossy(said)).as_bytes())
+    } else {
+        to.write_all(said)
+    }
 }
 
 async fn run(args: &Args) -> Result<Bought, BoxError> {
@@ -113,12 +150,13 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
     let response = client.oneshot(request).await?;
     let (parts, body) = response.into_parts();
     let purchase = parts.extensions.get::<Purchase>().cloned();
-    let answer = match (body.collect().await, &purchase) {
-        (Ok(answer), _) => answer.to_bytes(),
-        (Err(_), Some(bought)) => return Err(Torn::of(bought).into()),
-        (Err(error), None) => return Err(error.without_url().into()),
+    let (answer, end) = answer::read(body, args.max_answer).await;
+    let why = match end {
+        End::Whole => return Ok(Bought { status: parts.status, purchase, answer }),
+        End::TooLong => "the answer is longer than --max-answer",
+        End::BrokeOff(_) => "the answer broke off",
     };
-    Ok(Bought { status: parts.status, purchase, answer })
+    Err(Torn { why, purchase, part: answer }.into())
 }
 
 /// Who pays, within what, and where that is written down.
@@ -128,9 +166,10 @@ async fn layer(args: &Args) -> Result<PayLayerBuilder, BoxError> {
         let budget = budget(args, Network::BASE)?;
         return Ok(PayLayer::builder(NoPayer, budget, MemoryJournal::new()));
     }
-    let key = args.key.as_deref().ok_or("name the account that pays with --key or X402_BUYER_KEY")?;
+    let key = Key::read(args.key_file.as_deref())?;
+    key.is_not_in(&args.body).and(key.is_not_in(&args.url.to_string()))?;
     let rpc_url = args.rpc_url.as_deref().ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
-    let wallet = WalletPayer::connect(key, rpc_url).await?;
+    let wallet = WalletPayer::connect(key.digits(), rpc_url).await?;
     let budget = budget(args, wallet.network())?;
     Ok(PayLayer::builder(wallet, budget, FileJournal::open(&args.journal).await?))
 }
@@ -145,24 +184,39 @@ fn budget(args: &Args, network: Network) -> Result<Budget, BoxError> {
     Ok(if args.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 
-/// What was paid for, and broke off on its way here.
-#[derive(Debug, thiserror::Error)]
-enum Torn {
-    #[error("paid with {0}, and the answer broke off: the seller counts it as sold")]
-    Sold(TxHash),
-    #[error("paid with {0}, and the answer broke off: the payment is kept")]
-    Kept(TxHash),
+/// An answer of which only a part is here.
+#[derive(Debug)]
+struct Torn {
+    why: &'static str,
+    purchase: Option<Purchase>,
+    part: Vec<u8>,
+}
+
+impl std::error::Error for Torn {}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Purchase { transaction, .. }) = &self.purchase else { return f.write_str(self.why) };
+        let whose = if self.is_sold() { "the seller counts it as sold" } else { "the payment is kept" };
+        write!(f, "paid with {transaction}, and {}: {whose}", self.why)
+    }
 }
 
 impl Torn {
-    fn of(purchase: &Purchase) -> Self {
-        let name = if purchase.state == State::Answered { Self::Sold } else { Self::Kept };
-        name(purchase.transaction)
+    fn is_sold(&self) -> bool {
+        self.purchase.as_ref().is_some_and(|purchase| purchase.state == State::Answered)
     }
 
-    fn transaction(&self) -> TxHash {
-        let (Self::Sold(transaction) | Self::Kept(transaction)) = self;
-        *transaction
+    fn is_kept(&self) -> bool {
+        self.purchase.is_some() && !self.is_sold()
+    }
+
+    fn code(&self) -> u8 {
+        match &self.purchase {
+            Some(_) if self.is_sold() => 5,
+            Some(_) => 4,
+            None => 1,
+        }
     }
 }
 
@@ -170,7 +224,7 @@ impl Torn {
 struct Bought {
     status: http::StatusCode,
     purchase: Option<Purchase>,
-    answer: Bytes,
+    answer: Vec<u8>,
 }
 
 impl Bought {
@@ -186,10 +240,9 @@ impl Bought {
 
     fn shown(&self, as_json: bool) -> Vec<u8> {
         if !as_json {
-            return [self.answer.as_ref(), b"\n"].concat();
+            return [self.answer.as_slice(), b"\n"].concat();
         }
-        let answer: Value = serde_json::from_slice(&self.answer)
-            .unwrap_or_else(|_| String::from_utf8_lossy(&self.answer).into_owned().into());
+        let answer = serde_json::from_slice(&self.answer).unwrap_or_else(|_| text(&self.answer));
         let purchase = self.purchase.as_ref().map(|purchase| {
             json!({
                 "id": purchase.id.to_string(),
@@ -222,14 +275,11 @@ fn failure(error: &BoxError) -> u8 {
         Some(error) if error.is_resumable() => 4,
         Some(error) if error.transaction().is_some() => 5,
         Some(_) => 1,
-        None => match error.downcast_ref::<Torn>() {
-            Some(Torn::Sold(_)) => 5,
-            Some(Torn::Kept(_)) => 4,
-            None => 1,
-        },
+        None => error.downcast_ref().map_or(1, Torn::code),
     }
 }
 
+/// What went wrong, on standard error; gives what belongs on standard output.
 fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let mut text = whole.to_string();
     let mut cause = whole.source();
@@ -237,16 +287,24 @@ fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    let error = whole.downcast_ref::<PayError>();
-    let kept = matches!(whole.downcast_ref(), Some(Torn::Kept(_)));
-    let resumable = kept || error.is_some_and(PayError::is_resumable);
-    eprintln!("error: {text}");
+    let (error, torn) = (whole.downcast_ref::<PayError>(), whole.downcast_ref::<Torn>());
+    let resumable = torn.is_some_and(Torn::is_kept) || error.is_some_and(PayError::is_resumable);
+    eprintln!("error: {}", screen::on_a_line(&text));
     if resumable {
         eprintln!("Do not pay again: the same command with --resume goes on with this payment.");
     }
-    let torn = whole.downcast_ref::<Torn>().map(Torn::transaction);
-    let transaction = error.and_then(PayError::transaction).or(torn);
-    if as_json { line(&json!({ "error": text, "transaction": transaction, "resumable": resumable })) } else { vec![] }
+    if !as_json {
+        // A part is better than nothing.
+        return torn.map(|torn| torn.part.clone()).unwrap_or_default();
+    }
+    let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).map(|purchase| purchase.transaction);
+    let transaction = error.and_then(PayError::transaction).or(torn_from);
+    let part = torn.map(|torn| self::text(&torn.part));
+    line(&json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part }))
+}
+
+fn text(bytes: &[u8]) -> Value {
+    String::from_utf8_lossy(bytes).into_owned().into()
 }
 
 fn line(value: &Value) -> Vec<u8> {

@@ -152,7 +152,8 @@ fn settled(reply: Reply) -> Result<Box<RawValue>, Fault> {
     reply.map_err(|error| if error.is_revert() { Fault::Reverted } else { Fault::Answer })
 }
 
-fn is_local(url: &Url) -> bool {
+/// Whether that is this machine.
+pub(crate) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

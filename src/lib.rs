@@ -82,13 +82,49 @@
 //!
 //! # The order of layers
 //!
-//! - CORS and tracing belong *outside*, where preflights never reach the door.
-//! - In axum use `route_layer`, so that neither a 404 nor a 405 is ever quoted: `.layer` goes around those, too.
+//! - CORS and tracing belong *outside*, where preflights never reach the door; see [CORS](#cors).
+//! - In axum, put the layer on a route's methods, *after* all of them: whatever is added behind it is free. There are two ways:
+//!   - `get(a).post(b).route_layer(paid)` prices the methods that are named, and quotes no 405. It does **not** cover
+//!     `any(…)` or a method router's `fallback(…)`: `any(a).get(b).route_layer(paid)` gives `a` away.
+//!   - `any(a).get(b).layer(paid)` prices every method, fallbacks included. Use it wherever the route has one.
+//! - On a whole `Router`, `route_layer` prices all routes that were added before it, their fallbacks for other methods
+//!   included, and no 404; `layer` goes around the 404, too.
+//! - Let handlers take a [`Receipt`]: with the feature `axum` it is an extractor, which answers 500 where no layer sold the
+//!   request. A route that lost its layer then gives nothing away.
+//! - One request has one price. A layer around a service that has one already, or the same layer twice, is answered
+//!   500 at the first request, and told in the log.
 //! - `nest` strips the path that a request digest sees; that is consistent, as long as quote and redemption take the same way.
-//! - A time-out outside cuts a commit short: the payment is then safe or sold, and the payer asks again to learn which.
-//!   Put time-outs inside, on the handler, or use [`MerchantBuilder::max_hold`].
+//! - Put time-outs *inside*, on the handler, or use [`MerchantBuilder::max_hold`]. One outside cuts a commit short: the
+//!   payment is then safe or sold, and the payer has to ask again to learn which.
 //! - Limits outside count quotes; limits inside make a quote wait where the handler has no room, for readiness is forwarded.
+//!   A `LoadShed` may stand inside: an error that comes at once, before anything was waited for, is no attempt of the payer's.
+//! - A layer inside that builds a response anew must carry its extensions over, or [`Consumption`] is lost with them.
 //! - An inner service that is not `Clone` (a `RateLimit`) needs a `Buffer`.
+
+//! # CORS
+//!
+//! A page in a browser pays from another origin. Its preflight asks for the content type and for the header with the proof, and
+//! it may read only the response headers that are exposed. CORS goes outside, around the whole router:
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn app(paid: tower_x402::X402Layer) -> axum::Router {
+//! use axum::{Router, routing::post};
+//! use http::{Method, header};
+//! use tower_http::cors::{Any, CorsLayer};
+//! use tower_x402::protocol::headers;
+//!
+//! let cors = CorsLayer::new()
+//!     .allow_origin(Any)
+//!     .allow_methods([Method::GET, Method::POST])
+//!     .allow_headers([header::CONTENT_TYPE, headers::X402_PAYMENT])
+//!     .expose_headers([headers::PAY, headers::X_PRICE_INTENT]);
+//! let app = Router::new()
+//!     .route("/answer", post(async || "42").route_layer(paid))
+//!     .layer(cors);
+//! # app
+//! # }
+//! ```
 
 #[cfg(feature = "axum")]
 pub mod axum;

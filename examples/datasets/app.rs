@@ -9,17 +9,24 @@ pub(crate) mod dev;
 pub(crate) mod generate;
 pub(crate) mod goals;
 pub(crate) mod insights;
+pub(crate) mod json_lines;
 pub(crate) mod keys;
 pub(crate) mod ledger;
+pub(crate) mod log;
+pub(crate) mod merchant;
 pub(crate) mod problem;
+pub(crate) mod raise_mark;
+pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod signals;
 pub(crate) mod steps;
 pub(crate) mod text;
+pub(crate) mod units;
 
 use std::sync::Arc;
 
@@ -39,6 +46,7 @@ use tower_x402::{
 use analytics::Allowed;
 use data::Data;
 use problem::Problem;
+use ready::Readiness;
 use search::Index;
 
 /// Everything that answers.
@@ -75,12 +83,14 @@ pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) ->
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
     let conversions =
         merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
+    let ready = Readiness::of(merchant);
     Ok(Router::new()
         .route("/demand-insights", post(demand_insights).route_layer(insights))
         .route("/ai-early-adopters-goals", post(early_adopters_goals).route_layer(goals))
         .route("/analytics/agent-conversions", post(agent_conversions).route_layer(conversions))
         .route("/developer/analytics-filters", get(analytics_filters))
         .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(move || ready.answer()))
         .route("/", get(async || include_str!("welcome.txt")))
         .with_state(service))
 }
@@ -312,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_free_is_free() {
         let shop = shop().await;
-        for path in ["/", "/healthz", "/developer/analytics-filters"] {
+        for path in ["/", "/healthz", "/readyz", "/developer/analytics-filters"] {
             let request = Request::get(path).body(Body::empty()).unwrap();
             let response = shop.app.clone().oneshot(request).await.unwrap();
             assert_eq!(response.status(), StatusCode::OK, "{path}");

@@ -3,13 +3,19 @@
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{
-    Parser,
+    Parser, Subcommand,
     builder::BoolishValueParser,
     error::{ContextValue, ErrorKind},
 };
 use tower_x402::{protocol::Address, verify::evm::Finality};
 
-use super::{keys, ledger::LedgerArg, secret::Secret};
+use super::{
+    keys,
+    ledger::LedgerArg,
+    log::Log,
+    secret::Secret,
+    units::{duration, finality, some_time},
+};
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
 #[derive(Clone, Debug, Parser)]
@@ -25,17 +31,37 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_BUY", value_parser = BoolishValueParser::new())]
     pub(crate) buy: bool,
     /// Ethereum JSON-RPC endpoint; repeat it for more than one
-    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    #[arg(
+        long,
+        env = "X402_RPC_URL",
+        value_name = "URL",
+        value_delimiter = ',',
+        hide_env_values = true,
+        global = true
+    )]
     pub(crate) rpc_url: Vec<Secret>,
+    /// How long to wait at the start for an endpoint that answers
+    #[arg(long, env = "X402_WAIT_FOR_RPC", value_name = "TIME", default_value = "0s", value_parser = duration, global = true)]
+    pub(crate) wait_for_rpc: Duration,
+    /// Start also while no endpoint answers: what is free is served, and nothing is quoted or sold before one has
+    /// proved to serve the right chain
+    #[arg(long, env = "X402_START_WITHOUT_RPC", value_parser = BoolishValueParser::new())]
+    pub(crate) start_without_rpc: bool,
     /// EIP-155 id of the chain that is paid on [default: 8453, Base]
-    #[arg(long, env = "X402_CHAIN_ID", value_name = "ID")]
+    #[arg(long, env = "X402_CHAIN_ID", value_name = "ID", global = true)]
     pub(crate) chain_id: Option<u64>,
     /// Who is paid
     #[arg(long, env = "X402_RECIPIENT", value_name = "0x…")]
     pub(crate) recipient: Option<Address>,
+    /// Who was paid before: open quotes and payments to this address still count; repeat it for more than one
+    #[arg(long, env = "X402_FORMER_RECIPIENT", value_name = "0x…", value_delimiter = ',')]
+    pub(crate) former_recipient: Vec<Address>,
     /// Accepted token contract; repeat it for more than one [default: the USDC of the chain]
     #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',')]
     pub(crate) token: Vec<Address>,
+    /// Token contract of before, which quotes name no more and which still counts; repeat it for more than one
+    #[arg(long, env = "X402_FORMER_TOKEN", value_name = "0x…", value_delimiter = ',')]
+    pub(crate) former_token: Vec<Address>,
     /// Price of one answer, in whole tokens
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49")]
     pub(crate) price: String,
@@ -51,21 +77,53 @@ pub(crate) struct Args {
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
     #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
     pub(crate) finality: Finality,
-    /// Key that seals quotes: 64 hexadecimal digits, or a file with them; required with postgres and redis, whose
+    /// Key that seals quotes: 64 hexadecimal digits, or a file with one such key a line, of which the first seals and the
+    /// others open what they sealed before; required with postgres and redis, whose
     /// replicas share it [default: with sqlite one that is made and kept in PATH.key, with memory one that lives with
     /// the process]
     #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX|FILE", hide_env_values = true)]
     pub(crate) sealing_key: Option<Secret>,
     /// Where it is recorded what was sold: `memory` forgets it at the end of the process, `sqlite:PATH` keeps it in a
     /// file, `postgres://…` and `redis://…` share it among replicas [default: sqlite:x402-ledger.db, with --dev memory]
-    #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:PATH|URL", hide_env_values = true)]
+    #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:PATH|URL", hide_env_values = true, global = true)]
     ledger: Option<Secret>,
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// How a request's head may take, and how long a connection may be idle
+    #[arg(long, env = "X402_HEAD_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = some_time)]
+    pub(crate) head_timeout: Duration,
+    /// How long what is in flight may take once the server is asked to end
+    #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(crate) shutdown_timeout: Duration,
+    /// What is written to standard error
+    #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]
+    pub(crate) log: Log,
     /// Write the synthetic data into a folder, and end
     #[arg(long, value_name = "DIR")]
     pub(crate) generate: Option<PathBuf>,
+    /// What is done instead of selling
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What is done instead of selling.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Look after the ledger
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
+}
+
+/// What is done to the ledger.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    /// Before a restored backup sells again: refuse every payment mined until now that the ledger does not know
+    RaiseMark {
+        /// A time in seconds since 1970, instead of the time of the chain's head
+        #[arg(long, value_name = "SECONDS")]
+        to: Option<u64>,
+    },
 }
 
 /// A text that is shown before the program ends: help, or what is wrong with the flags.
@@ -102,7 +160,7 @@ impl Args {
 
     /// What no single flag can tell.
     fn check(&self) -> Result<(), &'static str> {
-        if self.generate.is_some() {
+        if self.generate.is_some() || self.command.is_some() {
             return Ok(());
         }
         self.check_chain()?;
@@ -110,7 +168,7 @@ impl Args {
     }
 
     fn check_chain(&self) -> Result<(), &'static str> {
-        let own_chain = !self.rpc_url.is_empty() || self.chain_id.is_some() || !self.token.is_empty();
+        let own_chain = !self.rpc_url.is_empty() || self.chain_id.is_some() || self.names_tokens();
         match (self.dev, self.buy) {
             (false, true) => Err("--buy needs --dev: it pays with the account of a local chain"),
             (true, _) if own_chain || self.recipient.is_some() => {
@@ -122,8 +180,15 @@ impl Args {
             (false, _) if self.rpc_url.is_empty() => {
                 Err("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or try it out on a local chain with --dev")
             }
+            _ if self.start_without_rpc && self.names_tokens() => Err(
+                "--start-without-rpc is for the chain's USDC: what decimals another token has, only the chain can tell",
+            ),
             _ => Ok(()),
         }
+    }
+
+    fn names_tokens(&self) -> bool {
+        !self.token.is_empty() || !self.former_token.is_empty()
     }
 }
 
@@ -144,40 +209,6 @@ fn one_sentence(message: &str) -> String {
     let paragraph = message.strip_prefix("error: ").unwrap_or(message);
     let lines = paragraph.lines().map(str::trim).take_while(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
-}
-
-/// A number of blocks, `safe` or `finalized`.
-fn finality(text: &str) -> Result<Finality, &'static str> {
-    match (text, text.parse()) {
-        ("safe", _) => Ok(Finality::Safe),
-        ("finalized", _) => Ok(Finality::Finalized),
-        (_, Ok(blocks)) if blocks > 0 => Ok(Finality::Confirmations(blocks)),
-        _ => Err("it is a number of blocks from 1 on, `safe` or `finalized`"),
-    }
-}
-
-/// `90s`, `15m`, `24h`, `2d`, or several together: `1h30m`.
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    const WRONG: &str = "a time is a number and s, m, h or d, such as 90s, 15m or 24h";
-    let (mut total, mut digits) = (0_u64, String::new());
-    for c in text.chars() {
-        if c.is_ascii_digit() {
-            digits.push(c);
-            continue;
-        }
-        let unit = match c {
-            's' => 1,
-            'm' => 60,
-            'h' => 3_600,
-            'd' => 86_400,
-            _ => return Err(WRONG),
-        };
-        let number: u64 = digits.parse().map_err(|_| WRONG)?;
-        let seconds = number.checked_mul(unit).and_then(|seconds| total.checked_add(seconds));
-        total = seconds.ok_or("the time is too long")?;
-        digits.clear();
-    }
-    if digits.is_empty() && !text.is_empty() { Ok(Duration::from_secs(total)) } else { Err(WRONG) }
 }
 
 #[cfg(test)]
@@ -245,18 +276,12 @@ mod tests {
             (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
             (&["--recipient", "0x1"], "--recipient"),
             (&["--nonsense"], "--nonsense"),
+            (&["--head-timeout", "0s"], "at least 1s"),
+            (&["--log", "xml"], "text, json"),
+            (&[PAID[0], PAID[1], PAID[2], PAID[3], "--start-without-rpc", "--former-token", PAID[1]], "decimals"),
         ] {
             let said = read(args).unwrap_err();
             assert!(said.contains(wrong) && !said.contains('\n'), "{args:?}: {said}");
-        }
-    }
-
-    #[test]
-    fn durations() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5_400)));
-        assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
-        for wrong in ["", "15", "m", "1h30", "-1m", "1.5h", "99999999999999999999d", "9999999999999999999d"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 

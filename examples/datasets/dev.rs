@@ -5,14 +5,18 @@ use std::io::{self, Write};
 use alloy::primitives::hex;
 use http::{Request, header::CONTENT_TYPE};
 use http_body_util::BodyExt as _;
+use tempfile::NamedTempFile;
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{Body, Budget, MemoryJournal, PayLayer, ReqwestClient, WalletPayer},
     protocol::{Address, Amount, Asset},
-    testing::{DevAccount, DevChain, DevChainError},
+    testing::{DevAccount, DevChain},
 };
 
 use super::steps;
+
+/// The account that the printed commands pay with.
+const BUYER: usize = 1;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -27,6 +31,8 @@ const ORDERS: [(&str, &str); 3] = [
 #[derive(Debug)]
 pub(crate) struct Dev {
     chain: DevChain,
+    /// The buyer's, for its owner alone, and gone when this ends.
+    key_file: NamedTempFile,
 }
 
 impl Dev {
@@ -34,8 +40,11 @@ impl Dev {
     ///
     /// # Errors
     /// How to get what is missing.
-    pub(crate) async fn start() -> Result<Self, DevChainError> {
-        Ok(Self { chain: DevChain::builder().install_with_npm(true).start().await? })
+    pub(crate) async fn start() -> Result<Self, BoxError> {
+        let chain = DevChain::builder().install_with_npm(true).start().await?;
+        let mut key_file = tempfile::Builder::new().prefix("x402-buyer-").suffix(".key").tempfile()?;
+        writeln!(key_file, "{}", chain.accounts()[BUYER].private_key())?;
+        Ok(Self { chain, key_file })
     }
 
     pub(crate) fn rpc_url(&self) -> &str {
@@ -79,20 +88,20 @@ impl Dev {
 
     /// Commands to copy, which buy an answer.
     fn commands(&self, base: &str, price: &str) -> String {
-        let buyer = self.account(1);
-        let (rpc, from, key, token) = (self.rpc_url(), buyer.address(), buyer.private_key(), self.chain.usdc());
+        let (rpc, from, token) = (self.rpc_url(), self.account(BUYER).address(), self.chain.usdc());
+        let key = self.key_file.path().display();
         let (path, body) = ORDERS[0];
         let members = body.trim_start_matches('{');
         let call = transfer(self.recipient(), Amount::parse_decimal(price, 6).unwrap_or(Amount::ZERO));
         format!(
             r#"
 A local chain runs at {rpc}. A buyer with 1,000,000 USDC on it, worth nothing elsewhere:
-  address {from}
-  key     {key}
+  address   {from}
+  key file  {key}
 
 Buy an answer with one command:
 
-  cargo run --example buy --features full -- {base}{path} '{body}' --key {key} --rpc-url {rpc}
+  cargo run --example buy --features full -- {base}{path} '{body}' --key-file {key} --rpc-url {rpc}
 
 Or step by step, with curl:
 

@@ -15,6 +15,10 @@ use super::{ledger::LedgerArg, run::Failure};
 
 pub(crate) const SHARED: &str = "replicas that share a ledger must share a key: make one with `openssl rand -hex 32`, and give it to each with --sealing-key";
 
+/// What a file of keys looks like, for whoever has another.
+const FORM: &str = "a key file has one key a line, 64 hexadecimal digits each: the first one seals, the others open what \
+    they sealed before";
+
 /// The key in hexadecimal, or in a file.
 ///
 /// # Errors
@@ -25,7 +29,26 @@ pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
     }
     let read = fs::read_to_string(text);
     let text = read.map_err(|_| Failure::flags("--sealing-key is neither 64 hexadecimal digits nor a file to read"))?;
-    SealingKeys::parse(text.trim()).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
+    lines(&text).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
+}
+
+/// One key a line, the sealing one first; empty lines and those that begin with `#` say nothing.
+fn lines(text: &str) -> Result<SealingKeys, String> {
+    let mut keys = Vec::new();
+    for (number, line) in text.lines().map(str::trim).enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if SealingKeys::parse(line).is_err() {
+            return Err(format!("line {} is no key; {FORM}", number + 1));
+        }
+        keys.push(line);
+    }
+    if keys.is_empty() { Err(format!("it has no key; {FORM}")) } else { join(&keys) }
+}
+
+fn join(keys: &[&str]) -> Result<SealingKeys, String> {
+    SealingKeys::parse(&keys.join(",")).map_err(|error| error.to_string())
 }
 
 /// A key that lasts as long as the ledger does.
@@ -48,8 +71,8 @@ fn kept(file: &Path) -> Result<SealingKeys, Failure> {
     }
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::world(format!("cannot read the sealing key {shown}: {error}")))?;
-    let keys = SealingKeys::parse(text.trim());
-    keys.map_err(|error| Failure::world(format!("{shown}: {error}; restore the file, or remove it to get a new key")))
+    lines(&text)
+        .map_err(|error| Failure::world(format!("{shown}: {error}. Restore the file, or remove it to get a new key")))
 }
 
 /// Makes a key, whole or not at all, for the file's owner alone. Where another process was faster, its key stands.
@@ -147,5 +170,22 @@ mod tests {
         }
         let said = format!("{:?}", given(&KEY[..62]).unwrap_err());
         assert!(!said.contains(&KEY[..8]), "{said}");
+    }
+
+    #[test]
+    fn a_file_has_one_key_a_line() {
+        let (new, old) = (KEY.replace("00", "ff"), KEY);
+        let keys = lines(&format!("# since November\n{new}\r\n\n  {old}\n")).unwrap();
+        assert_eq!(format!("{keys:?}"), "SealingKeys { keys: 2, .. }");
+        for (text, said) in [
+            (format!("{new}\n{}\n", &old[..63]), "line 2 is no key"),
+            (format!("{new} {old}"), "line 1 is no key"),
+            (String::new(), "it has no key"),
+            (format!("{old}\n{old}"), "listed twice"),
+        ] {
+            let error = lines(&text).unwrap_err();
+            assert!(error.contains(said) && !error.contains(&KEY[8..16]), "{error}");
+            assert!(said == "listed twice" || error.contains("one key a line"), "{error}");
+        }
     }
 }

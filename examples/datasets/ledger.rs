@@ -5,12 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
         LedgerError, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger, redis::RedisConnectError,
         sqlx::postgres::PgConnectOptions,
     },
+    protocol::ChainTime,
 };
 
 use super::{run::Failure, secret::Secret};
@@ -60,6 +62,16 @@ impl LedgerArg {
         matches!(self, Self::Postgres(_) | Self::Redis(_))
     }
 
+    /// What it is called where everybody may read it: without user and password.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Memory => "memory".to_owned(),
+            Self::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Self::Postgres(url) => place("postgres", url),
+            Self::Redis(url) => place("redis", url),
+        }
+    }
+
     /// Beside a file, the file of the key.
     pub(crate) fn key_file(&self) -> Option<PathBuf> {
         let Self::Sqlite(path) = self else { return None };
@@ -76,10 +88,45 @@ impl LedgerArg {
         Ok(match self {
             Self::Memory => merchant.ledger(MemoryLedger::new()),
             Self::Sqlite(path) => merchant.ledger(sqlite(path).await?),
-            Self::Postgres(url) => merchant.ledger(postgres(url).await?),
+            Self::Postgres(url) => merchant.ledger(migrated(url).await?),
             Self::Redis(url) => merchant.ledger(redis(url).await?),
         })
     }
+
+    /// Has one that is there already refuse what was mined until then; gives its mark.
+    ///
+    /// # Errors
+    /// A sentence without the URL.
+    pub(crate) async fn raise_mark(&self, to: ChainTime) -> Result<ChainTime, Failure> {
+        let mark = match self {
+            Self::Memory => return Err(Failure::flags("name the ledger that was restored with --ledger")),
+            Self::Sqlite(path) if !path.is_file() => {
+                return Err(Failure::flags(format!("there is no ledger {}: restore it first", path.display())));
+            }
+            Self::Sqlite(path) => {
+                let ledger = sqlite(path).await?;
+                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
+            }
+            Self::Postgres(url) => {
+                let ledger = postgres(url).await?;
+                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
+            }
+            Self::Redis(url) => {
+                let ledger = redis(url).await?;
+                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
+            }
+        };
+        let mark =
+            mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
+        mark.ok_or_else(|| Failure::world(format!("{} has not begun: start the server, it begins now", self.name())))
+    }
+}
+
+/// Host, port and path of a URL; neither user nor password, nor options, which may hold one.
+fn place(kind: &str, url: &Secret) -> String {
+    let Ok(uri) = url.parse::<Uri>() else { return kind.to_owned() };
+    let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{kind}://{}{port}{}", uri.host().unwrap_or_default(), uri.path())
 }
 
 async fn sqlite(path: &Path) -> Result<SqliteLedger, Failure> {
@@ -96,11 +143,15 @@ async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
     if !is_url {
         return Err(Failure::flags("--ledger is no URL such as postgres://user:password@host:5432/database"));
     }
-    let ledger = PostgresLedger::connect(url).await.map_err(|error| {
+    PostgresLedger::connect(url).await.map_err(|error| {
         failed(error, || {
             "the PostgreSQL of --ledger cannot be reached: see that it runs, and that host, database, user and password are right"
         })
-    })?;
+    })
+}
+
+async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
+    let ledger = postgres(url).await?;
     ledger.migrate().await.map_err(|error| {
         failed(error, || "the PostgreSQL of --ledger refuses the ledger's tables: see that its user may create tables")
     })?;
@@ -165,6 +216,19 @@ mod tests {
         for url in ["postgres://user:hunter2@host/db", "redis://user:hunter2@host"] {
             let shown = format!("{:?}", LedgerArg::parse(url));
             assert!(!shown.contains("hunter2") && !shown.contains("host"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_neither_user_nor_password() {
+        for (url, name) in [
+            ("memory", "memory"),
+            ("sqlite:a/b.db", "sqlite:a/b.db"),
+            ("postgresql://user:hunter2@host:5433/db?password=hunter2", "postgres://host:5433/db"),
+            ("rediss://:hunter2@host", "redis://host/"),
+            ("postgres://user:hun ter2@host/db", "postgres"),
+        ] {
+            assert_eq!(LedgerArg::parse(url).unwrap().name(), name);
         }
     }
 }

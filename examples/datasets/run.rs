@@ -1,35 +1,35 @@
 //! From flags to a running server.
 
-use std::{env, ffi::OsString, fmt::Display, io, process::ExitCode, sync::Arc};
+use std::{env, ffi::OsString, fmt::Display, process::ExitCode, sync::Arc};
 
-use tower_x402::{
-    ConfigError, Merchant,
-    protocol::{Address, Network, SealingKeys},
-    verify::{VerifyError, VerifyErrorKind, evm::EvmVerifier},
-};
-use tracing_subscriber::EnvFilter;
+use tower_x402::{ConfigError, Merchant};
 
 use super::{
     Service,
-    args::{Args, Ending},
+    args::{Args, Command, Ending, LedgerCommand},
     data::{self, Data},
     dev::Dev,
-    generate, keys, router, serve,
+    generate, keys,
+    ledger::LedgerArg,
+    log::{Log, TARGET},
+    merchant::merchant,
+    raise_mark::raise_mark,
+    router, serve, units,
 };
 
-/// Why the program ends early: a sentence and an exit code.
+/// Why the program ends early: an exit code and a sentence, told in the way that was asked for.
 #[derive(Debug)]
-pub(crate) struct Failure(u8, String);
+pub(crate) struct Failure(u8, String, Log);
 
 impl Failure {
     /// The flags ask for what cannot be.
     pub(crate) fn flags(reason: impl Display) -> Self {
-        Self(2, reason.to_string())
+        Self(2, reason.to_string(), Log::Text)
     }
 
     /// The flags are fine, the world is not.
     pub(crate) fn world(reason: impl Display) -> Self {
-        Self(1, reason.to_string())
+        Self(1, reason.to_string(), Log::Text)
     }
 
     /// With what the program exits.
@@ -48,7 +48,7 @@ pub(crate) fn ending(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.1);
+            failure.2.failed(&failure.1);
             ExitCode::from(failure.code())
         }
     }
@@ -71,18 +71,13 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
         return generate::write(dir)
             .map_err(|error| Failure::world(format!("cannot write {}: {error}", dir.display())));
     }
-    log();
-    sell(args).await
-}
-
-/// `RUST_LOG` decides what is logged; warnings without it.
-fn log() {
-    let mut filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
-    // It would quote from a URL.
-    if let Ok(silent) = "sqlx_postgres::options=off".parse() {
-        filter = filter.add_directive(silent);
-    }
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+    args.log.start();
+    let log = args.log;
+    let ended = match args.command {
+        Some(Command::Ledger(LedgerCommand::RaiseMark { to })) => raise_mark(&args, to).await,
+        None => sell(args).await,
+    };
+    ended.map_err(|Failure(code, reason, _)| Failure(code, reason, log))
 }
 
 async fn sell(mut args: Args) -> Result<(), Failure> {
@@ -100,7 +95,9 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
         }
         other => Failure::flags(other),
     })?;
+    announce(&args, &merchant);
 
+    let patience = serve::Patience { head: args.head_timeout, ending: args.shutdown_timeout };
     let show = async {
         if let Some(dev) = &dev {
             dev.show(&base, &args.price, args.buy).await;
@@ -109,59 +106,36 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     };
     tokio::select! {
         biased;
-        served = serve::serve(listener, app.layer(serve::cors())) => served.map_err(Failure::world),
+        served = serve::serve(listener, app.layer(serve::cors()), patience) => served.map_err(Failure::world),
         () = show => Ok(()),
     }
 }
 
+/// Says what the flags, the environment and the defaults come to: a wrong recipient is told before anybody pays it.
+fn announce(args: &Args, merchant: &Merchant) {
+    let ledger = args.ledger().map_or_else(str::to_owned, |ledger| ledger.name());
+    let tokens: Vec<_> =
+        merchant.assets().iter().map(|asset| format!("{} {}", asset.symbol(), asset.contract())).collect();
+    tracing::info!(
+        target: TARGET,
+        recipient = %merchant.recipient(),
+        chain = %merchant.network(),
+        tokens = tokens.join(", "),
+        price = args.price,
+        ledger,
+        finality = units::shown(args.finality),
+        endpoints = args.rpc_url.len(),
+        "selling"
+    );
+    if !args.dev && args.ledger() == Ok(LedgerArg::Memory) {
+        tracing::warn!(target: TARGET, "--ledger memory: after a restart, payments that were made before it are refused");
+    }
+}
+
 async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
-    eprintln!("starting a local chain; the first time, npm brings it");
+    tracing::info!(target: TARGET, "starting a local chain; the first time, npm brings it");
     let dev = Dev::start().await.map_err(Failure::world)?;
     args.rpc_url = vec![dev.rpc_url().to_owned().into()];
     args.recipient = Some(dev.recipient());
     Ok(dev)
-}
-
-/// Who is paid, how that is verified, and where it is recorded.
-async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
-    let network = Network::eip155(args.chain_id.unwrap_or(Network::BASE.chain_id()));
-    let verifier = EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality);
-    let verifier = verifier.connect().await.map_err(chain)?;
-    let mut assets = Vec::new();
-    for contract in &args.token {
-        assets.push(verifier.asset(*contract).await.map_err(chain)?);
-    }
-    let ledger = args.ledger().map_err(Failure::flags)?;
-    let builder = ledger.open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO))).await?;
-    let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
-    let mut builder = builder
-        .network(network)
-        .verifier(verifier)
-        .sealing_keys(keys)
-        .quote_ttl(args.quote_ttl)
-        .quote_grace(args.quote_grace)
-        .max_payment_age(args.max_payment_age);
-    // Without any, the merchant takes the USDC of the chain.
-    for asset in assets {
-        builder = builder.asset(asset);
-    }
-    builder.build().await.map_err(|error| match error {
-        ConfigError::Verifier(error) => chain(error),
-        ConfigError::Ledger(error) => Failure::world(error),
-        ConfigError::NoAsset { network } => {
-            Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
-        }
-        ConfigError::BadDuration { what, min, max } => {
-            Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
-        }
-        other => Failure::flags(other),
-    })
-}
-
-/// A chain that cannot be reached is not the fault of the flags; one that is not what they say is.
-fn chain(error: VerifyError) -> Failure {
-    match error.kind() {
-        VerifyErrorKind::Unavailable => Failure::world(error),
-        _ => Failure::flags(error),
-    }
 }

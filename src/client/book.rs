@@ -93,6 +93,12 @@ impl Book {
         }
     }
 
+    /// Whether the transfer of another purchase, which may yet move, was made for that intent: of two transfers with one
+    /// tag it could not be told which purchase paid for which.
+    pub(super) fn holds(&self, intent: &str, except: PurchaseId) -> bool {
+        self.pages().open.is_paid_for(intent, except)
+    }
+
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
     pub(super) fn reserve(self: &Arc<Self>, entry: Entry, budget: &Budget) -> Result<Claim, Declined> {
         let mut pages = self.pages();

@@ -151,6 +151,12 @@ pub enum Declined {
     /// The quote asks for nothing: a transfer of nothing pays nobody, and costs its fee.
     #[error("nothing was paid: the quote asks for nothing")]
     Zero,
+    /// Another purchase, which is not finished, was paid for the same intent: two transfers that say the same could not be
+    /// told apart.
+    #[error(
+        "nothing was paid: the seller gave an intent that another unfinished purchase is paid for; finish that one first"
+    )]
+    IntentReused,
     /// The quote says that it is over already.
     #[error("nothing was paid: the quote has expired (is the clock right?)")]
     Expired,

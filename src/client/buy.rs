@@ -202,6 +202,7 @@ where
             request: self.order.what.clone(),
             fingerprint: self.order.fingerprint.clone().unwrap_or_default(),
             intent: quote.intent.as_str().to_owned(),
+            secret: None,
             expiry: quote.expiry,
             recipient: quote.recipient,
             network: quote.network,

@@ -13,10 +13,9 @@
 //! # use http_body_util::{BodyExt as _, Full};
 //! # use tower_x402::{Merchant, RequestBody, ledger::MemoryLedger, protocol::{Address, ChainTime, SealingKeys}, testing::*};
 //! # let now = ChainTime::from_unix(std::time::SystemTime::UNIX_EPOCH.elapsed()?.as_secs());
-//! # let chain = ScriptedVerifier::new(ChainTime::from_unix(now.unix() - 60));
+//! # let chain = ScriptedVerifier::new(now);
 //! # let merchant = Merchant::builder(Address::new([1; 20])).verifier(chain.clone()).ledger(MemoryLedger::new());
 //! # let merchant = merchant.sealing_keys(SealingKeys::random()?).build().await?;
-//! # chain.set_head(now);
 //! # let seller = merchant.charge("greeting", "0.49 USDC")?.layer(tower::service_fn(async |_: Request<RequestBody<Body>>| {
 //! #     Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::from("hello")))
 //! # }));
@@ -124,4 +123,4 @@ pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 pub use reqwest::{FollowsNoRedirects, ReqwestClient};
 pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
 pub use step::{Event, Purchase, Step, Took};
-pub use wallet::{WalletError, WalletPayer};
+pub use wallet::{WalletError, WalletPayer, WalletPayerBuilder};

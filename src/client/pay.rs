@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower_service::Service;
 
 use super::{
-    Declined, Fate, PayError, PayerError, Payment, Prepared, Proposal, ReplayBody, State, Step,
+    Declined, Entry, Fate, PayError, PayerError, Payment, Prepared, Proposal, ReplayBody, State, Step,
     book::Claim,
     buy::{Asked, Visit, in_time},
 };
@@ -47,19 +47,19 @@ where
 {
     /// Pays for a purchase whose money is set aside.
     pub(super) async fn pay(&mut self, mut claim: Claim, quote: &Quote, proposal: Proposal) -> Result<Claim, PayError> {
-        let payment = Payment {
-            purchase: proposal.purchase,
-            network: quote.network,
-            recipient: quote.recipient,
-            amount: quote.amount,
-            assets: proposal.assets.clone(),
-        };
+        let assets = proposal.assets.iter().cloned();
+        let payment = Payment::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
+        let payment = payment.tagged(quote.intent.as_str());
         let asked = Instant::now();
         self.shared.budget.approve(proposal).await?;
         // How long a human takes is no matter of patience.
         self.deadline += asked.elapsed();
         let _turn = in_time(self.deadline, "waiting for the payer's other payments", self.shared.payer.turn()).await?;
         self.is_in_time(quote)?;
+        // In the turn: whatever was prepared for this intent is in the book by now.
+        if self.shared.book.holds(quote.intent.as_str(), claim.entry().id) {
+            return Err(Declined::IntentReused.into());
+        }
         let prepared = in_time(self.deadline, "preparing the transfer", self.shared.payer.prepare(&payment)).await?;
         let prepared = prepared.map_err(PayError::Payer)?;
         self.is_in_time(quote)?;
@@ -67,7 +67,11 @@ where
         if payer == quote.recipient {
             return Err(Declined::NoSeller(payer).into());
         }
-        if let Err(error) = claim.record(|entry| entry.prepared.push(prepared)).await {
+        let record = |entry: &mut Entry| {
+            entry.prepared.push(prepared);
+            entry.secret = Some(quote.intent.as_str().to_owned());
+        };
+        if let Err(error) = claim.record(record).await {
             claim.discard();
             return Err(PayError::Journal(error));
         }

@@ -5,7 +5,7 @@ use std::{any::Any, fmt, future::Future};
 use serde::{Deserialize, Serialize};
 
 use super::PurchaseId;
-use crate::protocol::{Address, Amount, Asset, Network, TxHash};
+use crate::protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash};
 
 /// Who pays: a wallet of one's own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -69,10 +69,13 @@ pub struct Payment {
     pub amount: Amount,
     /// What may be paid with, in the seller's order; never empty, all on `network`.
     pub assets: Vec<Asset>,
+    /// What tells this transfer from every other one of the same amount to the same recipient, and binds it to the quote
+    /// that it pays for: a payer that writes its own transactions appends it to the call data.
+    pub tag: PaymentTag,
 }
 
 impl Payment {
-    /// A payment, for the tests of a payer.
+    /// A payment, for the tests of a payer. Its tag is that of the purchase's name; the layer takes the quote's intent.
     #[must_use]
     pub fn new(
         purchase: PurchaseId,
@@ -81,7 +84,15 @@ impl Payment {
         amount: Amount,
         assets: impl IntoIterator<Item = Asset>,
     ) -> Self {
-        Self { purchase, network, recipient, amount, assets: assets.into_iter().collect() }
+        let tag = PaymentTag::of(&purchase.to_string());
+        Self { purchase, network, recipient, amount, assets: assets.into_iter().collect(), tag }
+    }
+
+    /// The same payment with the tag of another secret.
+    #[must_use]
+    pub fn tagged(mut self, secret: &str) -> Self {
+        self.tag = PaymentTag::of(secret);
+        self
     }
 }
 

@@ -1,20 +1,25 @@
-//! `WalletPayer`: a key of one's own and an RPC endpoint; ordinary ERC-20 transfers.
+//! `WalletPayer`: a key of one's own and RPC endpoints; ordinary ERC-20 transfers.
 
+mod builder;
 mod error;
 mod fate;
 mod fees;
+mod likeness;
 mod node;
+mod nodes;
 mod nonces;
 mod prepare;
+mod taker;
 mod transaction;
 
 use std::{fmt, sync::Arc};
 
-use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
+use alloy::{network::TxSigner, primitives::Signature};
 
+pub use builder::WalletPayerBuilder;
 pub use error::WalletError;
 
-use self::{node::Node, nonces::Nonces, prepare::Decimals};
+use self::{nodes::Nodes, nonces::Nonces, prepare::Decimals};
 use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
 use crate::protocol::{Address, Network, TxHash};
 
@@ -23,17 +28,24 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// After how many blocks a block is believed to stay unless said otherwise.
 const FINAL_AFTER: u64 = 12;
 
-/// Pays from an account whose key is here, through one node, with ordinary ERC-20 transfers (EIP-1559).
+/// Pays from an account whose key is here, through one node or several, with ordinary ERC-20 transfers (EIP-1559).
 ///
 /// Each payment has a nonce, and whatever is prepared for it has the same one: the chain itself sees to it that it
-/// is paid once. That a payment will never be mined is said only when the transaction that took its nonce has
-/// been seen, in a block [`final_after`](Self::final_after) deep. Where that is long ago, it takes a node that
-/// still has the account's old nonces (an archive node); others leave the payment open, which costs nothing.
+/// is paid once. Behind its call data stands the purchase's [tag](crate::protocol::PaymentTag), by which its transaction is
+/// told from every other one of the same amount.
+///
+/// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
+/// nonce has been seen: signed by this account (its signature is checked), without the payment's tag, in a block
+/// [`final_after`](Self::final_after) deep. That it was reverted is said only of a receipt in such a block. Both take every
+/// node that answers, and more than half of those that were named; so name several, of different operators: one
+/// alone can make the wallet pay again, up to the day's limit. Where it was long ago, it takes nodes that still have the account's old
+/// nonces and receipts (archive nodes); others leave the payment open, which costs nothing.
 ///
 /// Clones are one wallet. Make one for each account, in one process, and let nobody else send from that account:
-/// nonces that others use make payments impossible, though never double.
+/// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
+/// waiting that were not sent from here is not believed, and nothing is paid.
 ///
-/// Neither its `Debug` nor any of its errors show the key, the node's address, or text of the node.
+/// Neither its `Debug` nor any of its errors show the key, a node's address, or text of a node.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,11 +62,12 @@ pub struct WalletPayer {
     shared: Arc<Shared>,
     max_fee_per_gas: u128,
     final_after: u64,
+    tagged: bool,
 }
 
 /// What clones have in common.
 struct Shared {
-    node: Node,
+    nodes: Nodes,
     signer: Box<dyn TxSigner<Signature> + Send + Sync>,
     address: Address,
     network: Network,
@@ -65,37 +78,18 @@ struct Shared {
 
 impl WalletPayer {
     /// A wallet from a private key (64 hexadecimal digits, with or without `0x`; space around it is ignored) and the
-    /// http or https URL of a node. Asks the node which chain it serves.
+    /// URL of one node: https, or http on this machine. Asks the node which chain it serves. For several nodes, and for
+    /// keys that are elsewhere, there is [`builder`](Self::builder).
     ///
     /// # Errors
     /// [`WalletError`] says which of the three is not right.
     pub async fn connect(private_key_hex: &str, rpc_url: &str) -> Result<Self, WalletError> {
-        let signer: PrivateKeySigner = private_key_hex.trim().parse().map_err(|_| WalletError::Key)?;
-        Self::connect_signer(signer, rpc_url).await
+        Self::builder().key(private_key_hex).endpoint(rpc_url).connect().await
     }
 
-    /// The same with a key that is elsewhere: any signer of alloy, such as a key store or a cloud's.
-    ///
-    /// While it signs, no other payment is prepared; how long it may take is its own affair.
-    ///
-    /// # Errors
-    /// [`WalletError::Url`] and [`WalletError::Node`].
-    pub async fn connect_signer(
-        signer: impl TxSigner<Signature> + Send + Sync + 'static,
-        rpc_url: &str,
-    ) -> Result<Self, WalletError> {
-        let node = Node::new(rpc_url).ok_or(WalletError::Url)?;
-        let chain_id = node.chain_id().await.map_err(|_| WalletError::Node)?;
-        let shared = Shared {
-            node,
-            address: Address::new(signer.address().into()),
-            signer: Box::new(signer),
-            network: Network::eip155(chain_id),
-            turn: Arc::default(),
-            nonces: Nonces::default(),
-            decimals: Decimals::default(),
-        };
-        Ok(Self { shared: Arc::new(shared), max_fee_per_gas: MAX_FEE_PER_GAS, final_after: FINAL_AFTER })
+    /// A wallet from its parts.
+    pub fn builder() -> WalletPayerBuilder {
+        WalletPayerBuilder::new()
     }
 
     /// The most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
@@ -113,6 +107,18 @@ impl WalletPayer {
     #[must_use]
     pub const fn final_after(mut self, blocks: u64) -> Self {
         self.final_after = blocks;
+        self
+    }
+
+    /// Whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
+    /// Turn it off only for a token that takes no call data behind its arguments.
+    ///
+    /// Without it, two purchases at one price cannot be told apart. A payment whose nonce was then used by an equal transfer under a hash
+    /// that the journal does not have is neither paid nor impossible: it stays open until it is looked at by hand
+    /// ([`PayLayer::abandon`](super::PayLayer::abandon)).
+    #[must_use]
+    pub const fn tagged(mut self, tagged: bool) -> Self {
+        self.tagged = tagged;
         self
     }
 
@@ -140,7 +146,7 @@ impl WalletPayer {
     }
 }
 
-/// Without the key and the node's address.
+/// Without the key and the nodes' addresses.
 impl fmt::Debug for WalletPayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { address, network, .. } = &*self.shared;
@@ -159,7 +165,7 @@ impl Payer for WalletPayer {
 
     async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
         let sent = transaction::read(prepared, self.shared.address, self.shared.network.chain_id())?;
-        prepare::send(&self.shared.node, &prepared.payload, sent.hash).await?;
+        prepare::send(&self.shared.nodes, &prepared.payload, sent.hash).await?;
         self.shared.nonces.used(sent.transaction.nonce);
         Ok(sent.hash)
     }

@@ -9,6 +9,10 @@ const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
 /// How far two clocks may be apart.
 const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
 
+/// How much later a transaction whose block was dropped may be mined again and still count as the same payment where
+/// nobody showed it meanwhile: twice the twelve hours after which an OP-stack chain can still drop unsafe blocks.
+const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A wish to spend one of some transfers on one intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -72,10 +76,10 @@ impl Claim {
     }
 
     /// How long, in chain time, a record of this intent and that transfer must be kept: until age rules out the return
-    /// of either.
+    /// of either, also where a reorganisation drops the transfer and it is mined again up to a day later.
     #[must_use]
     pub fn keep_until(&self, transfer: &Transfer) -> ChainTime {
-        let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(self.lease);
+        let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(MINED_AGAIN).saturating_add(self.lease);
         transfer.block_time.max(self.pay_until).after(self.max_payment_age.saturating_add(margin))
     }
 }

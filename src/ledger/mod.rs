@@ -27,9 +27,11 @@ pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::LedgerError;
 pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresLedger, TablePrefixError};
+pub use postgres::PostgresLedger;
 #[cfg(feature = "redis")]
 pub use redis::RedisLedger;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use sql::TablePrefixError;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteLedger;
 /// The driver of the SQL ledgers, for whoever brings a pool.

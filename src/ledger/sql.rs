@@ -23,6 +23,22 @@ const TRIES: usize = 16;
 /// When to come back then.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Why a text is no table prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit")]
+#[non_exhaustive]
+pub struct TablePrefixError;
+
+/// Lets a prefix through that can stand in a statement as it is.
+pub(super) fn table_prefix(prefix: &str) -> Result<&str, TablePrefixError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let begins = |byte: &u8| !byte.is_ascii_digit();
+    match prefix.len() <= 32 && prefix.bytes().all(plain) && prefix.as_bytes().first().is_some_and(begins) {
+        true => Ok(prefix),
+        false => Err(TablePrefixError),
+    }
+}
+
 /// Chain time as a database keeps it.
 pub(super) fn seconds(time: ChainTime) -> i64 {
     i64::try_from(time.unix()).unwrap_or(i64::MAX)
@@ -73,8 +89,9 @@ pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
 /// One line of a look: the ledger, the claim's intent, and one candidate. There is one without a candidate where the
 /// claim has none. In order: version, mark, whether something is to be forgotten; on the intent, and on the candidate,
 /// whether it is sold and for how long it is held; whether that is by the intent; how often the two were tried, and
-/// how long ago the last one ended. Spans in microseconds.
-pub(super) type Line = (i64, Option<i64>, bool, bool, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>);
+/// how long ago the last one ended; the candidate's block time on record. Spans in microseconds.
+pub(super) type Line =
+    (i64, Option<i64>, bool, bool, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>, Option<i64>);
 
 /// What a database showed of a claim, all at one moment.
 #[derive(Debug)]
@@ -102,6 +119,8 @@ struct Candidate {
     times: i64,
     /// Since the last attempt ended.
     since: i64,
+    /// The block time on record.
+    block_time: Option<i64>,
 }
 
 impl Entry {
@@ -112,7 +131,7 @@ impl Entry {
 
 /// What follows from a look.
 #[derive(Debug)]
-enum Verdict<'c> {
+pub(super) enum Verdict<'c> {
     Refused(Reservation),
     Free(Try<'c>),
 }
@@ -159,17 +178,28 @@ impl Look {
     pub(super) fn new(lines: &[Line]) -> Option<Self> {
         let entry = |sold: bool, left: Option<i64>| left.map(|left| Entry { sold, left });
         let (version, mark, due, sold, left, ..) = *lines.first()?;
-        let candidates = lines.iter().map(|&(.., sold, left, own, times, since)| Candidate {
+        let candidates = lines.iter().map(|&(.., sold, left, own, times, since, block_time)| Candidate {
             entry: entry(sold, left),
             own,
             times: times.unwrap_or(0),
             since: since.unwrap_or(0),
+            block_time,
         });
         Some(Self { version, mark, due, intent: entry(sold, left), candidates: candidates.collect() })
     }
 
+    /// What is sold and was mined again later than is on record: it has to be kept longer.
+    pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Transfer> {
+        let candidates = claim.transfers().iter().zip(&self.candidates);
+        let later = |(transfer, on): (&'c Transfer, &Candidate)| {
+            let is_later = on.is_sold() && on.block_time.is_some_and(|known| known < seconds(transfer.block_time));
+            is_later.then_some(transfer)
+        };
+        candidates.filter_map(later)
+    }
+
     /// The first refusal that applies, or what to try. [`Reservation`] has the order.
-    fn judge<'c>(&self, claim: &'c Claim) -> Result<Verdict<'c>, LedgerError> {
+    pub(super) fn judge<'c>(&self, claim: &'c Claim) -> Result<Verdict<'c>, LedgerError> {
         let mark = self.mark.ok_or(LedgerError::Unavailable)?;
         if self.intent.is_some_and(|entry| entry.sold) {
             return Ok(Verdict::Refused(Reservation::IntentConsumed));
@@ -223,6 +253,9 @@ pub(super) trait Shelf: Sync {
     /// Forgets some of what may be forgotten.
     fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
+    /// Keeps what is sold by this later block time.
+    fn prolong(&self, claim: &Claim, transfer: &Transfer) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
     /// Writes, in one transaction. `None`: another was faster.
     fn grant(&self, claim: &Claim, wish: Try<'_>) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send;
 }
@@ -237,6 +270,9 @@ pub(super) async fn reserve(shelf: &impl Shelf, claim: &Claim) -> Result<Reserva
             // For space only: what is not forgotten now is forgotten later.
             let _ = shelf.sweep(claim.head()).await;
             continue;
+        }
+        for transfer in look.mined_again(claim) {
+            shelf.prolong(claim, transfer).await?;
         }
         match look.judge(claim)? {
             Verdict::Refused(reservation) => return Ok(reservation),

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,6 +10,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tokio::sync::Notify;
+
+use super::arrival::{Arrival, Pace};
 
 /// Boxed: they are rare, and every body has room for them.
 pub(crate) type Trailers = Option<Box<HeaderMap>>;
@@ -19,6 +23,7 @@ pin_project! {
     pub struct RequestBody<B> {
         #[pin]
         kind: Kind<B>,
+        arrival: Option<Box<Arrival>>,
     }
 }
 
@@ -42,11 +47,11 @@ pin_project! {
 
 impl<B> RequestBody<B> {
     pub(crate) fn streaming(body: B) -> Self {
-        Self { kind: Kind::Streaming { body } }
+        Self { kind: Kind::Streaming { body }, arrival: None }
     }
 
     pub(crate) fn whole(data: Bytes, trailers: Trailers) -> Self {
-        Self { kind: Kind::whole(data, trailers) }
+        Self { kind: Kind::whole(data, trailers), arrival: None }
     }
 }
 
@@ -60,7 +65,7 @@ impl<B> ResponseBody<B> {
     }
 }
 
-/// Nothing: what tower-http's CORS and time-out layers answer with, which belong outside this one.
+/// Nothing: what tower-http's CORS and time-out layers answer with, wherever they stand.
 impl<B> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::whole(Bytes::new())
@@ -103,26 +108,53 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
     }
 }
 
-macro_rules! forward_body {
-    ($name:ident) => {
-        impl<B: Body<Data = Bytes>> Body for $name<B> {
-            type Data = Bytes;
-            type Error = B::Error;
-
-            fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-                self.project().kind.poll_frame(cx)
-            }
-
-            fn is_end_stream(&self) -> bool {
-                self.kind.is_end_stream()
-            }
-
-            fn size_hint(&self) -> SizeHint {
-                self.kind.size_hint()
-            }
+impl<B: Body<Data = Bytes>> RequestBody<B> {
+    /// From here on a body that is still to come must keep arriving; who is given is told when it does not.
+    pub(crate) fn watch(&mut self, pace: Pace) -> Option<Arc<Notify>> {
+        if matches!(self.kind, Kind::Whole { .. }) || self.kind.is_end_stream() {
+            return None;
         }
-    };
+        let late = Arc::new(Notify::new());
+        self.arrival = Some(Box::new(Arrival::new(pace, Arc::clone(&late))?));
+        Some(late)
+    }
 }
 
-forward_body!(RequestBody);
-forward_body!(ResponseBody);
+impl<B: Body<Data = Bytes>> Body for RequestBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.project();
+        let frame = this.kind.poll_frame(cx);
+        if let Some(arrival) = this.arrival {
+            arrival.see(&frame, cx);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.kind.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.kind.size_hint()
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.project().kind.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.kind.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.kind.size_hint()
+    }
+}

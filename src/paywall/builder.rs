@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::{merchant::Merchant, shared::Shared};
+use super::{
+    merchant::Merchant,
+    shared::Shared,
+    start::{Start, may_pass},
+};
 use crate::{
     ConfigError,
     clock::{Clock, SystemClock},
@@ -36,6 +40,7 @@ pub struct MerchantBuilder {
     max_hold: Duration,
     lease: Duration,
     contact: Option<String>,
+    lazily: bool,
 }
 
 impl MerchantBuilder {
@@ -56,6 +61,7 @@ impl MerchantBuilder {
             max_hold: Duration::from_secs(10 * 60),
             lease: Duration::from_secs(60),
             contact: None,
+            lazily: false,
         }
     }
 
@@ -152,6 +158,22 @@ impl MerchantBuilder {
         self
     }
 
+    /// Opens also while chain or ledger cannot be asked, so that what is free is served.
+    ///
+    /// [`build`](Self::build) then gives a merchant whose priced routes answer 503, `verification_unavailable` or
+    /// `ledger_unavailable`, to everybody: until chain id and decimals are proved and the ledger has begun, nobody is asked
+    /// to pay and nothing is sold. The next priced request, or [`Merchant::health`], makes up for it, at most once a
+    /// second. An answer that contradicts the settings (another chain, other decimals) is an error of `build` all the same;
+    /// one that comes later is told by `health`.
+    ///
+    /// The verifier must not need the chain either: see
+    #[cfg_attr(feature = "evm", doc = "[`connect_lazily`](crate::verify::evm::EvmVerifierBuilder::connect_lazily).")]
+    #[cfg_attr(not(feature = "evm"), doc = "`connect_lazily` of the `evm` feature.")]
+    pub fn start_lazily(mut self) -> Self {
+        self.lazily = true;
+        self
+    }
+
     /// Checks everything, asks the chain for its id and head and the tokens for their decimals, and starts the ledger's memory.
     ///
     /// # Errors
@@ -160,10 +182,17 @@ impl MerchantBuilder {
         let verifier = self.verifier.clone().ok_or(ConfigError::NoVerifier)?;
         let ledger = self.ledger.clone().ok_or(ConfigError::NoLedger)?;
         let keys = self.keys.clone().ok_or(ConfigError::NoSealingKeys)?;
-        let shared = self.check(Arc::clone(&verifier), Arc::clone(&ledger), keys)?;
-        verifier.check(shared.network, &shared.accepted).await?;
-        ledger.begin(verifier.head().await?).await?;
-        Ok(Merchant { shared: Arc::new(shared) })
+        let lazily = self.lazily;
+        let shared = self.check(verifier, ledger, keys)?;
+        match shared.start.ensure(&shared).await {
+            Err(error) if !(lazily && may_pass(&error)) => Err(error.into()),
+            outcome => {
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "the merchant starts selling later");
+                }
+                Ok(Merchant { shared: Arc::new(shared) })
+            }
+        }
     }
 
     fn check(
@@ -206,6 +235,7 @@ impl MerchantBuilder {
             max_hold: self.max_hold,
             lease: self.lease,
             contact: self.contact,
+            start: Start::default(),
             resources: Mutex::default(),
         })
     }

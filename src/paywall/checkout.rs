@@ -18,7 +18,7 @@ use super::{
     layer::Route,
     order::{Order, refused},
     pricing::Price,
-    redeem::{admit, refuse},
+    redeem::{admit, refuse, unpriced},
     respond::Problem,
     sale::sell,
 };
@@ -66,13 +66,22 @@ impl<S> Checkout<S> {
             Ok(None) if !route.header_only => Look::by_content_type(headers),
             _ => Look::Never,
         };
-        let whole = route.binds() && header.is_ok();
+        let whole = header.is_ok() && (route.binds() || self.comes_first(&header, &body));
         if !whole && (look == Look::Never || body.is_end_stream()) {
             return Incoming::Decided(header, RequestBody::streaming(body));
         }
         let plan =
             Plan { look, whole, identity: is_identity(headers), limit: route.body_limit, timeout: route.body_timeout };
         Incoming::Read(Reader::new(body, plan, header.unwrap_or_default()))
+    }
+
+    /// Whether a body that nobody looks at is read all the same before anything is reserved: a redemption's, where it is
+    /// announced and small. Otherwise whoever sends it slowly holds a payment meanwhile, his own or another's.
+    fn comes_first<B: Body>(&self, header: &Presented, body: &B) -> bool {
+        let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
+        matches!(header, Ok(Some(Proof::Redemption { .. })))
+            && !body.is_end_stream()
+            && announced.is_some_and(|most| most <= self.order.route.body_limit)
     }
 
     pub(crate) fn refused<ResB, E>(self, problem: impl Into<Problem>) -> Step<ResB, E> {
@@ -103,12 +112,11 @@ impl<S: Clone> Checkout<S> {
                 return self.refused(ProblemCode::InvalidRedemption);
             }
             Ok(Some(proof)) => Some(proof),
+            Ok(None) if !self.order.route.merchant.start.is_done() => None,
             Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
                 Some(Some(answer)) => return Step::Answered(answer),
-                Some(None) => {
-                    self.let_go();
-                    return Step::Checkout(Box::pin(self.serve(body)));
-                }
+                // Nothing is waited for before it is called.
+                Some(None) => return Step::Checkout(Box::pin(self.serve(body))),
                 None => None,
             },
         };
@@ -122,12 +130,20 @@ impl<S: Clone> Checkout<S> {
 }
 
 impl<S> Checkout<S> {
-    /// A quote whose price must be waited for.
+    /// A quote whose price must be waited for, or whose merchant has not started yet.
     async fn quote_later<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
     where
         S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
     {
-        let price = self.order.price().await;
+        let price = match self.order.price().await {
+            Ok(price) => price,
+            Err(problem) => return Ok(self.order.problem(problem)),
+        };
+        if matches!(price, Price::Charge(_))
+            && let Err(problem) = self.order.route.merchant.started().await
+        {
+            return Ok(self.order.problem(problem));
+        }
         match self.order.quoted(price) {
             Some(answer) => Ok(answer),
             None => self.serve(body).await,
@@ -141,7 +157,11 @@ impl<S> Checkout<S> {
         B: Body<Data = Bytes>,
     {
         let order = &self.order;
-        Ok(match (proof, order.price().await) {
+        let price = match order.price().await {
+            Ok(price) => price,
+            Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
+        };
+        Ok(match (proof, price) {
             (_, Price::Free) => return self.serve(body).await,
             (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
             (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),

@@ -107,6 +107,15 @@ pub enum ConfigError {
     Ledger(#[from] crate::ledger::LedgerError),
 }
 
+impl From<HealthError> for ConfigError {
+    fn from(error: HealthError) -> Self {
+        match error {
+            HealthError::Verifier(error) => Self::Verifier(error),
+            HealthError::Ledger(error) => Self::Ledger(error),
+        }
+    }
+}
+
 /// Why sales cannot be made right now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -55,6 +55,23 @@ where
         Self { state: State::Passing { response, preflight } }
     }
 
+    pub(crate) fn answered(response: Response<ResponseBody<ResB>>) -> Self {
+        Self { state: State::Answered { response: Some(response) } }
+    }
+
+    /// Asks the gate first, and lets the polled instance go while its word is waited for.
+    pub(crate) fn asking(mut checkout: Checkout<S>, body: B) -> Self {
+        checkout.let_go();
+        let future = Box::pin(async move {
+            match checkout.order.is_free().await {
+                Ok(true) => checkout.serve(RequestBody::streaming(body)).await,
+                Ok(false) => Self::priced(checkout, body).await,
+                Err(problem) => Ok(checkout.order.problem(problem)),
+            }
+        });
+        Self { state: State::Checkout { future } }
+    }
+
     /// Decides from the head whether the body must be read first.
     pub(crate) fn priced(checkout: Checkout<S>, body: B) -> Self {
         match checkout.incoming(body) {

@@ -1,11 +1,19 @@
 //! `X402Layer`: one priced route's configuration.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, request::Parts};
 use tower_layer::Layer;
 
-use super::{builder::check_text, gate::Gate, pricing::Prices, sale::delivers, service::X402, shared::Shared};
+use super::{
+    arrival::Pace,
+    builder::check_text,
+    gate::Gate,
+    pricing::Prices,
+    sale::delivers,
+    service::X402,
+    shared::{Registered, Shared},
+};
 use crate::{
     ConfigError,
     protocol::{Amount, PriceText, QuoteTemplate, Seals, Terms},
@@ -37,6 +45,8 @@ pub struct X402Layer {
 pub(crate) struct Route {
     pub(crate) merchant: Arc<Shared>,
     pub(crate) resource: Arc<str>,
+    /// Held by every route of this name, and by the register.
+    namesakes: Arc<()>,
     label: Option<Arc<str>>,
     pub(crate) prices: Prices,
     pub(crate) template: QuoteTemplate,
@@ -46,6 +56,8 @@ pub(crate) struct Route {
     pub(crate) gate: Gate,
     pub(crate) body_limit: usize,
     pub(crate) body_timeout: Duration,
+    body_rate: u32,
+    pub(crate) price_timeout: Duration,
     pub(crate) header_only: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
@@ -76,6 +88,11 @@ impl Route {
         )
     }
 
+    /// How a body must keep arriving while a payment is held for it.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
+    }
+
     /// How a quote writes this amount.
     pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
         match &self.price_text {
@@ -103,6 +120,7 @@ impl fmt::Debug for Route {
             .field("gate", &self.gate)
             .field("body_limit", &self.body_limit)
             .field("body_timeout", &self.body_timeout)
+            .field("body_rate", &self.body_rate)
             .field("header_only", &self.header_only)
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
@@ -111,7 +129,8 @@ impl fmt::Debug for Route {
 }
 
 impl X402Layer {
-    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, label: Option<Arc<str>>, prices: Prices) -> Self {
+    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, registered: Registered, prices: Prices) -> Self {
+        let Registered { label, namesakes } = registered;
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
         let template = template(&merchant, label.as_ref().unwrap_or(&resource), false);
         let price_text = match prices {
@@ -121,6 +140,7 @@ impl X402Layer {
         let route = Route {
             merchant,
             resource,
+            namesakes,
             label,
             prices,
             template,
@@ -129,6 +149,8 @@ impl X402Layer {
             gate: Gate::default(),
             body_limit: 64 * 1024,
             body_timeout: Duration::from_secs(10),
+            body_rate: 8 * 1024,
+            price_timeout: Duration::from_secs(10),
             header_only: false,
             bind: false,
             bound_headers: Vec::new(),
@@ -146,11 +168,13 @@ impl X402Layer {
     ///
     /// # Errors
     /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
-    /// or another layer goes without one.
+    /// or another layer of this name, a clone included, goes without one.
     pub fn label(self, label: &str) -> Result<Self, ConfigError> {
         check_text("a label", label)?;
         let label: Arc<str> = Arc::from(label);
-        self.route.merchant.register_label(&self.route.resource, &label)?;
+        let Route { merchant, resource, namesakes, .. } = &*self.route;
+        let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
+        merchant.register_label(resource, &label, alone)?;
         Ok(self.set(|route| {
             route.label = Some(label);
             route.render_template();
@@ -158,8 +182,53 @@ impl X402Layer {
     }
 
     /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
+    ///
+    /// For what must be waited for, or hangs on what an outer layer found, there is
+    /// [`free_when_async`](Self::free_when_async).
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.gate.free_when = Some(Arc::new(free)))
+    }
+
+    /// Lets requests through for which this comes to hold, with an async closure that sees the whole head, extensions of outer
+    /// layers included: who is logged in, say. What it needs it takes out of the head before it waits.
+    ///
+    /// It is asked once for each request that [`free_when`](Self::free_when) does not let through, before the body is
+    /// touched. Where it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503 `price_unavailable`.
+    ///
+    /// ```
+    /// # use tower_x402::X402Layer;
+    /// # #[derive(Clone)] struct Member { id: u64 }
+    /// # async fn has_a_subscription(_: u64) -> bool { true }
+    /// # fn of(layer: X402Layer) -> X402Layer {
+    /// layer.free_when_async(|head| {
+    ///     let member = head.extensions.get::<Member>().cloned();
+    ///     async move {
+    ///         match member {
+    ///             Some(member) => has_a_subscription(member.id).await,
+    ///             None => false,
+    ///         }
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    pub fn free_when_async<F, Fut>(self, free: F) -> Self
+    where
+        F: Fn(&Parts) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = bool> + Send + 'static,
+    {
+        self.set(|route| route.gate.free_later = Some(Arc::new(move |parts| Box::pin(free(parts)))))
+    }
+
+    /// How long a price, or [`free_when_async`](Self::free_when_async), may be waited for; 10 seconds unless set. Then the
+    /// answer is 503 `price_unavailable`, and nothing is taken.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn price_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+        if timeout.is_zero() {
+            return Err(ConfigError::OutOfRange { what: "price_timeout" });
+        }
+        Ok(self.set(|route| route.price_timeout = timeout))
     }
 
     /// Lets CORS preflights through to the service; their responses leave without a body.
@@ -180,7 +249,12 @@ impl X402Layer {
         Ok(self.set(|route| route.body_limit = bytes))
     }
 
-    /// How long a body that is looked at may take to arrive; 10 seconds unless set.
+    /// How long a body that is read before the handler runs may take to arrive; 10 seconds unless set.
+    ///
+    /// Such a body is one that is looked at, or one of a redemption by header whose announced length is within
+    /// [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler while the payment is held.
+    /// There this is how long the handler waits for the next byte before the hold ends with 408 `body_timeout`; see
+    /// [`body_rate`](Self::body_rate).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for zero.
@@ -189,6 +263,23 @@ impl X402Layer {
             return Err(ConfigError::OutOfRange { what: "body_timeout" });
         }
         Ok(self.set(|route| route.body_timeout = timeout))
+    }
+
+    /// How fast, in bytes per second, a body must arrive that the handler reads while a payment is held; 8 KiB unless set.
+    ///
+    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one second more for each so many
+    /// bytes that arrived. Then it is dropped, its payment is free again, and the answer is 408 `body_timeout`; the attempt
+    /// counts, since the handler was started. Otherwise whoever sends a body slowly could hold a payment that is not
+    /// theirs: transaction hashes are public. Time in which the handler does not read is not counted, and once its response's
+    /// head is there the body may take any time.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for zero.
+    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, ConfigError> {
+        if bytes_per_second == 0 {
+            return Err(ConfigError::OutOfRange { what: "body_rate" });
+        }
+        Ok(self.set(|route| route.body_rate = bytes_per_second))
     }
 
     /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names

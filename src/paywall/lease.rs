@@ -1,18 +1,19 @@
 //! From the moment a pair is asked for until it is committed or released: `Asking`, then `LeaseGuard`.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
+    sync::Notify,
     task::unconstrained,
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
@@ -37,7 +38,7 @@ const RENEW_AGAIN: Duration = Duration::from_secs(1);
 /// what it is granted is given back.
 pub(crate) struct Asking {
     ledger: Arc<dyn ErasedLedger>,
-    /// `None` once it is answered.
+    /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
     question: Option<Boxed<'static, Reservation>>,
     lease: Duration,
     runtime: Option<Handle>,
@@ -55,18 +56,18 @@ impl Future for Asking {
     type Output = Result<Reservation, LedgerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(question) = &mut self.question else { return Poll::Pending };
-        let answer = ready!(question.as_mut().poll(cx));
-        self.question = None;
-        Poll::Ready(answer)
+        let Some(mut question) = self.question.take() else { return Poll::Pending };
+        let answer = question.as_mut().poll(cx);
+        if answer.is_pending() {
+            self.question = Some(question);
+        }
+        answer
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // What panicked must not be polled again.
-        let asked = self.question.take().filter(|_| !std::thread::panicking());
-        let (Some(question), Some(runtime)) = (asked, self.runtime.take()) else { return };
+        let (Some(question), Some(runtime)) = (self.question.take(), self.runtime.take()) else { return };
         let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
         drop(runtime.spawn(async move {
             if let Ok(Ok(Reservation::Granted(lease))) = timeout(patience, question).await {
@@ -93,6 +94,8 @@ pub(crate) enum Ended<T> {
     Finished(T),
     LeaseLost,
     HeldTooLong,
+    /// The caller does not send what the handler waits for.
+    BodyLate,
 }
 
 /// How a commit ended.
@@ -118,17 +121,29 @@ impl LeaseGuard {
         self.started.store(true, Ordering::Relaxed);
     }
 
+    /// After all it does not: what was called failed before it reached the handler.
+    pub(crate) fn handler_not_reached(&self) {
+        self.started.store(false, Ordering::Relaxed);
+    }
+
     fn handler(&self) -> Handler {
         if self.started.load(Ordering::Relaxed) { Handler::Started } else { Handler::NotStarted }
     }
 
-    /// Runs `work` and keeps the lease up beside it, a third of its length at a time. The first timer is made
-    /// only if `work` has to wait. Upkeep is not held to the task's cooperative budget: work that always uses it up
+    /// Runs `work` and keeps the lease up beside it, a third of its length at a time, until `late` tells that the caller
+    /// sends too slowly. The first timer is made only if `work` has to wait. Upkeep is not held to the task's cooperative budget: work that always uses it up
     /// would otherwise never be ended, nor its lease renewed.
-    pub(crate) async fn keep<T>(&self, max_hold: Duration, mut work: Pin<&mut impl Future<Output = T>>) -> Ended<T> {
+    pub(crate) async fn keep<T>(
+        &self,
+        max_hold: Duration,
+        late: Option<&Notify>,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Ended<T> {
         let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
+        let mut late = pin!(unconstrained(told(late)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),
+            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(Ended::BodyLate),
             Poll::Pending => upkeep.as_mut().poll(cx),
         })
         .await
@@ -190,6 +205,13 @@ impl LeaseGuard {
     pub(crate) async fn lost(mut self) -> bool {
         self.settled = true;
         matches!(timeout(RELEASE_WAIT, self.ledger.is_consumed(self.lease.intent())).await, Ok(Ok(true)))
+    }
+}
+
+async fn told(late: Option<&Notify>) {
+    match late {
+        Some(late) => late.notified().await,
+        None => pending().await,
     }
 }
 

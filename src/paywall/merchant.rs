@@ -61,7 +61,7 @@ impl Merchant {
 
     /// A layer whose price a closure tells from the request's head and body.
     ///
-    /// It is asked when quoting and again when redeeming. An intent quoted at less than the price is now honoured
+    /// It is asked when quoting and again for each redemption that is shown; see [`Pricing`] for when it runs. An intent quoted at less than the price is now honoured
     /// only for the request that was quoted, by method, path, query and body: a price may hang on these, and on the headers
     /// named by [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
     ///
@@ -98,8 +98,8 @@ impl Merchant {
     fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, ConfigError> {
         check_text("a resource", resource)?;
         let resource = Arc::from(resource);
-        let label = self.shared.register(&resource, price)?;
-        Ok(X402Layer::new(Arc::clone(&self.shared), resource, label, prices))
+        let registered = self.shared.register(&resource, price)?;
+        Ok(X402Layer::new(Arc::clone(&self.shared), resource, registered, prices))
     }
 
     /// Who is paid.
@@ -120,11 +120,13 @@ impl Merchant {
         &self.shared.assets
     }
 
-    /// Whether sales can be made right now: the chain can be asked and the ledger written to.
+    /// Whether sales can be made right now: the chain can be asked and the ledger written to. Where the merchant
+    /// [has not started yet](MerchantBuilder::start_lazily), this starts it.
     ///
     /// # Errors
     /// [`HealthError`] names the one that does not answer.
     pub async fn health(&self) -> Result<(), HealthError> {
+        self.shared.start.ensure(&self.shared).await?;
         self.shared.verifier.head().await?;
         self.shared.ledger.health().await?;
         Ok(())

@@ -1,5 +1,6 @@
 //! The door: the tower middleware.
 
+mod arrival;
 mod body;
 mod builder;
 mod checkout;
@@ -10,6 +11,7 @@ mod gate;
 mod layer;
 mod lease;
 mod merchant;
+mod nested;
 mod order;
 mod pricing;
 mod redeem;
@@ -17,6 +19,7 @@ mod respond;
 mod sale;
 mod service;
 mod shared;
+mod start;
 
 pub use body::{RequestBody, ResponseBody};
 pub use builder::MerchantBuilder;

@@ -1,18 +1,19 @@
 //! One priced request: its route, its head and, where it was read, its body.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, request::Parts};
+use tokio::time::timeout;
 
 use super::{
     body::ResponseBody,
     layer::Route,
     pricing::{Price, Prices, Refusal},
-    respond::{Problem, fresh_intent, quote},
+    respond::{ASK_AGAIN, Problem, fresh_intent, quote},
 };
 use crate::protocol::{
-    Address, Amount, ProblemCode, ProofMembers, RequestDigest, RouteSeal, digest_request, headers::NO_STORE,
+    Address, Amount, ProblemCode, ProofMembers, Receipt, RequestDigest, RouteSeal, digest_request, headers::NO_STORE,
 };
 
 /// What is asked for, apart from the service that answers it.
@@ -39,12 +40,42 @@ impl Order {
         }
     }
 
-    pub(crate) async fn price(&self) -> Price {
+    /// The price, waited for.
+    ///
+    /// # Errors
+    /// The problem to answer with where it does not come in time.
+    pub(crate) async fn price(&self) -> Result<Price, Problem> {
         match &self.route.prices {
-            Prices::Fixed(amount) => Price::Charge(*amount),
-            Prices::Now(price) => price(&self.parts, &self.body()),
-            Prices::Later(pricing) => pricing.price(&self.parts, &self.body()).await,
+            Prices::Fixed(amount) => Ok(Price::Charge(*amount)),
+            Prices::Now(price) => Ok(price(&self.parts, &self.body())),
+            Prices::Later(pricing) => self.in_time(pricing.price(&self.parts, &self.body())).await,
         }
+    }
+
+    /// Whether the gate lets this request through, where it must be asked.
+    ///
+    /// # Errors
+    /// As for [`price`](Self::price).
+    pub(crate) async fn is_free(&self) -> Result<bool, Problem> {
+        match self.route.gate.ask(&self.parts) {
+            Some(free) => self.in_time(free).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn in_time<T>(&self, word: impl Future<Output = T>) -> Result<T, Problem> {
+        timeout(self.route.price_timeout, word).await.map_err(|_| {
+            tracing::warn!(
+                resource = &*self.route.resource,
+                "the service did not tell its price in time; answering 503"
+            );
+            Problem::after(ProblemCode::PriceUnavailable, ASK_AGAIN)
+        })
+    }
+
+    /// Whether another layer, outside this one, sold this request already.
+    pub(crate) fn is_paid_already(&self) -> bool {
+        self.parts.extensions.get::<Receipt>().is_some()
     }
 
     fn body(&self) -> Bytes {
@@ -98,11 +129,25 @@ impl Order {
     /// A price of nothing is no price: the service's fault, and nobody is served or charged by it.
     pub(crate) fn mispriced<ResB>(&self) -> Response<ResponseBody<ResB>> {
         tracing::error!(resource = &*self.route.resource, "the service set a price of zero; answering 500");
-        let mut response = Response::new(ResponseBody::whole(Bytes::new()));
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
-        response
+        fault()
     }
+
+    /// Two layers around one service ask for two payments, and neither honours the other's intents.
+    pub(crate) fn priced_twice<ResB>(&self) -> Response<ResponseBody<ResB>> {
+        tracing::error!(
+            resource = &*self.route.resource,
+            "a price inside a price: another X402Layer is inside or outside this one, or the same one twice; answering 500"
+        );
+        fault()
+    }
+}
+
+/// The service is put together wrongly: nobody is served or charged.
+fn fault<ResB>() -> Response<ResponseBody<ResB>> {
+    let mut response = Response::new(ResponseBody::whole(Bytes::new()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+    response
 }
 
 pub(crate) fn refused<ResB>(refusal: Refusal) -> Response<ResponseBody<ResB>> {

@@ -47,8 +47,13 @@ impl From<Response<Bytes>> for Refusal {
     }
 }
 
-/// Prices requests. Asked when quoting and again when redeeming, with the request's head and whole body
-/// (under the route's limit; the members of a proof are still in it).
+/// Prices requests, from their head and whole body (under the route's limit; the members of a proof are still in it).
+///
+/// It runs once for each priced request that reaches the layer, after the body was read and before anything else: when
+/// quoting, and again for every redemption that is shown, well before it is known whether anything was paid. One sale asks
+/// it at least twice, and a payer who polls asks it each time, so it should be quick and change nothing. It does not run for
+/// requests that [`free_when`](crate::X402Layer::free_when) lets through, nor for a proof that cannot be read, nor for HEAD
+/// with a proof. It is given up after [`price_timeout`](crate::X402Layer::price_timeout) where it is async.
 ///
 /// A price may hang on method, path, query, body, and the headers named by
 /// [`bind_headers`](crate::X402Layer::bind_headers): those make two requests the same.

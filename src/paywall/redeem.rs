@@ -16,7 +16,8 @@ use super::{
 use crate::{
     ledger::{Claim, LedgerError, Reservation},
     protocol::{
-        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Receipt, RouteSeal, Transfer, TxHash,
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Proof, Receipt, RouteSeal, Transfer,
+        TxHash,
     },
     verify::{Verdict, VerifyError},
 };
@@ -46,6 +47,17 @@ pub(crate) async fn refuse<ResB>(order: &Order, intent: &IntentId, refusal: Refu
     match Opened::open(&order.route, intent) {
         Some(opened) if opened.is_consumed().await == Ok(true) => order.problem(ProblemCode::AlreadyConsumed),
         Some(_) | None => refused(refusal),
+    }
+}
+
+/// What to answer to a proof where the price is not to be had: the same goes for an intent that is consumed.
+pub(crate) async fn unpriced(order: &Order, proof: &Proof, problem: Problem) -> Problem {
+    match proof {
+        Proof::Redemption { intent, .. } => match Opened::open(&order.route, intent) {
+            Some(opened) => opened.unless_consumed(problem).await,
+            None => problem,
+        },
+        Proof::IntentOnly(_) | Proof::TransactionOnly(_) => problem,
     }
 }
 
@@ -120,6 +132,7 @@ impl<'a> Opened<'a> {
 
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
+        merchant.started().await?;
         let terms = self.route.terms(self.recipient, self.terms.amount);
         let verdict = timeout(VERIFIER_WAIT, merchant.verifier.verify(&terms, transaction))
             .await

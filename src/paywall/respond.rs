@@ -15,6 +15,9 @@ use crate::protocol::{
 /// When to ask again where a backend did not answer, or another redemption is under way.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// In seconds: the longest wait that a client is asked for.
+const LONGEST_WAIT: u64 = 24 * 60 * 60;
+
 /// What a refusal says beside its code.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -82,9 +85,9 @@ struct Body<'a> {
     contact: Option<&'a str>,
 }
 
-/// At least one second, and never less than was meant.
+/// At least one second, and never less than was meant, but for waits of more than a day: they are somebody's mistake.
 fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).clamp(1, LONGEST_WAIT)
 }
 
 /// The quote: made from the key alone.

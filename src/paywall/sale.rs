@@ -1,6 +1,11 @@
 //! The sale: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::{fmt::Write as _, future::poll_fn, pin::pin};
+use std::{
+    fmt::Write as _,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::Poll,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -22,6 +27,9 @@ use crate::protocol::{
 
 /// Set by a handler in its response's extensions: whether this very answer is sold, whatever the route's rule says.
 ///
+/// It reaches the layer only if every layer in between hands the response's extensions on. One that builds a response anew
+/// from status and body, as a cache does, drops it, and then the route's rule decides.
+///
 /// ```
 /// use http::Response;
 /// use tower_x402::Consumption;
@@ -34,6 +42,10 @@ pub enum Consumption {
     /// It is sold: intent and payment are consumed.
     Consume,
     /// It is given away: intent and payment stay good.
+    ///
+    /// The handler ran, so it counts as an attempt like a failure: after 16 of them for one intent and payment the layer answers
+    /// 429 `too_many_attempts` for a while. A handler that gives away on purpose, more often than that, belongs behind
+    /// [`free_when`](crate::X402Layer::free_when).
     Keep,
 }
 
@@ -47,7 +59,7 @@ pub(crate) fn delivers(status: StatusCode) -> bool {
 /// Runs the handler and sells its answer.
 pub(crate) async fn sell<S, B, ResB>(
     mut checkout: Checkout<S>,
-    body: RequestBody<B>,
+    mut body: RequestBody<B>,
     mut guard: LeaseGuard,
     receipt: Receipt,
 ) -> Result<Response<ResponseBody<ResB>>, S::Error>
@@ -59,6 +71,7 @@ where
     let method = checkout.order.parts.method.clone();
     checkout.order.parts.extensions.insert(receipt);
     let Order { route, parts, .. } = checkout.order;
+    let late = body.watch(route.pace());
     let request = Request::from_parts(parts, body);
     let mut inner = checkout.inner;
     let held = &guard;
@@ -66,12 +79,13 @@ where
     let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
         held.handler_started();
-        inner.call(request).await
+        let answer = pin!(inner.call(request));
+        reached(answer, || held.handler_not_reached()).await
     };
     // The handler is gone at the end of this block, however its work ended.
     let ended = {
         let work = pin!(work);
-        held.keep(max_hold, work).await
+        held.keep(max_hold, late.as_deref(), work).await
     };
     let mut response = match ended {
         Ended::Finished(Ok(response)) => response,
@@ -82,6 +96,10 @@ where
         Ended::HeldTooLong => {
             guard.release().await;
             return Ok(Problem::from(ProblemCode::AnswerTimeout).into_response(&method));
+        }
+        Ended::BodyLate => {
+            guard.release().await;
+            return Ok(Problem::from(ProblemCode::BodyTimeout).into_response(&method));
         }
         Ended::LeaseLost => return Ok(lost(guard).await.into_response(&method)),
     };
@@ -113,6 +131,24 @@ where
             Ok(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into_response(&method))
         }
     }
+}
+
+/// Runs what was called, and tells where it failed before it reached the handler: an error at once, with nothing waited for, as
+/// a `LoadShed` answers. A handler that got anywhere waited for something first, so its failures count.
+async fn reached<F, R, E>(mut answer: Pin<&mut F>, not: impl FnOnce()) -> Result<R, E>
+where
+    F: Future<Output = Result<R, E>>,
+{
+    let mut not = Some(not);
+    poll_fn(|cx| {
+        let polled = answer.as_mut().poll(cx);
+        // The first time only.
+        if let (Poll::Ready(Err(_)), Some(not)) = (&polled, not.take()) {
+            not();
+        }
+        polled
+    })
+    .await
 }
 
 /// Another holds the pair now, or sold it already: this answer must not leave.

@@ -17,10 +17,11 @@ use super::{
     future::ResponseFuture,
     gate::Passage,
     layer::Route,
+    nested,
 };
 
 /// A service whose answers are sold. Made by [`X402Layer`](crate::X402Layer).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct X402<S> {
     route: Arc<Route>,
     inner: S,
@@ -47,6 +48,13 @@ impl<S> X402<S> {
     }
 }
 
+impl<S: Clone> Clone for X402<S> {
+    fn clone(&self) -> Self {
+        nested::cloned();
+        Self { route: Arc::clone(&self.route), inner: self.inner.clone() }
+    }
+}
+
 impl<S, B, ResB> Service<Request<B>> for X402<S>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
@@ -69,10 +77,17 @@ where
             Passage::Preflight => ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), true),
             Passage::Priced => {
                 // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
-                let clone = self.inner.clone();
+                let (clone, priced_inside) = nested::clone_inside(&self.inner);
                 let polled = mem::replace(&mut self.inner, clone);
                 let (parts, body) = request.into_parts();
-                ResponseFuture::priced(Checkout::new(Arc::clone(&self.route), polled, parts), body)
+                let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
+                if priced_inside || checkout.order.is_paid_already() {
+                    return ResponseFuture::answered(checkout.order.priced_twice());
+                }
+                if self.route.gate.asks() {
+                    return ResponseFuture::asking(checkout, body);
+                }
+                ResponseFuture::priced(checkout, body)
             }
         }
     }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::start::Start;
 use crate::{
     ConfigError,
     clock::Clock,
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) max_hold: Duration,
     pub(crate) lease: Duration,
     pub(crate) contact: Option<String>,
+    pub(super) start: Start,
     pub(super) resources: Mutex<HashMap<Arc<str>, Entry>>,
 }
 
@@ -43,7 +45,14 @@ pub(super) struct Entry {
     /// `None` where a closure decides, which equals no other.
     price: Option<Amount>,
     label: Option<Arc<str>>,
-    layers: u32,
+    namesakes: Arc<()>,
+}
+
+/// What a route learns of its name.
+pub(crate) struct Registered {
+    pub(super) label: Option<Arc<str>>,
+    /// Held by every route of this name, and here.
+    pub(super) namesakes: Arc<()>,
 }
 
 impl Shared {
@@ -60,28 +69,29 @@ impl Shared {
     }
 
     /// Enters a name with its price; answers the label that it has already.
-    pub(super) fn register(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Option<Arc<str>>, ConfigError> {
+    pub(super) fn register(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Registered, ConfigError> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
-        match resources.get_mut(resource) {
+        match resources.get(resource) {
             Some(entry) if price.is_some() && entry.price == price => {
-                entry.layers += 1;
-                Ok(entry.label.clone())
+                Ok(Registered { label: entry.label.clone(), namesakes: Arc::clone(&entry.namesakes) })
             }
             Some(_) => Err(conflict(resource)),
             None => {
-                resources.insert(Arc::clone(resource), Entry { price, label: None, layers: 1 });
-                Ok(None)
+                let namesakes = Arc::new(());
+                let entry = Entry { price, label: None, namesakes: Arc::clone(&namesakes) };
+                resources.insert(Arc::clone(resource), entry);
+                Ok(Registered { label: None, namesakes })
             }
         }
     }
 
-    /// Enters a name's label: one for all layers of that name.
-    pub(crate) fn register_label(&self, resource: &Arc<str>, label: &Arc<str>) -> Result<(), ConfigError> {
+    /// Enters a name's label: one for all layers of that name, and so only while whoever gives it is `alone`.
+    pub(super) fn register_label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), ConfigError> {
         let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = resources.get_mut(resource).ok_or_else(|| conflict(resource))?;
         match &entry.label {
             Some(known) if known == label => Ok(()),
-            None if entry.layers == 1 => {
+            None if alone => {
                 entry.label = Some(Arc::clone(label));
                 Ok(())
             }

@@ -45,7 +45,7 @@ impl Address {
         let mut text = [0; 40];
         // Cannot fail: the buffer is twice the input.
         let _ = const_hex::encode_to_slice(self.0, &mut text);
-        let hash = keccak256(&text);
+        let hash = super::keccak::keccak256(&[&text]);
         for (i, letter) in text.iter_mut().enumerate() {
             let nibble = hash[i / 2] >> (4 * (1 - i % 2)) & 0x0f;
             if nibble >= 8 {
@@ -54,25 +54,6 @@ impl Address {
         }
         text
     }
-}
-
-/// Keccak-256 of at most 135 bytes (one block), which is all that EIP-55 needs.
-fn keccak256(short: &[u8; 40]) -> [u8; 32] {
-    const RATE: usize = 136;
-    let mut block = [0_u8; RATE];
-    block[..40].copy_from_slice(short);
-    block[40] = 0x01;
-    block[RATE - 1] |= 0x80;
-    let mut state = [0_u64; 25];
-    for (lane, bytes) in state.iter_mut().zip(block.chunks_exact(8)) {
-        *lane = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    }
-    keccak::Keccak::new().with_f1600(|f1600| f1600(&mut state));
-    let mut out = [0; 32];
-    for (bytes, lane) in out.chunks_exact_mut(8).zip(state) {
-        bytes.copy_from_slice(&lane.to_le_bytes());
-    }
-    out
 }
 
 impl FromStr for Address {

@@ -45,6 +45,23 @@ impl Amount {
         Self(U256::from(units))
     }
 
+    /// From hundredths of a token's whole unit, of a token with that many decimals: for prices that are computed. Rounded up
+    /// where the token has fewer than two decimals, and at most [`MAX`](Self::MAX).
+    ///
+    /// ```
+    /// use tower_x402::protocol::Amount;
+    /// assert_eq!(Amount::from_cents(49, 6), Amount::parse_decimal("0.49", 6)?);
+    /// # Ok::<(), tower_x402::protocol::ParseAmountError>(())
+    /// ```
+    #[must_use]
+    pub fn from_cents(cents: u64, decimals: u8) -> Self {
+        let cents = U256::from(cents);
+        Self(match decimals.checked_sub(2) {
+            Some(zeros) => U256::from(10).saturating_pow(U256::from(zeros)).saturating_mul(cents),
+            None => cents.div_ceil(U256::from(10_u8.pow(u32::from(2 - decimals)))),
+        })
+    }
+
     /// From 32 big-endian bytes, as contracts write them.
     #[must_use]
     pub const fn from_be_bytes(bytes: [u8; 32]) -> Self {

@@ -116,6 +116,9 @@ problems! {
     /// The handler was started often enough for this intent and payment.
     TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, AskAgain, "Too many attempts",
         "The service did not manage to answer. Ask again after Retry-After; the payment stays good.";
+    /// The service did not tell the price in time.
+    PriceUnavailable = "price_unavailable", SERVICE_UNAVAILABLE, AskAgain, "Price unavailable",
+        "The price of this request cannot be told right now. Ask again after Retry-After; whatever was paid is safe.";
     /// The chain could not be asked.
     VerificationUnavailable = "verification_unavailable", SERVICE_UNAVAILABLE, AskAgain, "Verification unavailable",
         "The payment cannot be checked right now. Ask again after Retry-After; the payment is safe.";

@@ -12,8 +12,8 @@ use crate::{
     verify::Verifier as _,
 };
 
-/// A wallet without keys: its transfers arrive on a [`ScriptedVerifier`], at once unless told otherwise. Clones are
-/// one wallet.
+/// A wallet without keys: its transfers arrive on a [`ScriptedVerifier`], at once unless told otherwise. Each moves the
+/// chain's head on by one block, in which it is. Clones are one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -50,7 +50,7 @@ pub struct ScriptedPayer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sending {
-    /// It is mined at once.
+    /// It is mined at once, in a new block.
     Mined,
     /// It is mined, and whoever sent it gets a time-out.
     MinedUnheard,
@@ -155,7 +155,9 @@ impl Account {
             return;
         }
         self.mined.insert(*nonce, Mined::Paid(transaction));
-        chain.mine(transaction, [transfer.clone()]);
+        // In a block of its own, behind all that a ledger had seen when it began.
+        let block_time = chain.next_block();
+        chain.mine(transaction, [Transfer { block_number: block_time.unix() / 2, block_time, ..transfer.clone() }]);
     }
 
     /// The lowest that nothing sent has taken.

@@ -167,6 +167,15 @@ impl ScriptedVerifier {
         self.with(|script| script.head = head);
     }
 
+    /// Moves the head on by one block, and tells its time.
+    #[cfg(feature = "client")]
+    pub(super) fn next_block(&self) -> ChainTime {
+        self.with(|script| {
+            script.head = script.head.after(BLOCK_TIME);
+            script.head
+        })
+    }
+
     /// Answers [`check`](Verifier::check) with this; with `Ok` unless told otherwise.
     pub fn answer_check(&self, outcome: Result<(), VerifyError>) {
         self.with(|script| script.check = outcome);

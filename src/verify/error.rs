@@ -58,6 +58,12 @@ impl VerifyError {
         Self::new(VerifyErrorKind::Unavailable)
     }
 
+    /// Whether it may pass without anybody changing a setting: the endpoints are silent, busy or behind.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self.kind, VerifyErrorKind::Unavailable | VerifyErrorKind::Overloaded | VerifyErrorKind::StaleHead)
+    }
+
     /// What went wrong.
     #[must_use]
     pub const fn kind(&self) -> &VerifyErrorKind {

@@ -20,7 +20,8 @@ use tokio::runtime;
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     RequestBody, X402Layer,
-    protocol::{Asset, ChainTime, Network, Terms, TxHash},
+    ledger::{Claim, Commit, Lease, Ledger, LedgerError, Renewal, Reservation},
+    protocol::{Asset, ChainTime, IntentKey, Network, Terms, TxHash},
     testing::ScriptedVerifier,
     verify::{Verdict, Verifier, VerifyError},
 };
@@ -398,4 +399,81 @@ fn a_runtime_that_shuts_down_with_a_redemption_under_way_does_not_panic() {
         assert!(!panicked.load(Ordering::SeqCst));
         honest_retry_after_a_minute(&shop, &intent, tx);
     }
+}
+
+/// A ledger whose first reservation panics after a while, and whose question must not be asked on then.
+#[derive(Clone)]
+struct PanicsInReserve(crate::faults::Faulty, Arc<AtomicUsize>);
+
+impl Ledger for PanicsInReserve {
+    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
+        self.0.begin(head).await
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+        let first = self.1.fetch_add(1, Ordering::SeqCst) == 0;
+        give_way().await;
+        assert!(!first, "the ledger panics");
+        self.0.reserve(claim).await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+        self.0.renew(lease).await
+    }
+
+    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+        self.0.commit(lease).await
+    }
+
+    async fn release(&self, lease: &Lease, handler: tower_x402::ledger::Handler) -> Result<(), LedgerError> {
+        self.0.release(lease, handler).await
+    }
+
+    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+        self.0.is_consumed(intent).await
+    }
+
+    async fn health(&self) -> Result<(), LedgerError> {
+        self.0.health().await
+    }
+}
+
+/// Also where the panic is caught and the future dropped only then, as a layer that catches panics does.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_panicked_is_not_polled_again() {
+    let background = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&background);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.to_string().contains("resumed after panicking") {
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+        before(info);
+    }));
+    for caught in [true, false] {
+        let stage = Stage::open().await;
+        let ledger = PanicsInReserve(stage.ledger.clone(), Arc::default());
+        let merchant = stage.shop.sibling(|builder| builder.ledger(ledger.clone())).await;
+        let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), handler(|_| async { ok() }));
+        let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+        let mut future = Box::pin(service.clone().oneshot(redemption(&intent, tx)));
+        if caught {
+            let mut panicked = false;
+            for _ in 0..5 {
+                let poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+                panicked |= std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).is_err();
+                if panicked {
+                    break;
+                }
+            }
+            assert!(panicked);
+            drop(future);
+        } else {
+            assert!(tokio::spawn(future).await.unwrap_err().is_panic());
+        }
+        settle().await;
+        assert_eq!((ledger.1.load(Ordering::SeqCst), background.load(Ordering::SeqCst)), (1, 0), "caught: {caught}");
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
+    }
+    let _ = std::panic::take_hook();
 }

@@ -97,6 +97,35 @@ async fn a_short_lease_outlives_a_renewal_that_hangs() {
     assert_eq!(answer.await.unwrap().status(), 200);
 }
 
+/// However short it is, and however a renewal goes wrong: the next one comes in time.
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_a_second_outlives_one_failed_renewal() {
+    for fault in [Fault::Fail, Fault::Hang] {
+        let stage = Stage::open_with(|builder| builder.lease(seconds(1))).await;
+        let service = layered(
+            &stage.layer(),
+            handler(|_| async {
+                sleep(seconds(6)).await;
+                ok()
+            }),
+        );
+        let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+        let answer = start(&service, redemption(&intent, tx));
+        // Every second renewal fails.
+        for half in 0..58 {
+            if half % 5 == 0 {
+                stage.ledger.next(Op::Renew, [fault]);
+            }
+            sleep(Duration::from_millis(100)).await;
+            let rival = ask(&service, redemption(&intent, tx)).await;
+            assert_eq!(rival.status(), 409, "{fault:?}, after {half} tenths of a second");
+            assert_problem(rival, 409, "redemption_in_progress").await;
+        }
+        assert_eq!(answer.await.unwrap().status(), 200);
+        assert_eq!(stage.counts().consumed, 1);
+    }
+}
+
 /// Who lost the lease is told at the next renewal; what the answer then says is the ledger's word.
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_ends_the_handler_at_once_and_withholds_its_answer() {

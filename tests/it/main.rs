@@ -23,6 +23,7 @@ mod evm;
 mod faults;
 mod faulty;
 mod flow;
+mod holds;
 mod hyper_server;
 mod lease_model;
 mod leases;

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -13,10 +13,12 @@ use bytes::Bytes;
 use http::{Request, Response, header, request::Parts};
 use http_body_util::BodyExt as _;
 use tower_x402::{
-    Price, Pricing, Receipt, Refusal, X402, X402Layer,
-    protocol::{Address, Amount, Asset, ChainTime, SealingKeys, TxHash},
+    ConfigError, Price, Pricing, Receipt, Refusal, X402, X402Layer,
+    protocol::{Address, Amount, Asset, ChainTime, Network, SealingKeys, Transfer, TxHash},
+    verify::Verdict,
 };
 
+use crate::faults::Stage;
 use crate::support::{
     Answer, Counter, Handler, KEY, NOW, PRICE, Shop, answering, ask, assert_problem, echo, fresh_intent, intent_of,
     layered, payer, post, proof, quoted, read, recipient, redemption, with_status,
@@ -288,7 +290,6 @@ async fn a_header_only_route_prices_members_of_any_name() {
     }
 }
 
-/// Bound by setting: only the very request that was quoted, even at a fixed price.
 /// Where a price hangs on a header, a quote counts for the value it was made for.
 #[tokio::test]
 async fn a_price_by_header_is_bound_to_that_header() {
@@ -318,6 +319,7 @@ async fn a_header_only_route_says_where_the_proof_goes() {
     assert!(quote["detail"].as_str().unwrap().contains("in the x402-payment header"), "{quote}");
 }
 
+/// Bound by setting: only the very request that was quoted, even at a fixed price.
 #[tokio::test]
 async fn a_bound_route_sells_only_what_was_quoted() {
     let shop = Shop::open().await;
@@ -605,4 +607,194 @@ async fn quotes_ask_nobody() {
     }
     assert_eq!((shop.faults.asked(), shop.chain.calls()), (vec![], 0));
     assert_eq!(priced.load(Ordering::SeqCst), 1500, "asked once for each request, and not for what is no proof");
+}
+
+/// A price that does not come sells nothing, bills nobody, and takes nothing from whoever has paid.
+#[tokio::test(start_paused = true)]
+async fn a_price_that_does_not_come_in_time_is_unavailable() {
+    let stage = Stage::open().await;
+    let slow = Arc::new(AtomicBool::new(false));
+    let price = {
+        let slow = Arc::clone(&slow);
+        move |parts: Parts, body: Bytes| {
+            let slow = slow.load(Ordering::SeqCst);
+            async move { if slow { std::future::pending().await } else { by_length(&parts, &body) } }
+        }
+    };
+    let layer = stage.shop.merchant.price_with_async("slow", price).unwrap();
+    for (layer, patience) in [(layer.clone(), 10), (layer.price_timeout(Duration::from_secs(3)).unwrap(), 3)] {
+        let service = layered(&layer, echo(Counter::default()));
+        slow.store(false, Ordering::SeqCst);
+        let [sold, open] = [quoted(&service).await, quoted(&service).await];
+        let (spent, tx) = (stage.shop.pay(300), stage.shop.pay(300));
+        assert_eq!(ask(&service, redeem("why", &sold, spent)).await.status(), 200);
+        slow.store(true, Ordering::SeqCst);
+        let half = |member: &str| post(format!(r#"{{"query":"why",{member}}}"#));
+        for request in [
+            query("why"),
+            redeem("why", &open, tx),
+            redeem("why", "made-up", tx),
+            half(&format!(r#""intentId":"{open}""#)),
+            half(&format!(r#""txHash":"{tx}""#)),
+        ] {
+            let begun = tokio::time::Instant::now();
+            let answer = ask(&service, request).await;
+            assert_eq!(begun.elapsed().as_secs(), patience);
+            assert_eq!(answer.headers()["retry-after"], "5");
+            assert!(!answer.headers().contains_key("x-price-intent"));
+            assert_problem(answer, 503, "price_unavailable").await;
+        }
+        // Consumed is consumed, whatever else is true.
+        assert_problem(ask(&service, redeem("why", &sold, tx)).await, 409, "already_consumed").await;
+        slow.store(false, Ordering::SeqCst);
+        assert_eq!(ask(&service, redeem("why", &open, tx)).await.status(), 200);
+    }
+    let refused = stage.layer().price_timeout(Duration::ZERO).map(drop);
+    assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "price_timeout" })));
+}
+
+#[derive(Clone)]
+struct Member(&'static str);
+
+/// Free for whoever an outer layer found to be a member, with a body that nobody touches.
+#[tokio::test(start_paused = true)]
+async fn what_is_free_may_be_asked_of_somebody_else() {
+    let stage = Stage::open().await;
+    let layer = stage.layer().free_when_async(|head| {
+        let member = head.extensions.get::<Member>().cloned();
+        async move {
+            match member {
+                Some(Member("hangs")) => std::future::pending().await,
+                Some(Member(name)) => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    name == "paid up"
+                }
+                None => false,
+            }
+        }
+    });
+    let counter = Counter::default();
+    let service = layered(&layer, echo(counter.clone()));
+    let of = |mut request: Request<Body>, name| {
+        request.extensions_mut().insert(Member(name));
+        request
+    };
+    // Not even what would be refused in a priced request is looked at.
+    let free = ask(&service, of(post("{ no json"), "paid up")).await;
+    assert_eq!((free.status().as_u16(), free.headers().len()), (200, 0));
+    assert_eq!(free.into_body().collect().await.unwrap().to_bytes(), "{ no json");
+    for nobody in [post("{}"), of(post("{}"), "lapsed")] {
+        assert_problem(ask(&service, nobody).await, 402, "payment_required").await;
+    }
+    assert_problem(ask(&service, of(post("{}"), "hangs")).await, 503, "price_unavailable").await;
+    assert_eq!(counter.runs(), 1);
+    // The others buy as ever, by body and by header; and who is free with a proof keeps the payment.
+    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+    assert_eq!(ask(&service, of(redemption(&intent, tx), "paid up")).await.status(), 200);
+    assert_eq!(ask(&service, of(redemption(&intent, tx), "lapsed")).await.status(), 200);
+    assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "already_consumed").await;
+    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+    assert_eq!(ask(&service, crate::support::by_header("GET", &intent, tx)).await.status(), 200);
+    assert_eq!(stage.counts().consumed, 2);
+}
+
+/// A verifier's wait without end is told as a long one.
+#[tokio::test]
+async fn a_wait_without_end_is_a_day() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, TxHash::new([3; 32]));
+    for (wait, seconds) in
+        [(Duration::MAX, "86400"), (Duration::from_secs(u64::MAX), "86400"), (Duration::from_millis(1001), "2")]
+    {
+        shop.chain.answer(tx, Verdict::NotConfirmed { retry_after: wait });
+        let answer = ask(&service, redemption(&intent, tx)).await;
+        assert_eq!(answer.headers()["retry-after"], seconds);
+        assert_problem(answer, 409, "tx_not_confirmed").await;
+    }
+}
+
+/// An intent that bought its answer with a payment from before its quote is remembered for as long as it could be paid for.
+#[tokio::test]
+async fn an_intent_is_remembered_for_as_long_as_it_may_be_paid() {
+    let (ttl, age) = (Duration::from_secs(20 * HOUR), Duration::from_secs(HOUR));
+    let shop = Shop::open_with(|merchant| merchant.quote_ttl(ttl).max_payment_age(age)).await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let (intent, early) = (quoted(&service).await, shop.pay_at(490_000, NOW - 1800));
+    assert_eq!(ask(&service, redemption(&intent, early)).await.status(), 200);
+    // The payment itself is long out of age, and others buy, so that the ledger forgets what it may.
+    let later = NOW + 10 * HOUR;
+    shop.clock.advance(Duration::from_secs(10 * HOUR));
+    shop.chain.set_head(ChainTime::from_unix(later));
+    for _ in 0..3 {
+        let other = quoted(&service).await;
+        assert_eq!(ask(&service, redemption(&other, shop.pay_at(490_000, later))).await.status(), 200);
+    }
+    let again = ask(&service, redemption(&intent, shop.pay_at(490_000, later))).await;
+    assert_problem(again, 409, "already_consumed").await;
+}
+
+/// Whatever is wrong with the payment that is shown, a consumed intent is told first that it is consumed.
+#[tokio::test]
+async fn a_late_payment_for_a_consumed_intent_is_told_so() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
+    shop.clock.advance(Duration::from_secs(2 * HOUR));
+    shop.chain.set_head(ChainTime::from_unix(NOW + 2 * HOUR));
+    let late = shop.pay_at(490_000, NOW + 2 * HOUR);
+    let answer = ask(&service, redemption(&intent, late)).await;
+    assert!(!answer.headers().contains_key("x-price-intent"));
+    assert_problem(answer, 409, "already_consumed").await;
+    // The payment is as good as new, under an intent of its own.
+    assert_eq!(ask(&service, redemption(&quoted(&service).await, late)).await.status(), 200);
+}
+
+/// The door looks again at whatever a verifier calls paid: one that judged by other terms must not sell here.
+#[tokio::test]
+async fn a_verifiers_word_is_looked_at_again() {
+    let shop = Shop::open_with(|merchant| merchant.former_recipient(NEW_HOME)).await;
+    let counter = Counter::default();
+    let service = layered(&shop.layer(), echo(counter.clone()));
+    let tx = TxHash::new([9; 32]);
+    let honest = Transfer {
+        network: Network::BASE,
+        transaction: tx,
+        position: 0,
+        token: Asset::USDC_BASE.contract(),
+        payer: payer(),
+        recipient: recipient(),
+        amount: Amount::from_base_units(490_000),
+        block_number: 7,
+        block_time: ChainTime::from_unix(NOW),
+    };
+    let lies = [
+        ("another chain", Transfer { network: Network::BASE_SEPOLIA, ..honest.clone() }),
+        ("another transaction", Transfer { transaction: TxHash::new([8; 32]), ..honest.clone() }),
+        ("another recipient", Transfer { recipient: Address::new([1; 20]), ..honest.clone() }),
+        ("a recipient of other quotes", Transfer { recipient: NEW_HOME, ..honest.clone() }),
+        ("another token", Transfer { token: Address::new([1; 20]), ..honest.clone() }),
+        ("too little", Transfer { amount: Amount::from_base_units(489_999), ..honest.clone() }),
+        ("our own", Transfer { payer: recipient(), ..honest.clone() }),
+        ("formerly our own", Transfer { payer: NEW_HOME, ..honest.clone() }),
+    ];
+    let says = |transfers: Vec<Transfer>| {
+        shop.chain.answer(tx, Verdict::Paid { transfers, head: ChainTime::from_unix(NOW) });
+    };
+    let intent = quoted(&service).await;
+    for (lie, transfer) in &lies {
+        says(vec![transfer.clone()]);
+        let answer = ask(&service, redemption(&intent, tx)).await;
+        assert_eq!(answer.status(), 422, "{lie}");
+        assert_problem(answer, 422, "transfer_not_found").await;
+    }
+    says(Vec::new());
+    assert_problem(ask(&service, redemption(&intent, tx)).await, 422, "transfer_not_found").await;
+    assert_eq!((counter.runs(), shop.ledger.counts().unwrap().reserved), (0, 0));
+    // Beside all of them the honest one is found, and it alone is spent.
+    says(lies.into_iter().map(|(_, transfer)| transfer).chain([honest.clone()]).collect());
+    let answer = ask(&service, redemption(&intent, tx)).await;
+    assert_eq!(answer.headers()["x-paid"], honest.key().to_string().as_str());
+    assert_problem(ask(&service, redemption(&quoted(&service).await, tx)).await, 409, "tx_already_used").await;
 }

@@ -161,6 +161,54 @@ async fn a_404_of_the_router_is_not_quoted() {
     assert_eq!(nowhere.status(), 404);
 }
 
+/// What each of axum's ways to put a layer on covers: whatever the documentation recommends leaves no method free.
+#[tokio::test]
+async fn every_method_is_priced_where_the_documentation_says_so() {
+    let shop = Shop::open().await;
+    let free = || async { "free" };
+    let only_paid = |receipt: Receipt| async move { receipt.amount().to_string() };
+    let statuses = async |app: Router| {
+        let mut statuses = Vec::new();
+        for method in ["GET", "POST", "DELETE"] {
+            let request = Request::builder().method(method).uri("/answer").body(Body::empty()).unwrap();
+            statuses.push(app.clone().oneshot(request).await.unwrap().status().as_u16());
+        }
+        statuses
+    };
+    let route = |methods| Router::new().route("/answer", methods);
+    let layer = || shop.layer();
+    // Recommended: `layer`, last, where any method is answered.
+    assert_eq!(statuses(route(any(free).get(free).layer(layer()))).await, [402, 402, 402]);
+    assert_eq!(statuses(route(get(free).fallback(free).layer(layer()))).await, [402, 402, 402]);
+    assert_eq!(statuses(route(any(free).get(free)).route_layer(layer())).await, [402, 402, 402]);
+    // Recommended: `route_layer`, last, where methods are named; the others are not there, and not for sale.
+    assert_eq!(statuses(route(get(free).post(free).route_layer(layer()))).await, [402, 402, 405]);
+    // What the documentation warns of.
+    assert_eq!(statuses(route(any(free).get(free).route_layer(layer()))).await, [402, 200, 200]);
+    assert_eq!(statuses(route(get(free).fallback(free).route_layer(layer()))).await, [402, 200, 200]);
+    assert_eq!(statuses(route(get(free).route_layer(layer()).post(free))).await, [402, 200, 405]);
+    // And why it says to take the receipt: what has lost its price sells nothing.
+    assert_eq!(statuses(route(any(only_paid).get(only_paid).route_layer(layer()))).await, [402, 500, 500]);
+}
+
+/// A price on the whole router over a route that has its own.
+#[tokio::test]
+async fn a_router_sells_no_route_that_has_a_price_of_its_own() {
+    let shop = Shop::open().await;
+    let all = shop.merchant.charge("all", "1.00 USDC").unwrap();
+    let apps = [
+        Router::new().route("/answer", get(|| async { "" }).route_layer(shop.layer())).route_layer(all.clone()),
+        Router::new().route("/answer", get(|| async { "" }).layer(shop.layer())).layer(all.clone()),
+        Router::new().route("/answer", get(|| async { "" }).route_layer(shop.layer()).layer(shop.layer())),
+        Router::new().merge(Router::new().route("/answer", get(|| async { "" })).layer(shop.layer())).layer(all),
+    ];
+    for app in apps {
+        let answer = app.oneshot(Request::get("/answer").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 500);
+        assert!(!answer.headers().contains_key("pay"));
+    }
+}
+
 #[tokio::test]
 async fn the_handler_learns_what_was_paid() {
     async fn handler(receipt: Receipt) -> String {

@@ -224,6 +224,86 @@ async fn a_free_request_clones_nothing() {
     assert_eq!(clones.load(Ordering::SeqCst), 0);
 }
 
+/// Free by closure, nothing is waited for between being ready and being called: the place in the queue is kept.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_free_by_closure_keeps_its_place() {
+    let shop = Shop::open().await;
+    let layer = shop.merchant.price_with("free", |_, _| Price::Free).unwrap();
+    let limited = ConcurrencyLimit::new(Counted::default(), 1);
+    let mut service = layer.layer(limited.clone());
+    assert!(poll_ready(&mut service).is_ready());
+    // Another waits for the only place.
+    let mut other = waiting_for_room(limited);
+    settle().await;
+    assert!(!other.is_finished());
+    let mut future = pin!(service.call(post("{}")));
+    assert!(matches!(poll(future.as_mut()), Poll::Ready(Ok(answer)) if answer.status() == 200));
+    drop(service);
+    assert!((&mut other).await.is_ok());
+}
+
+/// Waits until a service is ready, in a task of its own.
+fn waiting_for_room(mut service: ConcurrencyLimit<Counted>) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move { std::future::poll_fn(|cx| service.poll_ready(cx)).await.unwrap() })
+}
+
+/// As axum's routes do: whatever the body was, it is one of axum's inside.
+fn plain<S>(inner: S) -> tower::util::MapRequest<S, fn(MockRequest) -> Request<Body>> {
+    tower::util::MapRequest::new(inner, |request| request.map(Body::new))
+}
+
+/// Two prices for one request would be two bills of which none can be redeemed.
+#[tokio::test]
+async fn a_price_inside_a_price_is_an_error_at_the_first_request() {
+    async fn assert_fault<S, ResB>(service: X402<S>)
+    where
+        X402<S>: Service<Request<Body>, Response = Response<ResB>, Error: std::fmt::Debug> + Clone,
+    {
+        for request in [post("{}"), by_header("x", &"0x11".repeat(16), Body::empty()), json(endless())] {
+            let answer = service.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), 500);
+            assert!(!answer.headers().contains_key("pay") && !answer.headers().contains_key("x-price-intent"));
+        }
+    }
+    let shop = Shop::open().await;
+    let merchant = &shop.merchant;
+    let (outer, inner) = (merchant.charge("outer", PRICE).unwrap(), merchant.charge("inner", "0.01 USDC").unwrap());
+    let inside = Counted::default();
+    let calls = Arc::clone(&inside.calls);
+    assert_fault(outer.layer(plain(outer.layer(inside.clone())))).await;
+    assert_fault(outer.layer(plain(inner.layer(inside.clone())))).await;
+    // With others in between, and their types forgotten.
+    assert_fault(outer.layer(ConcurrencyLimit::new(plain(inner.layer(inside.clone())), 9))).await;
+    let erased: tower::util::BoxCloneService<MockRequest, Response<ResponseBody<Body>>, Infallible> =
+        tower::util::BoxCloneService::new(plain(inner.layer(inside.clone())));
+    assert_fault(outer.layer(erased)).await;
+    assert_eq!((calls.load(Ordering::SeqCst), shop.ledger.counts().unwrap().reserved), (0, 0));
+    // Side by side they sell: nothing is found where nothing is.
+    for mut service in [outer.layer(inside.clone()), inner.layer(inside)] {
+        let intent = intent_of(&service.ready().await.unwrap().call(post("{}")).await.unwrap());
+        let answer = service.ready().await.unwrap().call(redemption(&intent, shop.pay(490_000))).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+}
+
+/// What is out of sight (a queue's service is not cloned) is found when it is reached, and then nothing is taken.
+#[tokio::test]
+async fn a_price_inside_a_queue_takes_nothing() {
+    let shop = Shop::open().await;
+    let (outer, inner) = (shop.merchant.charge("outer", PRICE).unwrap(), shop.merchant.charge("inner", PRICE).unwrap());
+    for inner in [inner.clone().header_only(), inner] {
+        let queue = tower::buffer::Buffer::new(inner.layer(Counted::default()), 4);
+        let service = outer.layer(plain(queue));
+        let intent = intent_of(&service.clone().oneshot(post("{}")).await.unwrap());
+        let tx = shop.pay(490_000);
+        let answer = service.oneshot(redemption(&intent, tx)).await.unwrap();
+        assert_eq!(answer.status(), 500);
+        let alone = outer.layer(Counted::default());
+        assert_eq!(alone.oneshot(redemption(&intent, tx)).await.unwrap().status(), 200);
+    }
+    assert_eq!(shop.ledger.counts().unwrap().consumed, 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stack_with_one_permit_sells_quotes_and_sells_again() {
     // Inside, outside, and both, in the order of `ServiceBuilder`.

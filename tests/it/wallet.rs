@@ -1,10 +1,16 @@
 //! `WalletPayer` against the real `anvil`, and against nodes that lag, lie and hang.
 
 mod fates;
+mod liars;
 mod node;
 mod odd_nodes;
 mod paying;
+mod tags;
 
+use alloy::{
+    consensus::{TxEip1559, TxEnvelope},
+    eips::eip2718::Decodable2718 as _,
+};
 use serde_json::{Value, json};
 use tower_x402::{
     client::{Fate, Payer, PayerError, Payment, Prepared, PurchaseId, WalletPayer},
@@ -36,6 +42,24 @@ fn payment(assets: impl IntoIterator<Item = Asset>) -> Payment {
 
 fn in_usdc() -> Payment {
     payment([Asset::USDC_BASE])
+}
+
+/// The usual payment, of a purchase by its intent.
+fn payment_for(intent: &str) -> Payment {
+    in_usdc().tagged(intent)
+}
+
+/// What a payment says on the chain.
+fn raw(prepared: &Prepared) -> TxEip1559 {
+    let bytes = const_hex::decode(&prepared.payload).unwrap();
+    let TxEnvelope::Eip1559(signed) = TxEnvelope::decode_2718_exact(&bytes).unwrap() else { unreachable!() };
+    signed.strip_signature()
+}
+
+/// A transfer of the wallet's account by somebody else with the same key, mined.
+async fn used_elsewhere(chain: &DevChain) {
+    chain.transfer(chain.accounts()[0].address(), SELLER, usdc(1)).await.unwrap();
+    chain.mine(1).await.unwrap();
 }
 
 fn hash(prepared: &Prepared) -> TxHash {

@@ -388,6 +388,14 @@ async fn a_price_of_nothing() {
     assert_answer!("mispriced", ask(&layered(&layer, echo(Counter::default())), post("{}")).await);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_price_that_does_not_come() {
+    let shop = Shop::open().await;
+    let layer = shop.merchant.price_with_async("answer", |_, _| std::future::pending()).unwrap();
+    let service = layered(&layer, echo(Counter::default()));
+    assert_answer!("price_unavailable", ask(&service, post("{}")).await);
+}
+
 /// Every code has an answer here, under its own name and status.
 #[test]
 fn no_code_is_forgotten() {

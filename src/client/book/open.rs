@@ -17,6 +17,7 @@ type Terms = (String, Address, Amount);
 pub(super) struct Open {
     pages: HashMap<PurchaseId, Page>,
     by_request: HashMap<String, BTreeSet<Place>>,
+    by_secret: HashMap<String, BTreeSet<Place>>,
     unspent: HashMap<Terms, BTreeSet<Place>>,
     unspent_by_age: BTreeSet<Place>,
 }
@@ -33,6 +34,9 @@ impl Open {
         self.close(entry.id);
         let place = place(&entry);
         self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
+        if let Some(secret) = &entry.secret {
+            self.by_secret.entry(secret.clone()).or_default().insert(place);
+        }
         if entry.state == State::Unspent {
             self.unspent.entry(terms(&entry)).or_default().insert(place);
             self.unspent_by_age.insert((entry.counts_from(), entry.id));
@@ -45,6 +49,9 @@ impl Open {
         let Some(Page { entry, .. }) = self.pages.remove(&id) else { return };
         let place = place(&entry);
         take(&mut self.by_request, &entry.fingerprint, place);
+        if let Some(secret) = &entry.secret {
+            take(&mut self.by_secret, secret, place);
+        }
         if entry.state == State::Unspent {
             take(&mut self.unspent, &terms(&entry), place);
             self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
@@ -64,6 +71,12 @@ impl Open {
 
     pub(super) fn first_unspent(&self, host: &str, quote: &Quote, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
         self.first(self.unspent.get(&(host.to_owned(), quote.recipient, quote.amount))?, fits)
+    }
+
+    pub(super) fn is_paid_for(&self, secret: &str, except: PurchaseId) -> bool {
+        let moves = |page: &Page| matches!(page.entry.state, State::Paying | State::Redeeming);
+        let others = self.by_secret.get(secret).into_iter().flatten().filter(|(_, id)| *id != except);
+        others.filter_map(|(_, id)| self.pages.get(id)).any(moves)
     }
 
     pub(super) fn unspent_before(&self, moment: u64) -> Option<PurchaseId> {

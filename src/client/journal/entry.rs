@@ -107,6 +107,10 @@ pub struct Entry {
     pub fingerprint: String,
     /// The intent that the payment is redeemed with.
     pub intent: String,
+    /// The intent that the transfer was made for, whose [tag](crate::protocol::PaymentTag) it carries: it stays what it was
+    /// when `intent` is replaced by a fresh one. `None` where nothing was prepared here, and in journals that did not keep it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub secret: Option<String>,
     /// Until when a payment counts for that intent, in Unix seconds of chain time.
     pub expiry: u64,
     /// Who is paid.
@@ -138,7 +142,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Without the intent: with the transaction beside it, it is the proof, and whoever shows it first gets the answer.
+/// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")

@@ -1,146 +1,175 @@
-//! What became of a payment, by a node that may lag, forget, or be several that disagree.
+//! What became of a payment, by nodes that may lag, forget, lie, or be several that disagree.
 //!
-//! Two answers allow a second payment, and are given only on something seen: `Reverted` on the receipt of one of ours,
-//! `Impossible` on the transaction of somebody else that used the nonce; each in a block that is still there, and deep.
-//! That something is *not* found proves nothing: nodes lag, and forget old receipts.
+//! Two answers allow a second payment, and are given only on something seen, in a block that is still there, and deep, by
+//! every endpoint that answers: `Reverted` on the receipt of one of ours, `Impossible` on the transaction of this account
+//! that used the nonce. That something is *not* found proves nothing: nodes lag, and forget old receipts.
 
 use super::{
     Fate, WalletPayer,
+    likeness::{Likeness, likeness},
     node::{Failure, Node, TxReceipt},
+    taker::{Search, search},
     transaction::Sent,
 };
-use crate::{
-    client::PayerError,
-    protocol::{Address, TxHash},
-};
+use crate::{client::PayerError, protocol::TxHash};
+
+const DISAGREE: PayerError =
+    PayerError::Unavailable("too few nodes answer, or they do not agree on what became of the payment");
+const UNSEEN: PayerError =
+    PayerError::Unavailable("the payment's nonce is used, but no node can show by what: ask one that keeps old state");
 
 pub(super) async fn fate(wallet: &WalletPayer, sent: &[Sent]) -> Result<Fate, PayerError> {
-    let node = &wallet.shared.node;
-    // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
-    let head = node.head().await?.number.small()?;
-    let used_at = used_at(wallet, sent, head).await?;
-    for ours in sent.iter().rev() {
-        if let Some(receipt) = node.receipt(ours.hash).await? {
-            let fate = judged(wallet, head, ours.hash, &receipt).await?;
-            if matches!(fate, Fate::Reverted { .. }) {
-                same_chain(wallet).await?;
-            }
-            return Ok(fate);
-        }
+    let ours: Vec<TxHash> = sent.iter().rev().map(|sent| sent.hash).collect();
+    // Receipts first: nothing else matters to a payment that is in a block.
+    if let Some(fate) = by_receipt(wallet, &ours).await? {
+        return Ok(fate);
     }
-    if let Some(deep) = used_at {
-        let taker = taker(wallet, sent, deep).await?;
-        same_chain(wallet).await?;
-        let Some(same) = taker else { return Ok(Fate::Impossible) };
-        let receipt = node.receipt(same).await?;
-        let receipt =
-            receipt.ok_or(PayerError::Unavailable("the node has no receipt of what took the payment's nonce"))?;
-        return judged(wallet, head, same, &receipt).await;
+    if let Some(fate) = by_nonce(wallet, sent, &ours).await? {
+        return Ok(fate);
     }
-    for ours in sent.iter().rev() {
-        if node.transaction(ours.hash).await?.is_some_and(|known| known.hash == ours.hash) {
-            return Ok(Fate::Pending);
-        }
-    }
-    Ok(Fate::Unknown)
+    by_pool(wallet, &ours).await
 }
 
-/// The deepest block that counts, if the nonce was used by then.
-async fn used_at(wallet: &WalletPayer, sent: &[Sent], head: u64) -> Result<Option<u64>, PayerError> {
-    let (Some(deep), Some(nonce)) = (head.checked_sub(wallet.final_after), nonce(sent)) else { return Ok(None) };
-    match wallet.shared.node.count_at(wallet.shared.address, deep).await {
-        Ok(count) if count > nonce => Ok(Some(deep)),
-        // A node that has no state of that height can still know the receipts.
-        Ok(_) | Err(Failure::Refusal(_)) => Ok(None),
-        Err(failure) => Err(failure.into()),
+/// What one endpoint knows of transactions of which at most one can be in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Absent,
+    /// In no block yet, or in one that may yet vanish.
+    Shallow,
+    /// In a block that is there, with so many others on it.
+    InBlock {
+        transaction: TxHash,
+        succeeded: bool,
+        depth: u64,
+    },
+}
+
+/// The fate that receipts tell; `None` if all endpoints that answer have none.
+async fn by_receipt(wallet: &WalletPayer, hashes: &[TxHash]) -> Result<Option<Fate>, PayerError> {
+    let looks = wallet.shared.nodes.each(|node| look(node, hashes)).await;
+    let mut seen = None;
+    let mut best = 0;
+    for answer in looks.iter().flatten() {
+        match *answer {
+            // What succeeded by one endpoint is not made again on the word of another.
+            Look::InBlock { transaction, succeeded: true, depth } if depth >= best => {
+                best = depth;
+                seen = Some(Fate::Mined { transaction, confirmations: depth.saturating_add(1) });
+            }
+            Look::InBlock { transaction, succeeded: false, depth } if depth >= wallet.final_after => {
+                seen = seen.filter(|fate| matches!(fate, Fate::Mined { .. })).or(Some(Fate::Reverted { transaction }));
+            }
+            Look::Absent => {}
+            _ => seen = seen.or(Some(Fate::Pending)),
+        }
     }
+    let Some(Fate::Reverted { transaction }) = seen else {
+        let heard = looks.iter().any(Result::is_ok);
+        return match looks.into_iter().find_map(Result::err) {
+            Some(failure) if !heard => Err(failure.into()),
+            _ => Ok(seen),
+        };
+    };
+    let (final_after, hash) = (wallet.final_after, [transaction]);
+    let reverted = async |node| {
+        let look = look(node, &hash).await?;
+        Ok(matches!(look, Look::InBlock { succeeded: false, depth, .. } if depth >= final_after))
+    };
+    if wallet.shared.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
+}
+
+async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
+    // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
+    let head = node.head().await?.number.small()?;
+    let mut found = Look::Absent;
+    for hash in hashes {
+        let Some(receipt) = node.receipt(*hash).await? else { continue };
+        found = judged(node, head, *hash, &receipt).await?;
+        if matches!(found, Look::InBlock { .. }) {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// What a receipt says, given the head that was read before it.
-async fn judged(wallet: &WalletPayer, head: u64, hash: TxHash, receipt: &TxReceipt) -> Result<Fate, PayerError> {
+async fn judged(node: &Node, head: u64, hash: TxHash, receipt: &TxReceipt) -> Result<Look, Failure> {
     if receipt.transaction_hash != hash {
-        return Err(PayerError::Unavailable("the node gave the receipt of another transaction"));
+        return Err(Failure::Nonsense);
     }
     // Without a block: announced, not mined.
-    let (Some(number), Some(in_block)) = (receipt.block_number, receipt.block_hash) else { return Ok(Fate::Pending) };
+    let (Some(number), Some(in_block)) = (receipt.block_number, receipt.block_hash) else { return Ok(Look::Shallow) };
     let number = number.small()?;
-    let Some(depth) = head.checked_sub(number) else { return Ok(Fate::Pending) };
-    let block = wallet.shared.node.block(number).await?;
+    let Some(depth) = head.checked_sub(number) else { return Ok(Look::Shallow) };
+    let block = node.block(number).await?;
     if !block.is_some_and(|block| block.hash == in_block && block.number.0 == u128::from(number)) {
-        return Ok(Fate::Pending);
+        return Ok(Look::Shallow);
     }
     match receipt.status.map(|status| status.0) {
-        Some(1) => Ok(Fate::Mined { transaction: hash, confirmations: depth.saturating_add(1) }),
-        Some(0) if depth >= wallet.final_after => Ok(Fate::Reverted { transaction: hash }),
-        Some(0) => Ok(Fate::Pending),
-        _ => Err(PayerError::Unavailable("the node's receipt does not say whether the payment succeeded")),
+        Some(status @ (0 | 1)) => Ok(Look::InBlock { transaction: hash, succeeded: status == 1, depth }),
+        _ => Err(Failure::Nonsense),
     }
 }
 
-/// What used the nonce, by block `deep`: `None` if it is another transaction altogether, its hash if it makes the same
-/// transfer (hurried by hand, or by a journal that was lost).
-async fn taker(wallet: &WalletPayer, sent: &[Sent], deep: u64) -> Result<Option<TxHash>, PayerError> {
-    let unseen = PayerError::Unavailable(
-        "the payment's nonce is used, but the node cannot show by what: ask one that keeps old state",
-    );
-    let Some(nonce) = nonce(sent) else { return Err(unseen) };
-    let (node, account) = (&wallet.shared.node, wallet.shared.address);
-    let number = match block_of(node, account, nonce, deep).await {
-        Ok(Some(number)) => number,
-        Ok(None) | Err(Failure::Refusal(_) | Failure::Nonsense) => return Err(unseen),
-        Err(failure) => return Err(failure.into()),
-    };
-    let block = match node.full_block(number).await {
-        Ok(block) => block.filter(|block| block.number.0 == u128::from(number)),
-        Err(failure) => return Err(failure.into()),
-    };
-    let transactions = block.map(|block| block.transactions).unwrap_or_default();
-    let taker = transactions.iter().find(|other| other.from == account && other.nonce.0 == u128::from(nonce));
-    match taker {
-        Some(other) if sent.iter().any(|ours| ours.hash == other.hash) => {
-            Err(PayerError::Unavailable("the payment is in a block, but the node has no receipt of it"))
-        }
-        Some(other) if sent.iter().any(|ours| ours.says_what(other)) => Ok(Some(other.hash)),
-        Some(_) => Ok(None),
-        None => Err(unseen),
-    }
-}
-
-/// The block in which the account's nonce was used, at or below `deep`: looked for near by first, where nodes still
-/// have the state, then by halves.
-async fn block_of(node: &Node, account: Address, nonce: u64, deep: u64) -> Result<Option<u64>, Failure> {
-    // Used by `used`, not yet by `before`.
-    let (mut used, mut step) = (deep, 1);
-    let mut before = loop {
-        let Some(earlier) = used.checked_sub(step) else { break None };
-        if node.count_at(account, earlier).await? <= nonce {
-            break Some(earlier);
-        }
-        (used, step) = (earlier, step * 2);
-    };
-    if before.is_none() && used > 0 && node.count_at(account, 0).await? <= nonce {
-        before = Some(0);
-    }
-    let Some(mut before) = before else { return Ok(None) };
-    while used - before > 1 {
-        let middle = before + (used - before) / 2;
-        if node.count_at(account, middle).await? > nonce {
-            used = middle;
-        } else {
-            before = middle;
+/// The fate that the account's nonce tells, where it was used long enough ago.
+async fn by_nonce(wallet: &WalletPayer, sent: &[Sent], ours: &[TxHash]) -> Result<Option<Fate>, PayerError> {
+    let newest = sent.last().ok_or(PayerError::Foreign)?;
+    let (account, chain_id) = (wallet.shared.address, wallet.shared.network.chain_id());
+    let (nonce, final_after) = (newest.transaction.nonce, wallet.final_after);
+    let mut is_used = false;
+    let mut taker = None;
+    for node in wallet.shared.nodes.in_order() {
+        match wallet.shared.nodes.heard(node, &|node| search(node, account, chain_id, nonce, final_after)).await {
+            Ok(Search::Taken(found)) => {
+                taker = Some(found);
+                break;
+            }
+            Ok(Search::Unseen) => is_used = true,
+            // Old state that is refused says nothing about the payment.
+            Ok(Search::Unused) | Err(_) => {}
         }
     }
-    Ok(Some(used))
-}
-
-/// Behind the same address there must still be the same chain, or its nonces are of no meaning here.
-async fn same_chain(wallet: &WalletPayer) -> Result<(), PayerError> {
-    if wallet.shared.node.chain_id().await? == wallet.shared.network.chain_id() {
-        return Ok(());
+    let Some(taker) = taker else { return if is_used { Err(UNSEEN) } else { Ok(None) } };
+    if ours.contains(&taker.hash) {
+        return Err(PayerError::Unavailable("the payment is in a block, but no node has its receipt"));
     }
-    Err(PayerError::Unavailable("the node now serves another chain"))
+    let hash = [taker.hash];
+    match likeness(&newest.transaction, &taker) {
+        Likeness::Same => match by_receipt(wallet, &hash).await? {
+            Some(fate) => Ok(Some(fate)),
+            None => Err(PayerError::Unavailable("no node has a receipt of what took the payment's nonce")),
+        },
+        Likeness::Unclear => Err(PayerError::Unavailable(
+            "what took the payment's nonce may be this payment, or another: look at it by hand",
+        )),
+        Likeness::Other => {
+            let displaced = async |node| {
+                let taken = look(node, &hash).await?;
+                let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
+                Ok(is_deep && look(node, ours).await? == Look::Absent)
+            };
+            if wallet.shared.nodes.all_say(displaced).await { Ok(Some(Fate::Impossible)) } else { Err(DISAGREE) }
+        }
+    }
 }
 
-fn nonce(sent: &[Sent]) -> Option<u64> {
-    sent.first().map(|sent| sent.transaction.nonce)
+/// Whether any endpoint has it waiting.
+async fn by_pool(wallet: &WalletPayer, ours: &[TxHash]) -> Result<Fate, PayerError> {
+    let known = async |node: &Node| {
+        for hash in ours {
+            if node.transaction(*hash).await?.is_some_and(|known| known.hash == *hash) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let answers: Vec<Result<bool, Failure>> = wallet.shared.nodes.each(known).await;
+    if answers.iter().flatten().any(|known| *known) {
+        return Ok(Fate::Pending);
+    }
+    let heard = answers.iter().any(Result::is_ok);
+    match answers.into_iter().find_map(Result::err) {
+        Some(failure) if !heard => Err(failure.into()),
+        _ => Ok(Fate::Unknown),
+    }
 }

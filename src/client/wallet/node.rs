@@ -1,11 +1,19 @@
 //! `Node`: the questions a wallet asks, each within ten seconds. Nothing that a node writes comes out of here.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use futures_util::future::try_join;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
-use serde_json::{Value, json};
-use tokio::time::timeout;
+use serde_json::{Value, json, value::RawValue};
+use tokio::time::{Instant, timeout};
 
+use super::nonces::Counted;
 use crate::{
     client::PayerError,
     json_rpc::{Question, RpcError, Transport},
@@ -14,6 +22,9 @@ use crate::{
 
 /// The longest that one question may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// For how long an endpoint that hung is asked last.
+const REST: Duration = Duration::from_secs(15);
 
 /// The longest answer that is read, in bytes: a full block with its transactions.
 const BLOCK_MAX: usize = 16 * 1024 * 1024;
@@ -41,17 +52,39 @@ impl From<Failure> for PayerError {
 #[derive(Debug)]
 pub(super) struct Node {
     transport: Transport,
+    /// Whether it has said that it serves the wallet's chain.
+    proved: AtomicBool,
+    rests_until: Mutex<Option<Instant>>,
 }
 
 impl Node {
     /// `None` if that is no http or https URL.
     pub(super) fn new(url: &str) -> Option<Self> {
-        Some(Self { transport: Transport::new(url)?.reading(BLOCK_MAX) })
+        let transport = Transport::new(url)?.reading(BLOCK_MAX);
+        Some(Self { transport, proved: AtomicBool::new(false), rests_until: Mutex::default() })
+    }
+
+    pub(super) fn is_proved(&self) -> bool {
+        self.proved.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn proved(&self) {
+        self.proved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it hung a moment ago.
+    pub(super) fn is_resting(&self) -> bool {
+        self.rests_until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
+    }
+
+    fn hung(&self) -> Failure {
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + REST);
+        Failure::Silence
     }
 
     pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
         let question = Question { method, params };
-        let reply = timeout(LIMIT, self.transport.ask(&question)).await.map_err(|_| Failure::Silence)?;
+        let reply = timeout(LIMIT, self.transport.ask(&question)).await.map_err(|_| self.hung())?;
         let result = reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)?;
         serde_json::from_str(result.get()).map_err(|_| Failure::Nonsense)
     }
@@ -80,9 +113,10 @@ impl Node {
         self.count(account, &hex(block)).await
     }
 
-    /// The same, with those that wait.
-    pub(super) async fn pending_count(&self, account: Address) -> Result<u64, Failure> {
-        self.count(account, "pending").await
+    /// The same now, without and with those that wait.
+    pub(super) async fn counted(&self, account: Address) -> Result<Counted, Failure> {
+        let (latest, pending) = try_join(self.count(account, "latest"), self.count(account, "pending")).await?;
+        Ok(Counted { latest, pending })
     }
 
     async fn count(&self, account: Address, block: &str) -> Result<u64, Failure> {
@@ -148,19 +182,15 @@ pub(super) struct Block {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct FullBlock {
-    pub(super) number: Quantity,
-    pub(super) transactions: Vec<Transaction>,
+    pub(super) transactions: Vec<Box<RawValue>>,
 }
 
+/// What a node says of a transaction, its sender and nonce: to look for it by, not to believe.
 #[derive(Debug, Deserialize)]
 pub(super) struct Transaction {
     pub(super) hash: TxHash,
     pub(super) from: Address,
     pub(super) nonce: Quantity,
-    #[serde(default)]
-    pub(super) to: Option<Address>,
-    #[serde(default)]
-    pub(super) input: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,15 +3,20 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use alloy::consensus::TxEip1559;
+use futures_util::{StreamExt as _, future::try_join4, stream::FuturesUnordered};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{
-    WalletPayer,
+    Shared, WalletPayer,
     fees::Fees,
     node::{Failure, Node, Quantity},
+    nodes::Nodes,
+    nonces::Counted,
     transaction::{self, Sent},
 };
 use crate::{
@@ -25,24 +30,51 @@ const GAS_MAX: u64 = 500_000;
 /// What tokens said their decimals are: they cannot change.
 pub(super) type Decimals = Mutex<HashMap<Address, u8>>;
 
+/// The longest that nodes are asked for one payment: whoever prepares keeps every other payment waiting.
+const LIMIT: Duration = Duration::from_secs(30);
+
 pub(super) async fn prepare(wallet: &WalletPayer, payment: &Payment) -> Result<Prepared, PayerError> {
     let shared = &wallet.shared;
     if payment.network != shared.network {
         return Err(PayerError::WrongNetwork { asked: payment.network, wallet: shared.network });
     }
-    let token = choose(wallet, payment).await?;
-    let fees = fees(&shared.node).await?;
+    let drafted = timeout(LIMIT, draft(wallet, payment)).await;
+    let late = PayerError::Unavailable("the nodes took too long to say what a payment needs");
+    let (token, draft) = drafted.map_err(|_| late)??;
+    transaction::sign(&*shared.signer, draft, shared.address, token).await
+}
+
+/// The transaction, all but signed, and the token that it moves.
+async fn draft(wallet: &WalletPayer, payment: &Payment) -> Result<(Address, TxEip1559), PayerError> {
+    let Shared { nodes, address, .. } = &*wallet.shared;
+    let ether = async { Ok(nodes.first(|node| node.ether(*address)).await?) };
+    let (token, fees, nonce, ether) = try_join4(choose(wallet, payment), fees(nodes), nonce(wallet), ether).await?;
     if fees.most > wallet.max_fee_per_gas {
         return Err(PayerError::Fees);
     }
-    let nonce = shared.nonces.next(shared.node.pending_count(shared.address).await?);
-    let mut draft = transaction::with_fees(transaction::draft(payment, token, nonce), fees);
-    draft.gas_limit = gas(&shared.node, shared.address, token, &draft).await?;
-    let cost = fees.most.saturating_mul(draft.gas_limit.into());
-    if shared.node.ether(shared.address).await? < cost {
+    let tag = wallet.tagged.then_some(payment.tag);
+    let mut draft = TxEip1559 { nonce, ..transaction::draft(payment, token, tag) };
+    draft.gas_limit = gas(nodes, *address, token, &draft).await?;
+    if tag.is_none() {
+        // Without a tag only this keeps two payments of one price from being one transaction. What is not used is not paid.
+        draft.gas_limit = (draft.gas_limit + u64::from(rand::random::<u16>())).min(GAS_MAX);
+    }
+    if ether < fees.most.saturating_mul(draft.gas_limit.into()) {
         return Err(PayerError::Refused("the wallet has too little ether for the chain's fee"));
     }
-    transaction::sign(&*shared.signer, draft, shared.address, token).await
+    Ok((token, transaction::with_fees(draft, fees)))
+}
+
+async fn nonce(wallet: &WalletPayer) -> Result<u64, PayerError> {
+    let Shared { nodes, address, nonces, .. } = &*wallet.shared;
+    let answers = nodes.each(|node| node.counted(*address)).await;
+    let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    let counted: Vec<Counted> = counted.into_iter().flatten().collect();
+    if let (true, Some(Err(failure))) = (counted.is_empty(), failed.into_iter().next()) {
+        return Err(failure.into());
+    }
+    let absurd = "the nodes cannot be right about how many transactions the account has made, or too many of them wait";
+    nonces.next(&counted).ok_or(PayerError::Unavailable(absurd))
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
@@ -68,7 +100,8 @@ async fn has_decimals(wallet: &WalletPayer, asset: &Asset) -> Result<bool, Payer
     if let Some(decimals) = cached {
         return Ok(decimals == asset.decimals());
     }
-    let word = wallet.shared.node.word(asset.contract(), &transaction::DECIMALS).await?;
+    let contract = asset.contract();
+    let word = wallet.shared.nodes.first(|node| node.word(contract, &transaction::DECIMALS)).await?;
     let stated = word.filter(|word| word[..31].iter().all(|byte| *byte == 0)).map(|word| word[31]);
     if stated == Some(asset.decimals()) {
         known().insert(asset.contract(), asset.decimals());
@@ -78,18 +111,19 @@ async fn has_decimals(wallet: &WalletPayer, asset: &Asset) -> Result<bool, Payer
 
 async fn balance(wallet: &WalletPayer, token: Address) -> Result<Amount, PayerError> {
     let call = transaction::balance_of(wallet.shared.address);
-    let word = wallet.shared.node.word(token, &call).await?;
+    let word = wallet.shared.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
 }
 
-async fn fees(node: &Node) -> Result<Fees, PayerError> {
-    Fees::estimated(&node.fee_history().await?).ok_or_else(|| Failure::Nonsense.into())
+async fn fees(nodes: &Nodes) -> Result<Fees, PayerError> {
+    Fees::estimated(&nodes.first(Node::fee_history).await?).ok_or_else(|| Failure::Nonsense.into())
 }
 
 /// What the transfer takes, and a fifth more: balances may change until it is mined.
-async fn gas(node: &Node, from: Address, to: Address, draft: &TxEip1559) -> Result<u64, PayerError> {
+async fn gas(nodes: &Nodes, from: Address, to: Address, draft: &TxEip1559) -> Result<u64, PayerError> {
     let call = json!({"from": from, "to": to, "data": const_hex::encode_prefixed(&draft.input)});
-    let estimate = match node.ask::<Quantity>("eth_estimateGas", json!([call, "pending"])).await {
+    let question = json!([call, "pending"]);
+    let estimate = match nodes.first(|node| node.ask::<Quantity>("eth_estimateGas", question.clone())).await {
         Err(Failure::Refusal(_)) => return Err(PayerError::Refused("the token would refuse this transfer")),
         answer => answer?.small()?,
     };
@@ -97,8 +131,22 @@ async fn gas(node: &Node, from: Address, to: Address, draft: &TxEip1559) -> Resu
     if gas > GAS_MAX { Err(PayerError::Refused("the token asks for absurdly much gas")) } else { Ok(gas) }
 }
 
-/// Sends what was signed. That the node has it already is as good.
-pub(super) async fn send(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError> {
+/// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
+pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), PayerError> {
+    let mut sendings: FuturesUnordered<_> = nodes.in_order().map(|node| send_to(node, raw, hash)).collect();
+    let mut failed = None;
+    while let Some(outcome) = sendings.next().await {
+        match outcome {
+            Ok(()) => return Ok(()),
+            // A refusal says more than a silence.
+            Err(error @ PayerError::Refused(_)) => failed = Some(error),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    Err(failed.unwrap_or_else(|| Failure::Silence.into()))
+}
+
+async fn send_to(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError> {
     let refused = match node.ask::<TxHash>("eth_sendRawTransaction", json!([raw])).await {
         Ok(sent) if sent == hash => return Ok(()),
         Ok(_) => return Err(PayerError::Unavailable("the node named another transaction than it was sent")),
@@ -128,7 +176,7 @@ pub(super) async fn replace(
     let shared = &wallet.shared;
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
-    let fees = fees(&shared.node).await?.or_dearer(last.raised());
+    let fees = fees(&shared.nodes).await?.or_dearer(last.raised());
     if fees.most > wallet.max_fee_per_gas {
         return Ok(None);
     }

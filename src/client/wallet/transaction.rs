@@ -7,10 +7,10 @@ use alloy::{
     primitives::{Signature, TxKind, keccak256},
 };
 
-use super::{fees::Fees, node::Transaction};
+use super::fees::Fees;
 use crate::{
     client::{PayerError, Payment, Prepared},
-    protocol::{Address, Amount, TxHash},
+    protocol::{Address, Amount, PaymentTag, TxHash},
 };
 
 /// An ERC-20 `transfer(address,uint256)`.
@@ -32,13 +32,17 @@ fn word(address: Address) -> [u8; 32] {
     word
 }
 
+/// How long the call data of an ERC-20 transfer is without a tag.
+pub(super) const TRANSFER_LEN: usize = 68;
+
 /// The payment in that token, without gas and fees.
-pub(super) fn draft(payment: &Payment, token: Address, nonce: u64) -> TxEip1559 {
+pub(super) fn draft(payment: &Payment, token: Address, tag: Option<PaymentTag>) -> TxEip1559 {
+    let mut input = transfer(payment.recipient, payment.amount);
+    input.extend(tag.iter().flat_map(PaymentTag::to_call_data));
     TxEip1559 {
         chain_id: payment.network.chain_id(),
-        nonce,
         to: TxKind::Call(token.as_bytes().into()),
-        input: transfer(payment.recipient, payment.amount).into(),
+        input: input.into(),
         ..TxEip1559::default()
     }
 }
@@ -69,15 +73,6 @@ pub(super) async fn sign(
 pub(super) struct Sent {
     pub(super) hash: TxHash,
     pub(super) transaction: TxEip1559,
-}
-
-impl Sent {
-    /// Whether the other one makes the same call, whatever it pays for that.
-    pub(super) fn says_what(&self, other: &Transaction) -> bool {
-        let input = const_hex::decode(&other.input);
-        let to = other.to.map(|to| TxKind::Call(to.as_bytes().into()));
-        to == Some(self.transaction.to) && input.is_ok_and(|input| input[..] == self.transaction.input[..])
-    }
 }
 
 /// Reads what `sign` gave.
@@ -128,7 +123,7 @@ mod tests {
         let assets = [Asset::USDC_BASE];
         let payment =
             Payment::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
-        let draft = draft(&payment, Asset::USDC_BASE.contract(), 5);
+        let draft = TxEip1559 { nonce: 5, ..draft(&payment, Asset::USDC_BASE.contract(), Some(payment.tag)) };
         let draft = with_fees(draft, Fees { most: 9, tip: 2 });
         (sign(&signer, draft, payer, Asset::USDC_BASE.contract()).await.unwrap(), payer)
     }
@@ -139,7 +134,9 @@ mod tests {
         let sent = read(&prepared, payer, 8453).unwrap();
         assert_eq!(Some(sent.hash), prepared.transaction);
         assert_eq!((sent.transaction.nonce, sent.transaction.max_fee_per_gas), (5, 9));
-        assert_eq!(sent.transaction.input[..], transfer(TO, Amount::from_base_units(490_000)));
+        let (call, tag) = sent.transaction.input.split_at(TRANSFER_LEN);
+        assert_eq!(*call, transfer(TO, Amount::from_base_units(490_000)));
+        assert_eq!(*tag, PaymentTag::of("01010101010101010101010101010101").to_call_data());
     }
 
     #[tokio::test]

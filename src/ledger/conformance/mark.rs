@@ -3,9 +3,9 @@
 use super::{
     super::{Claim, Handler, Ledger, Reservation},
     Harness,
-    stage::{Fault, HEAD, LONG, MARK, PAID, PAY_UNTIL, Stage, claim, must_be},
+    stage::{AGE, Fault, HEAD, LONG, MARK, PAID, PAY_UNTIL, Stage, claim, must_be},
 };
-use crate::protocol::{ChainTime, IntentKey, Transfer};
+use crate::protocol::{ChainTime, Transfer};
 
 /// After so many claims beyond its time a sale must be forgotten.
 const NUDGES: usize = 64;
@@ -64,10 +64,7 @@ pub(super) async fn forgetting_raises_the_mark<H: Harness>(stage: &Stage<'_, H>)
     stage.begin().await?;
     let sold = stage.claim(stage.intent(), &[stage.paid()]);
     let beyond = sell_and_outlive(stage, &sold).await?;
-    let back = stage.claim_at(beyond, stage.intent(), sold.transfers());
-    must_be!(stage.reserve(&back).await?, Reservation::BeforeMemory, "a payment that was sold and forgotten");
-    let pair = stage.claim_at(beyond, sold.intent(), sold.transfers());
-    must_be!(stage.reserve(&pair).await?, Reservation::BeforeMemory, "a pair that was sold and forgotten");
+    refused(stage, beyond, &sold).await?;
     let beside = stage.claim_at(beyond, stage.intent(), &[stage.paid_at(PAID)]);
     must_be!(
         stage.reserve(&beside).await?,
@@ -75,6 +72,51 @@ pub(super) async fn forgetting_raises_the_mark<H: Harness>(stage: &Stage<'_, H>)
         "an unknown payment as old as the forgotten one"
     );
     let _ = stage.sell(&stage.claim_at(beyond, stage.intent(), &[stage.paid_at(PAID + 1)])).await?;
+    Ok(())
+}
+
+pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    const HOUR: u64 = 3_600;
+    stage.begin().await?;
+    // It is shown under another intent, or under its own; the second time the mark is higher.
+    for (paid, own) in [(PAID, false), (PAID + 20 * HOUR, true)] {
+        let at = |time, intent, transfers: &[Transfer]| claim(intent, transfers, paid, time, LONG);
+        let sold = at(paid, stage.intent(), &[stage.paid_at(paid)]);
+        let lease = stage.sell(&sold).await?;
+        let moved = |hours| {
+            let block_time = ChainTime::from_unix(paid + hours * HOUR);
+            [Transfer { block_time, ..lease.transfer().clone() }]
+        };
+        let shown = at(paid + 9 * HOUR, if own { sold.intent() } else { stage.intent() }, &moved(9));
+        for again in [&shown, &at(paid + 9 * HOUR, shown.intent(), &moved(1)), &shown] {
+            let told = stage.reserve(again).await?;
+            let used = matches!(told, Reservation::PaymentUsed | Reservation::IntentConsumed);
+            must_be!(used, true, "a sold payment that was mined again is refused");
+        }
+        // Neither the time of the sale nor an earlier one than was shown decides how long it is kept.
+        let last = shown.keep_until(&moved(9)[0]).unix();
+        nudge(stage, last, None).await?;
+        let back = at(last, stage.intent(), &moved(9));
+        must_be!(stage.reserve(&back).await?, Reservation::PaymentUsed, "the payment in its new last second");
+        must_be!(stage.ledger.is_consumed(sold.intent()).await?, true, "until then its intent is consumed");
+        nudge(stage, last + 1, Some(paid + 9 * HOUR)).await?;
+        refused(stage, last + 1, &at(last, sold.intent(), &moved(9))).await?;
+        let _ = stage.sell(&at(last + 1, stage.intent(), &[stage.paid_at(paid + 9 * HOUR + 1)])).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn mined_again_is_refused_unseen<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
+    stage.begin().await?;
+    for later in [600, 3_600, 12 * 3_600, AGE.as_secs()] {
+        let sold = claim(stage.intent(), &[stage.paid()], PAID, HEAD, stage.harness.lease());
+        let lease = stage.sell(&sold).await?;
+        let moved = Transfer { block_time: ChainTime::from_unix(PAID + later), ..lease.transfer().clone() };
+        // The last second in which its age lets it count.
+        let head = PAID + later + AGE.as_secs();
+        nudge(stage, head, None).await?;
+        refused(stage, head, &stage.claim(sold.intent(), &[moved])).await?;
+    }
     Ok(())
 }
 
@@ -87,16 +129,16 @@ pub(super) async fn the_mark_never_falls<H: Harness>(stage: &Stage<'_, H>) -> Re
     let _ = sell_and_outlive(stage, &later).await?;
     must_be!(stage.ledger.is_consumed(earlier.intent()).await?, true, "what need not be forgotten yet is consumed");
     let beyond = earlier.keep_until(&earlier.transfers()[0]).unix() + 1;
-    nudge(stage, beyond, Some(earlier.intent())).await?;
+    nudge(stage, beyond, None).await?;
     for head in [beyond, HEAD] {
         for claim in [&earlier, &later] {
-            let back = stage.claim_at(head, stage.intent(), claim.transfers());
-            must_be!(stage.reserve(&back).await?, Reservation::BeforeMemory, "a payment that was sold and forgotten");
+            refused(stage, head, claim).await?;
         }
     }
     stage.ledger.begin(ChainTime::from_unix(MARK)).await?;
-    let back = stage.claim(stage.intent(), later.transfers());
-    must_be!(stage.reserve(&back).await?, Reservation::BeforeMemory, "a forgotten payment after another begin");
+    refused(stage, HEAD, &later).await?;
+    let beside = stage.claim(stage.intent(), &[stage.paid_at(PAID)]);
+    must_be!(stage.reserve(&beside).await?, Reservation::BeforeMemory, "a payment at the mark after another begin");
     Ok(())
 }
 
@@ -116,24 +158,39 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(stage: &Stage<'_, H>
     Ok(())
 }
 
+/// Neither this pair nor its payment is sold again: the ledger knows it still, or its mark is above it.
+async fn refused<H: Harness>(stage: &Stage<'_, H>, head: u64, sold: &Claim) -> Result<(), Fault> {
+    for intent in [sold.intent(), stage.intent()] {
+        let back = stage.claim_at(head, intent, sold.transfers());
+        must_be!(
+            stage.reserve(&back).await?,
+            Reservation::BeforeMemory | Reservation::PaymentUsed | Reservation::IntentConsumed,
+            "a payment that was sold"
+        );
+    }
+    Ok(())
+}
+
 /// Sells, and claims beyond the sale's time until it is forgotten; tells that time.
 async fn sell_and_outlive<H: Harness>(stage: &Stage<'_, H>, claim: &Claim) -> Result<u64, Fault> {
     let lease = stage.sell(claim).await?;
     let beyond = claim.keep_until(lease.transfer()).unix() + 1;
-    nudge(stage, beyond, Some(claim.intent())).await?;
+    nudge(stage, beyond, Some(lease.transfer().block_time.unix())).await?;
     Ok(beyond)
 }
 
-/// Makes claims at this head, and sees whether they make the ledger forget.
-async fn nudge<H: Harness>(stage: &Stage<'_, H>, head: u64, forgets: Option<IntentKey>) -> Result<(), Fault> {
+/// Makes claims at this head, and sees whether the mark rises to that time.
+async fn nudge<H: Harness>(stage: &Stage<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = stage.hold(&stage.young_claim(head, &[stage.paid_at(head)])).await?;
         stage.ledger.release(&lease, Handler::NotStarted).await?;
-        match forgets {
-            Some(intent) if !stage.ledger.is_consumed(intent).await? => return Ok(()),
-            _ => {}
+        let Some(mark) = mark else { continue };
+        match stage.reserve(&stage.young_claim(head, &[stage.paid_at(mark)])).await? {
+            Reservation::BeforeMemory => return Ok(()),
+            Reservation::Granted(lease) => stage.ledger.release(&lease, Handler::NotStarted).await?,
+            other => return Err(Fault::new(format!("an unknown payment was told {other:?}"))),
         }
     }
-    must_be!(forgets, None, "a sale that age rules out is still remembered");
+    must_be!(mark, None, "a sale that age rules out is still remembered");
     Ok(())
 }

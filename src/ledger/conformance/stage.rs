@@ -23,7 +23,7 @@ pub(super) const PAID: u64 = MARK + 100;
 pub(super) const HEAD: u64 = MARK + 200;
 /// Intents' expiry plus grace, unless a check says otherwise.
 pub(super) const PAY_UNTIL: u64 = MARK + 900;
-const AGE: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// A lease that no check outlives.
 pub(super) const LONG: Duration = Duration::from_secs(3_600);
 

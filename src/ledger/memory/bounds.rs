@@ -60,11 +60,11 @@ fn a_sale_takes_300_bytes_at_most() {
     assert_eq!(state.tried().0, 0, "what is sold is not tried again");
 }
 
-/// A crowd that comes and goes: what is remembered follows the last 24 hours, not all of history.
+/// A crowd that comes and goes: what is remembered follows the last two days, not all of history.
 #[test]
 fn a_steady_trade_takes_steady_memory() {
     let (mut state, now) = (begun(), Duration::ZERO);
-    let window = 86_400 + 180 + 60 + 240;
+    let window = 2 * 86_400 + 180 + 60 + 240;
     for n in 0..3 * window {
         sell(&mut state, &claim(n, n, MINED + n), now);
         assert!(state.counts().remembered as u64 <= window + 1);

@@ -43,11 +43,13 @@ pub(super) struct State {
     /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
     mark: Option<ChainTime>,
     fence: u64,
-    /// What is sold, under which fence. Lean, and apart from what is held: there may be millions, in tables half empty.
-    sales: HashMap<PaymentKey, u64>,
+    /// What is sold. Lean, and apart from what is held: there may be millions, in tables half empty.
+    sales: HashMap<PaymentKey, Sold>,
     sold: HashSet<IntentKey>,
     /// Every sale once.
     ages: BinaryHeap<Reverse<Sale>>,
+    /// Sales that were mined again later, and are kept longer than `ages` has it.
+    prolonged: HashMap<PaymentKey, ChainTime>,
     /// What is held. `holders` is the other way round, entry for entry.
     holds: HashMap<PaymentKey, Hold>,
     holders: HashMap<IntentKey, PaymentKey>,
@@ -55,11 +57,17 @@ pub(super) struct State {
     counts: Counts,
 }
 
-/// What is known of a sale, ordered by what is forgotten first.
+#[derive(Debug)]
+struct Sold {
+    fence: u64,
+    /// The latest at which it was shown.
+    block_time: ChainTime,
+}
+
+/// When a sale is forgotten; ordered by that.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sale {
     keep_until: ChainTime,
-    block_time: ChainTime,
     payment: PaymentKey,
     intent: IntentKey,
 }
@@ -79,9 +87,10 @@ impl State {
 
     /// `None` when the memory was never begun.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<Reservation> {
-        self.forget_sales(claim.head());
+        let _ = self.forget_sales(claim.head());
         self.forget_starts(now);
         let mark = self.mark?;
+        self.prolong(claim);
         if self.sold.contains(&claim.intent()) {
             return Some(Reservation::IntentConsumed);
         }
@@ -122,15 +131,14 @@ impl State {
 
     pub(super) fn commit(&mut self, lease: &Lease) -> Commit {
         let key = lease.transfer().key();
-        if self.sales.get(&key) == Some(&lease.fence()) {
+        if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fence()) {
             return Commit::Done;
         }
         let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
         self.starts.sold(&(hold.intent, key));
-        self.sales.insert(key, hold.fence);
+        self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
-        let (keep_until, block_time) = (hold.keep_until, lease.transfer().block_time);
-        self.ages.push(Reverse(Sale { keep_until, block_time, payment: key, intent: hold.intent }));
+        self.ages.push(Reverse(Sale { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
         Commit::Done
     }
@@ -196,15 +204,33 @@ impl State {
         }
     }
 
-    /// Forgets sales that age keeps from coming back, and raises the mark over each.
-    fn forget_sales(&mut self, head: ChainTime) {
-        for _ in 0..BATCH {
-            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else { return };
-            let Reverse(sale) = PeekMut::pop(oldest);
-            self.sales.remove(&sale.payment);
-            self.sold.remove(&sale.intent);
-            self.mark = self.mark.max(Some(sale.block_time));
+    /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it.
+    fn prolong(&mut self, claim: &Claim) {
+        for transfer in claim.transfers() {
+            let key = transfer.key();
+            let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < transfer.block_time) else {
+                continue;
+            };
+            sold.block_time = transfer.block_time;
+            let keep_until = self.prolonged.entry(key).or_insert(claim.keep_until(transfer));
+            *keep_until = claim.keep_until(transfer).max(*keep_until);
         }
+    }
+
+    /// Forgets sales that age keeps from coming back, and raises the mark over each. Tells how many it looked at.
+    pub(super) fn forget_sales(&mut self, head: ChainTime) -> usize {
+        for looked in 0..BATCH {
+            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else { return looked };
+            let Reverse(sale) = PeekMut::pop(oldest);
+            if let Some(keep_until) = self.prolonged.remove(&sale.payment).filter(|until| *until > sale.keep_until) {
+                self.ages.push(Reverse(Sale { keep_until, ..sale }));
+                continue;
+            }
+            self.sold.remove(&sale.intent);
+            let sold = self.sales.remove(&sale.payment);
+            self.mark = self.mark.max(sold.map(|sold| sold.block_time));
+        }
+        BATCH
     }
 
     /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
@@ -231,9 +257,10 @@ impl State {
             // One byte of control beside each entry; seven of eight places are used at most.
             (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
         }
-        table::<(PaymentKey, u64)>(self.sales.capacity())
+        table::<(PaymentKey, Sold)>(self.sales.capacity())
             + table::<IntentKey>(self.sold.capacity())
             + self.ages.capacity() * size_of::<Sale>()
+            + table::<(PaymentKey, ChainTime)>(self.prolonged.capacity())
             + table::<(PaymentKey, Hold)>(self.holds.capacity())
             + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
             + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)

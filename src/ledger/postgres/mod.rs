@@ -17,8 +17,8 @@ use statements::{BEGIN, PREFIX, STEPS, Statements, Text};
 use super::{
     Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
     sql::{
-        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, Try, Written, compatible, failed, in_time, micros, seconds,
-        tell,
+        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, TablePrefixError, Try, Written, compatible, failed,
+        in_time, micros, seconds, tell,
     },
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
@@ -72,12 +72,6 @@ pub struct PostgresLedger {
     time_limit: Duration,
 }
 
-/// Why a text is no table prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a table prefix is 1 to 32 of the characters a to z and _")]
-#[non_exhaustive]
-pub struct TablePrefixError;
-
 impl PostgresLedger {
     /// Connects, with ten connections at most. Creates nothing.
     ///
@@ -117,13 +111,9 @@ impl PostgresLedger {
     /// Puts this before the name of every table, instead of `ledger_`.
     ///
     /// # Errors
-    /// [`TablePrefixError`] unless it is 1 to 32 of `a` to `z` and `_`.
+    /// [`TablePrefixError`] unless it is 1 to 32 of `a` to `z`, `0` to `9` and `_`, and begins with no digit.
     pub fn table_prefix(self, prefix: &str) -> Result<Self, TablePrefixError> {
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        if !(1..=32).contains(&prefix.len()) || !prefix.bytes().all(plain) {
-            return Err(TablePrefixError);
-        }
-        Ok(Self { statements: Arc::new(Statements::new(prefix)), ..self })
+        Ok(Self { statements: Arc::new(Statements::new(sql::table_prefix(prefix)?)), ..self })
     }
 
     /// How long one question may take before it is given up as [`LedgerError::Unavailable`]: 1.9 s unless set here. On
@@ -323,6 +313,15 @@ impl Shelf for PostgresLedger {
         tell::forgotten(self.forget(&self.statements.forget_sales, seconds(head)).await?);
         tell::expired(self.forget(&self.statements.forget_leases, micros(KEPT)).await?);
         self.forget(&self.statements.forget_attempts, micros(KEPT)).await.map(drop)
+    }
+
+    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
+        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
+        let question = || {
+            let question = pair::<(bool,)>(&self.statements.prolong, claim.intent(), transfer);
+            self.one(question.bind(block_time).bind(keep_until))
+        };
+        ask(question).await.map(drop)
     }
 
     async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {

@@ -29,7 +29,8 @@ SELECT memory.version, memory.mark,
     (extract(epoch FROM sale.lease_until - now.at) * 1000000)::bigint,
     COALESCE(sale.intent = $1, false),
     attempts.times,
-    (extract(epoch FROM now.at - attempts.ended_at) * 1000000)::bigint
+    (extract(epoch FROM now.at - attempts.ended_at) * 1000000)::bigint,
+    sale.block_time
 FROM now JOIN ledger_memory AS memory ON memory.only_row
 LEFT JOIN ledger_sales AS own ON own.intent = $1
 LEFT JOIN unnest($2::bytea[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS wish (tx_hash, log_position, chain_id, place) ON true
@@ -101,6 +102,12 @@ WITH freed AS (
     WHERE intent = $1 AND tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND EXISTS (SELECT FROM freed)
 )
 SELECT count(*) FROM freed";
+
+/// Keeps a sale by a later block time.
+const PROLONG: &str = "
+UPDATE ledger_sales SET block_time = GREATEST(block_time, $5), keep_until = GREATEST(keep_until, $6)
+WHERE tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND consumed_at IS NOT NULL AND $1::bytea IS NOT NULL
+RETURNING true";
 
 const IS_CONSUMED: &str = "SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL)";
 
@@ -178,7 +185,7 @@ macro_rules! statements {
 
 statements! {
     look: LOOK, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT, renew: RENEW, commit: COMMIT, release: RELEASE,
-    is_consumed: IS_CONSUMED, forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
+    is_consumed: IS_CONSUMED, prolong: PROLONG, forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
 }
 

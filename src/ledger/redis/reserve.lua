@@ -36,6 +36,17 @@ end
 local idle = redis.call('ZRANGE', held, '-inf', '(' .. whole(now - KEPT), 'BYSCORE', 'LIMIT', 0, BATCH)
 for _, id in ipairs(idle) do expire(id) end
 
+-- A sold payment that was mined again later is kept by its latest block time.
+for i = 6, #ARGV, 3 do
+  local payment, time, keep_until = payment_key(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  local bought, was, kept_until = unpack(redis.call('HMGET', payment, 'consumed_at', 'block_time', 'keep_until'))
+  if bought and tonumber(was) < tonumber(time) then
+    if tonumber(kept_until) > tonumber(keep_until) then keep_until = kept_until end
+    redis.call('HSET', payment, 'block_time', time, 'keep_until', keep_until)
+    redis.call('ZADD', kept, keep_until, ARGV[i])
+  end
+end
+
 local function refused(why, moment)
   return { why, whole(moment and moment - now or 0), whole(expired), whole(forgotten) }
 end

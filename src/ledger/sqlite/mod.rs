@@ -162,13 +162,21 @@ impl fmt::Debug for SqliteLedger {
 
 /// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
 /// companions the same permissions.
+///
+/// Whoever closes a file on a POSIX system drops all locks that its process has on it, SQLite's too, and another program
+/// that then closes it takes the write-ahead log away. So an existing file is never opened here, and a new one never
+/// closed.
 fn create(path: &Path) -> std::io::Result<std::path::PathBuf> {
     let path = std::path::absolute(path)?;
     let mut file = fs::OpenOptions::new();
-    file.create(true).append(true);
+    file.create_new(true).append(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
-    file.open(&path)?;
+    match file.open(&path) {
+        Ok(file) => std::mem::forget(file),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
     Ok(path)
 }
 
@@ -377,6 +385,15 @@ impl Shelf for SqliteLedger {
         tell::forgotten(sales);
         tell::expired(leases);
         Ok(())
+    }
+
+    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
+        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
+        let question = || {
+            let question = pair(say::PROLONG, claim.intent(), transfer).bind(block_time).bind(keep_until);
+            question.execute(&self.writer)
+        };
+        ask(question).await.map(drop)
     }
 
     async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {

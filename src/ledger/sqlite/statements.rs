@@ -31,7 +31,8 @@ SELECT memory.version, memory.mark,
     (sale.lease_until - now.at) * 1000,
     COALESCE(sale.intent = ?1, 0),
     attempts.times,
-    (now.at - attempts.ended_at) * 1000
+    (now.at - attempts.ended_at) * 1000,
+    sale.block_time
 FROM now CROSS JOIN ledger_memory AS memory
 LEFT JOIN ledger_sales AS own ON own.intent = ?1
 LEFT JOIN json_each(?2) AS wish
@@ -110,6 +111,11 @@ WHERE intent = ?1 AND tx_hash = ?2 AND log_position = ?3 AND chain_id = ?4"
 pub(super) const NOT_STARTED: &str = "
 UPDATE ledger_attempts SET times = max(times - 1, 0)
 WHERE intent = ?1 AND tx_hash = ?2 AND log_position = ?3 AND chain_id = ?4";
+
+/// Keeps a sale by a later block time.
+pub(super) const PROLONG: &str = "
+UPDATE ledger_sales SET block_time = max(block_time, ?5), keep_until = max(keep_until, ?6)
+WHERE tx_hash = ?2 AND log_position = ?3 AND chain_id = ?4 AND consumed_at IS NOT NULL AND ?1 IS NOT NULL";
 
 pub(super) const IS_CONSUMED: &str =
     "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL)";
@@ -190,6 +196,7 @@ mod tests {
             RELEASE,
             STARTED,
             NOT_STARTED,
+            PROLONG,
             IS_CONSUMED,
             FORGETTABLE,
             BOOK,

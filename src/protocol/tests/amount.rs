@@ -211,3 +211,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn cents_are_never_less_than_was_meant() {
+    for (cents, decimals, units) in [
+        (49, 6, "490000"),
+        (1, 2, "1"),
+        (0, 6, "0"),
+        (u64::MAX, 2, "18446744073709551615"),
+        (49, 18, "490000000000000000"),
+        // Rounded up: 0.49 of a token that knows whole units only.
+        (49, 0, "1"),
+        (100, 0, "1"),
+        (101, 0, "2"),
+        (49, 1, "5"),
+    ] {
+        assert_eq!(Amount::from_cents(cents, decimals).to_string(), units, "{cents} cents, {decimals} decimals");
+    }
+    for decimals in [78, 79, 255] {
+        assert!(Amount::from_cents(2, decimals) >= Amount::from_cents(2, 77), "{decimals}");
+    }
+    assert_eq!(Amount::from_cents(2, 255), Amount::MAX);
+}

@@ -29,6 +29,7 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("already_consumed", 409, Investigate),
         ("redemption_in_progress", 409, AskAgain),
         ("too_many_attempts", 429, AskAgain),
+        ("price_unavailable", 503, AskAgain),
         ("verification_unavailable", 503, AskAgain),
         ("ledger_unavailable", 503, AskAgain),
         ("outcome_unknown", 503, AskAgain),

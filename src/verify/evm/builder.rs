@@ -154,10 +154,7 @@ impl EvmVerifierBuilder {
     /// - [`WrongChain`](VerifyErrorKind::WrongChain): two endpoints serve different chains;
     /// - [`Unavailable`](VerifyErrorKind::Unavailable): no endpoint answered.
     pub async fn connect(self) -> Result<EvmVerifier, VerifyError> {
-        self.check()?;
-        let transports = self.urls.iter().map(|url| Transport::new(url)).collect::<Option<Vec<_>>>();
-        let transports = transports.filter(|transports| !transports.is_empty());
-        let transports = transports.ok_or(VerifyError::new(VerifyErrorKind::BadEndpoint))?;
+        let transports = self.check()?;
         let networks = join_all(transports.iter().map(|transport| network_of(transport, self.call_timeout))).await;
         let mut answers = networks.iter().flatten().copied();
         let network = answers.next().ok_or_else(VerifyError::unavailable)?;
@@ -178,7 +175,23 @@ impl EvmVerifierBuilder {
         Ok(self.build(network, endpoints.collect()))
     }
 
-    fn check(&self) -> Result<(), VerifyError> {
+    /// Asks nobody anything yet: for a shop that opens while its endpoints are down.
+    ///
+    /// An endpoint's first answer counts once it has proved to serve `network`, and the tokens that
+    /// [`check`](crate::verify::Verifier::check) was told of. Use it with
+    /// [`MerchantBuilder::start_lazily`](crate::MerchantBuilder::start_lazily).
+    ///
+    /// # Errors
+    /// [`BadSetting`](VerifyErrorKind::BadSetting) and [`BadEndpoint`](VerifyErrorKind::BadEndpoint), as for
+    /// [`connect`](Self::connect).
+    pub fn connect_lazily(self, network: Network) -> Result<EvmVerifier, VerifyError> {
+        let transports = self.check()?.into_iter().enumerate();
+        let endpoints = transports.map(|(index, transport)| Arc::new(Endpoint::new(index, transport))).collect();
+        Ok(self.build(network, endpoints))
+    }
+
+    /// Checks the settings; gives the way to each endpoint.
+    fn check(&self) -> Result<Vec<Transport>, VerifyError> {
         let short = |span: Duration| !span.is_zero() && span <= Duration::from_secs(3600);
         let settings = [
             ("finality", self.finality != Finality::Confirmations(0)),
@@ -189,7 +202,12 @@ impl EvmVerifierBuilder {
             ("max_head_age", self.max_head_age.is_none_or(|age| !age.is_zero())),
         ];
         let bad = settings.into_iter().find(|(_, good)| !good);
-        bad.map_or(Ok(()), |(what, _)| Err(VerifyError::new(VerifyErrorKind::BadSetting { what })))
+        if let Some((what, _)) = bad {
+            return Err(VerifyError::new(VerifyErrorKind::BadSetting { what }));
+        }
+        let transports = self.urls.iter().map(|url| Transport::new(url)).collect::<Option<Vec<_>>>();
+        let transports = transports.filter(|transports| !transports.is_empty());
+        transports.ok_or(VerifyError::new(VerifyErrorKind::BadEndpoint))
     }
 
     fn build(self, network: Network, endpoints: Vec<Arc<Endpoint>>) -> EvmVerifier {

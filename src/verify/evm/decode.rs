@@ -4,7 +4,7 @@
 
 use alloy::{
     network::{AnyNetwork, Network},
-    primitives::{B256, Bytes, U64},
+    primitives::{B256, Bloom, Bytes, U64, logs_bloom},
     sol_types::SolCall as _,
 };
 use serde::de::DeserializeOwned;
@@ -20,6 +20,7 @@ use crate::{
 };
 
 type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;
+type RpcLog = alloy::rpc::types::Log;
 type AnyHeader = <AnyNetwork as Network>::HeaderResponse;
 
 #[allow(missing_docs, reason = "generated from Solidity")]
@@ -63,7 +64,10 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<Rece
         return Err(Fault::Answer);
     }
     let mined_in = receipt.block_number.zip(receipt.block_hash);
-    let inner = receipt.inner.inner.receipt;
+    let (inner, bloom) = receipt.inner.inner.into_components();
+    if mined_in.is_some() && !(follow_each_other(&inner.logs) && are_all(&inner.logs, &bloom)) {
+        return Err(Fault::Answer);
+    }
     let logs = inner.logs.into_iter().enumerate();
     let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(TRANSFER)));
     Ok(Some(Receipt {
@@ -75,7 +79,22 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<Rece
     }))
 }
 
-fn view(position: usize, log: alloy::rpc::types::Log) -> Result<Log, Fault> {
+/// A transfer is known by its place among its receipt's logs. A list that is out of order, or has one twice or left out,
+/// would give it another place than other nodes do: it could be sold twice.
+fn follow_each_other(logs: &[RpcLog]) -> bool {
+    logs.iter().all(|log| log.log_index.is_some())
+        && logs
+            .windows(2)
+            .all(|pair| matches!(pair, [a, b] if a.log_index.and_then(|at| at.checked_add(1)) == b.log_index))
+}
+
+/// Whether these are the logs that the receipt's bloom filter was made of, where it has one: those left out at either
+/// end show in nothing else.
+fn are_all(logs: &[RpcLog], bloom: &Bloom) -> bool {
+    bloom.is_zero() || *bloom == logs_bloom(logs.iter().map(|log| &log.inner))
+}
+
+fn view(position: usize, log: RpcLog) -> Result<Log, Fault> {
     Ok(Log {
         position: u32::try_from(position).map_err(|_| Fault::Answer)?,
         emitter: Address::new(log.inner.address.into_array()),

@@ -36,10 +36,14 @@ fn usdc() -> BudgetBuilder {
     Budget::in_assets([Asset::USDC_BASE])
 }
 
-/// A seller at a price, whose quotes hold for ever.
+/// A seller at a price, whose quotes hold for ever, each under an intent of its own.
 fn at(amount: &str) -> Seller {
+    static QUOTES: AtomicUsize = AtomicUsize::new(0);
     let bill = Bill { expiry: u64::MAX, ..Bill::of(amount) };
-    Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() })
+    Seller::new(move |asked| {
+        let intent = format!("quote-{}", QUOTES.fetch_add(1, Ordering::SeqCst));
+        if asked.proof.is_some() { sold() } else { Bill { intent, ..bill.clone() }.reply() }
+    })
 }
 
 fn get(uri: &str) -> Request<Body> {
@@ -149,7 +153,9 @@ async fn a_request_without_a_host_is_not_paid() {
     let hosts: [&[&str]; 6] = [&[], &[""], &["a b"], &["a.example", "b.example"], &["1.2.3.256"], &["."]];
     for hosts in hosts {
         let mut request = Request::get("/a").body(Body::empty()).unwrap();
-        hosts.iter().for_each(|host| drop(request.headers_mut().append("host", host.parse().unwrap())));
+        for host in hosts {
+            request.headers_mut().append("host", host.parse().unwrap());
+        }
         assert_eq!(declined(&trusting, &at("490000"), request).await, Declined::NoHost, "{hosts:?}");
     }
     let odd = Request::get("https://1.2.3.256/").body(Body::empty()).unwrap();

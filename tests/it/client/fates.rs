@@ -10,18 +10,22 @@ use std::{
 };
 
 use tokio::time::{Instant, timeout};
+use tower::Layer as _;
 use tower_x402::{
+    Merchant,
     client::{
-        Body, Budget, Entry, Fate, PayError, PayLayer, Payer, PayerError, Payment, Prepared, Purchase, ResumeOnly,
-        State, Step, Turn,
+        Body, Budget, Declined, Entry, Fate, MemoryJournal, PayError, PayLayer, Payer, PayerError, Payment, Prepared,
+        Purchase, ResumeOnly, State, Step, Turn,
     },
-    protocol::{Address, Asset, ProblemCode, TxHash},
-    testing::Sending,
+    ledger::MemoryLedger,
+    protocol::{Address, Asset, ChainTime, ProblemCode, SealingKeys, TxHash},
+    testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
+    verify::Verifier as _,
 };
 
 use super::{
     Market, question,
-    rig::{Bill, Got, Reply, Seller, ask, problem, sold},
+    rig::{Bill, Diary, Got, Reply, Seller, Slip, ask, problem, sold},
 };
 use crate::support::{NOW, recipient};
 
@@ -317,6 +321,141 @@ async fn a_reorganisation_after_the_payment_is_followed() {
     assert_eq!((market.wallet.transfers(), market.wallet.sent(), states(&market)), (1, 2, vec![State::Answered]));
 }
 
+/// What a journal may not have is written again before it is sent again.
+#[tokio::test(start_paused = true)]
+async fn what_the_journal_may_have_lost_is_not_sent_again_before_it_is_written() {
+    let market = Market::open().await;
+    let diary = Diary::of(market.journal.clone()).slip(1, Slip::Hangs).slip(2, Slip::Fails);
+    let builder = PayLayer::builder(market.wallet.clone(), Market::budget().build().unwrap(), diary);
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    let seller = Seller::honest();
+    left_after(&layer, &seller, 3).await;
+    assert_eq!((market.journal.entries().len(), market.wallet.prepared()), (0, 1));
+    let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
+    assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{error}");
+    assert_eq!(market.wallet.sent(), 0, "sent, and in no journal");
+    bought(ask(&layer, &seller, question("{}")).await);
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers(), states(&market)), (1, 1, vec![State::Answered]));
+}
+
+/// Between another's preparing and sending nothing is sent, also not again.
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_again_waits_for_its_turn() {
+    let market = Market::open().await;
+    let (layer, seller) = (market.layer().await, Seller::honest());
+    market.wallet.script([Sending::Lost; 2]);
+    left_after(&layer, &seller, 5).await;
+    assert_eq!(market.wallet.sent(), 2);
+    let turn = market.wallet.turn().await;
+    let (got, ()) = tokio::join!(ask(&layer, &seller, question("{}")), async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(market.wallet.sent(), 2, "sent in another's turn");
+        drop(turn);
+    });
+    bought(got);
+    assert_eq!((market.wallet.sent(), market.wallet.transfers()), (3, 1));
+}
+
+/// While the seller waited, a reorganisation put the dearer transaction into the place of the first.
+#[tokio::test(start_paused = true)]
+async fn the_journal_closes_with_the_transaction_that_paid() {
+    let market = Market::open().await;
+    market.wallet.script([Sending::Held; 2]);
+    let layer = with(&market, Swapped { inner: market.wallet.clone(), looks: AtomicUsize::new(0) }).await;
+    let seller = Seller::paid(|asked| match asked.proofs {
+        0 => problem(409, "tx_not_confirmed", &[("retry-after", "2")]),
+        _ => sold(),
+    });
+    let purchase = bought(ask(&layer, &seller, question("{}")).await);
+    let entry = market.journal.entries().remove(0);
+    assert_eq!((entry.prepared.len(), entry.state), (2, State::Answered));
+    assert_eq!(entry.transaction, entry.prepared[1].transaction);
+    assert_eq!(Some(purchase.transaction), entry.transaction);
+    let shown: Vec<_> = seller.asked().into_iter().filter_map(|asked| asked.proof).map(|proof| proof.1).collect();
+    assert_eq!(shown, [0, 1].map(|one: usize| entry.prepared[one].transaction.unwrap().to_string()));
+}
+
+/// Two transfers for one intent could not be told apart.
+#[tokio::test(start_paused = true)]
+async fn a_seller_that_gives_one_intent_twice_is_paid_for_it_once_at_a_time() {
+    let market = Market::open().await;
+    let seller = Seller::new(|asked| if asked.proof.is_some() { sold() } else { Bill::default().reply() });
+    let layer = market.layer().await;
+    market.wallet.script([Sending::Held]);
+    left_after(&layer, &seller, 3).await;
+    for layer in [&layer, &market.layer().await] {
+        let error = ask(layer, &seller, question("[2]")).await.unwrap_err();
+        assert!(matches!(error, PayError::Declined(Declined::IntentReused)), "{error:?}");
+    }
+    assert_eq!((market.wallet.prepared(), market.journal.entries().len()), (1, 1));
+    market.wallet.release();
+    bought(ask(&layer, &seller, question("{}")).await);
+    bought(ask(&layer, &seller, question("[2]")).await);
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (2, 2));
+    // The same at once: the one that comes second to its turn is refused, and has spent nothing.
+    let (one, two) = tokio::join!(ask(&layer, &seller, question("[3]")), ask(&layer, &seller, question("[4]")));
+    let paid = [one.is_ok(), two.is_ok()].into_iter().filter(|paid| *paid).count();
+    assert_eq!(market.wallet.transfers(), 2 + paid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_keeps_the_intent_that_a_transfer_was_made_for() {
+    let market = Market::open().await;
+    let seller = Seller::paid(|asked| match asked.proofs {
+        0 => problem(410, "intent_expired", &[("x-price-intent", "fresh")]),
+        _ => sold(),
+    });
+    bought(ask(&market.layer().await, &seller, question("{}")).await);
+    let entry = market.journal.entries().remove(0);
+    assert_eq!((entry.intent.as_str(), entry.secret.as_deref()), ("fresh", Some("intent-1")));
+    assert!(!format!("{entry:?}").contains("intent-1"), "with the transaction it is the proof");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_named_a_thousand_times_is_one() {
+    let market = Market::open().await;
+    let contracts = [Asset::USDC_BASE, Asset::USDBC_BASE].map(|asset| asset.contract().to_string());
+    let contracts = [vec![contracts[1].as_str(); 2], vec![contracts[0].as_str(); 1000]].concat().join(", ");
+    let seller = Seller::new(move |asked| match asked.proof {
+        Some(_) => sold(),
+        None => Bill { contracts: contracts.clone(), ..Bill::default() }.reply(),
+    });
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let assets = Arc::clone(&seen);
+    let budget = Market::budget().approve(move |proposal| {
+        assets.lock().unwrap().extend(proposal.assets);
+        async { true }
+    });
+    let builder = PayLayer::builder(market.wallet.clone(), budget.build().unwrap(), market.journal.clone());
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    bought(ask(&layer, &seller, question("{}")).await);
+    assert_eq!(*seen.lock().unwrap(), [Asset::USDC_BASE]);
+}
+
+/// A seller whose ledger begins at this very moment.
+#[tokio::test(start_paused = true)]
+async fn the_first_payment_of_a_scripted_wallet_counts() {
+    let (clock, head) = (FakeClock::new(NOW), ChainTime::from_unix(NOW));
+    let chain = ScriptedVerifier::new(head);
+    let builder = Merchant::builder(recipient()).verifier(chain.clone()).clock(clock.clone());
+    let builder = builder.ledger(MemoryLedger::with_clock(clock.clone())).sealing_keys(SealingKeys::new([7; 32]));
+    let merchant = builder.build().await.unwrap();
+    let seller = merchant.charge("answer", "0.49 USDC").unwrap().layer(tower::service_fn(
+        async |_: http::Request<tower_x402::RequestBody<Body>>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::<bytes::Bytes>::from("sold")))
+        },
+    ));
+    let wallet = ScriptedPayer::new(chain.clone(), crate::support::payer());
+    let builder = PayLayer::builder(wallet.clone(), Market::budget().build().unwrap(), MemoryJournal::new());
+    let client = builder.clock(clock).build().await.unwrap().layer(seller);
+    for transfers in 1..=3 {
+        let (answer, purchase) = super::buy(&client, question("{}")).await.unwrap();
+        assert_eq!((answer.as_str(), purchase.map(|purchase| purchase.attempts)), ("sold", Some(1)));
+        assert_eq!(wallet.transfers(), transfers);
+    }
+    assert_eq!(chain.head().await.unwrap(), ChainTime::from_unix(NOW + 6), "each in a block of its own");
+}
+
 async fn with(market: &Market, payer: impl Payer) -> PayLayer {
     let builder = PayLayer::builder(payer, Market::budget().build().unwrap(), market.journal.clone());
     builder.clock(market.shop.clock.clone()).build().await.unwrap()
@@ -333,7 +472,7 @@ macro_rules! forward {
 /// Counts looks, and says of those that are named that the payment is impossible.
 #[derive(Debug)]
 struct Watched {
-    inner: tower_x402::testing::ScriptedPayer,
+    inner: ScriptedPayer,
     looks: Arc<AtomicUsize>,
     hasty: Arc<Mutex<Vec<usize>>>,
 }
@@ -355,10 +494,34 @@ impl Payer for Watched {
     }
 }
 
+/// A chain that waits for the second offer, takes the first, and then has the second in its place.
+#[derive(Debug)]
+struct Swapped {
+    inner: ScriptedPayer,
+    looks: AtomicUsize,
+}
+
+impl Payer for Swapped {
+    forward! {
+        turn() -> Turn;
+        prepare(payment: &Payment) -> Result<Prepared, PayerError>;
+        send(prepared: &Prepared) -> Result<TxHash, PayerError>;
+        replace(prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError>;
+    }
+
+    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+        if prepared.len() < 2 {
+            return Ok(Fate::Pending);
+        }
+        let look = self.looks.fetch_add(1, Ordering::SeqCst).min(1);
+        Ok(Fate::Mined { transaction: prepared[look].transaction.unwrap(), confirmations: 1 })
+    }
+}
+
 /// A chain that loses the block, until the transfer is sent again.
 #[derive(Debug)]
 struct Reorganised {
-    inner: tower_x402::testing::ScriptedPayer,
+    inner: ScriptedPayer,
     gone: Arc<AtomicBool>,
 }
 

@@ -5,6 +5,8 @@ mod answers;
 mod arbitrary;
 mod budget;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod caution;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod chain;
 mod contract;
 mod drops;
@@ -12,6 +14,7 @@ mod fates;
 mod flow;
 mod hostile;
 mod left_over;
+mod one_key;
 mod patience;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;

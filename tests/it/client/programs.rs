@@ -18,6 +18,7 @@ use crate::{
 };
 
 const FLAGS: &str = "X402_TEST_BUYER_FLAGS";
+pub const AS_A_CHILD: [&str; 3] = ["--exact", "client::programs::as_a_child", "--nocapture"];
 const QUESTION: &str = r#"{"query":"What stops visitors from paying for a year?"}"#;
 
 /// Not a test of its own: the program that the tests below start.
@@ -28,18 +29,27 @@ async fn as_a_child() {
     std::process::exit(code.into());
 }
 
-fn program(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> Command {
+pub fn program(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> Command {
+    let flags = [&[url, QUESTION, "--rpc-url", market.chain.rpc_url()], flags].concat();
+    let mut command = child(folder, &flags);
+    command.env("X402_BUYER_KEY", market.chain.accounts()[9].private_key());
+    command
+}
+
+/// The program with these flags and no key.
+pub fn child(folder: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "client::programs::as_a_child", "--nocapture"]).current_dir(folder);
-    let key = market.chain.accounts()[9].private_key().to_owned();
-    let flags = [&[url, QUESTION, "--rpc-url", market.chain.rpc_url()], flags].concat().join("\n");
-    command.env(FLAGS, flags).env("X402_BUYER_KEY", key).stdin(Stdio::null());
+    command.args(AS_A_CHILD).current_dir(folder).env(FLAGS, flags.join("\n"));
+    command.env_remove("X402_BUYER_KEY").env_remove("X402_RPC_URL").stdin(Stdio::null());
     command
 }
 
 /// Runs to its end: exit code, and what it said.
-async fn run(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = program(market, folder, url, flags);
+pub async fn run(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> (Option<i32>, String, String) {
+    ended(program(market, folder, url, flags)).await
+}
+
+pub async fn ended(mut command: Command) -> (Option<i32>, String, String) {
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -87,7 +97,7 @@ impl Buyer {
 }
 
 /// What the program wrote between the test harness's own lines.
-fn json(stdout: &str) -> Value {
+pub fn json(stdout: &str) -> Value {
     let (start, end) = (stdout.find('{').unwrap(), stdout.rfind('}').unwrap());
     serde_json::from_str(&stdout[start..=end]).unwrap()
 }

@@ -158,9 +158,12 @@ impl Seller {
         Self { script: Arc::new(script), asked: Arc::default() }
     }
 
-    /// Quotes the usual price; `script` says the rest.
+    /// Quotes the usual price, each time under another intent; `script` says the rest.
     pub fn paid(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
-        Self::new(move |asked| if asked.proof.is_some() { script(asked) } else { Bill::default().reply() })
+        Self::new(move |asked| match asked.proof {
+            Some(_) => script(asked),
+            None => Bill { intent: format!("intent-{}", asked.before + 1), ..Bill::default() }.reply(),
+        })
     }
 
     /// Sells to everybody, also again to whoever shows the same proof again.

@@ -6,6 +6,7 @@ mod chain;
 mod faults;
 mod finality;
 mod flood;
+mod logs;
 mod node;
 mod secrets;
 mod start;

@@ -1,9 +1,10 @@
 //! The datasets program in a process of its own, which can be killed: this very program, started again.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -18,6 +19,9 @@ use crate::datasets::run;
 
 /// A machine that is busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(60);
+
+/// Stands after the last word of a program.
+const ENDED: &str = "(it ended)";
 
 const FLAGS: &str = "X402_TEST_FLAGS";
 
@@ -61,9 +65,13 @@ pub async fn ended_in(folder: &std::path::Path, flags: &[&str], variables: &[(&s
 /// A server that sells, until it is dropped or killed.
 pub struct App {
     process: Child,
+    said: Said,
     url: String,
     http: reqwest::Client,
 }
+
+/// What a program said on standard error until now.
+type Said = Arc<Mutex<String>>;
 
 impl App {
     /// Starts one for the seller of these tests.
@@ -78,12 +86,77 @@ impl App {
 
     /// The same, listening there.
     pub async fn start_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
+        let mut app = Self::begin_at(listen, folder, rpc, flags);
+        app.url = app.says("listening on ").await.split(['"', '\n']).next().unwrap().to_owned();
+        app
+    }
+
+    /// The same, and does not wait until it listens.
+    pub fn begin_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str]) -> Self {
         let seller = SELLER.to_string();
-        let flags = [&["--listen", listen, "--recipient", &seller, "--rpc-url", rpc], flags].concat();
+        let recipient = if flags.contains(&"--recipient") { &[][..] } else { &["--recipient", &seller] };
+        let flags = [&["--listen", listen, "--rpc-url", rpc], recipient, flags].concat();
         let mut process = program(&flags).current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
-        let said = BufReader::new(process.stderr.take().unwrap());
-        let url = tokio::task::spawn_blocking(move || ready(said)).await.unwrap();
-        Self { process, url, http: client() }
+        let said = Said::default();
+        std::thread::spawn({
+            let (stderr, said) = (BufReader::new(process.stderr.take().unwrap()), Arc::clone(&said));
+            move || {
+                for line in stderr.lines().map_while(Result::ok) {
+                    said.lock().unwrap().extend([&line, "\n"]);
+                }
+                said.lock().unwrap().push_str(ENDED);
+            }
+        });
+        Self { process, said, url: String::new(), http: client() }
+    }
+
+    /// All that it has said.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Waits until it says this; gives the rest of what it has said by then, whole lines.
+    pub async fn says(&self, what: &str) -> String {
+        let deadline = tokio::time::Instant::now() + PATIENT;
+        loop {
+            let said = self.said();
+            if let Some((_, rest)) = said.split_once(what) {
+                return rest.to_owned();
+            }
+            assert!(!said.ends_with(ENDED) && tokio::time::Instant::now() < deadline, "no {what:?} in\n{said}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        Answer::to(self.http.get(format!("{}{path}", self.url))).await
+    }
+
+    /// A request without a proof.
+    pub async fn ask(&self) -> Answer {
+        self.post(json!({ "query": "pricing" })).await
+    }
+
+    /// A proof, shown once.
+    pub async fn present(&self, intent: &str, payment: TxHash) -> Answer {
+        self.post(json!({ "query": "pricing", "intentId": intent, "txHash": payment.to_string() })).await
+    }
+
+    /// Asks it to end, as an operator does.
+    pub fn ask_to_end(&self) {
+        let process = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    }
+
+    /// Waits until it has ended; gives its exit code and how long that took.
+    pub async fn ended(mut self) -> (Option<i32>, Duration) {
+        let start = std::time::Instant::now();
+        tokio::task::spawn_blocking(move || (self.process.wait().unwrap().code(), start.elapsed())).await.unwrap()
     }
 
     /// Where its first endpoint is.
@@ -108,21 +181,20 @@ impl App {
 
     /// A quote's.
     pub async fn intent(&self) -> String {
-        let answer = self.post(json!({ "query": "pricing" })).await;
+        let answer = self.ask().await;
         assert_eq!((answer.status, answer.code()), (402, "payment_required"), "{}", answer.body);
         answer.body["intentId"].as_str().unwrap().to_owned()
     }
 
     /// Asked again for as long as it says so: it runs by the machine's clock, and on a machine that may be busy.
     pub async fn redeem(&self, intent: &str, payment: TxHash) -> Answer {
-        let body = json!({ "query": "pricing", "intentId": intent, "txHash": payment.to_string() });
-        let mut answer = self.post(body.clone()).await;
+        let mut answer = self.present(intent, payment).await;
         for _ in 0..100 {
             if !matches!(answer.code(), "ledger_unavailable" | "redemption_in_progress" | "tx_not_confirmed") {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
-            answer = self.post(body.clone()).await;
+            answer = self.present(intent, payment).await;
         }
         answer
     }
@@ -131,19 +203,5 @@ impl App {
 impl Drop for App {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// Where it listens. What it says later is read, and let go.
-fn ready(mut said: BufReader<std::process::ChildStderr>) -> String {
-    let mut all = String::new();
-    loop {
-        let start = all.len();
-        assert_ne!(said.read_line(&mut all).unwrap(), 0, "it ended:\n{all}");
-        if let Some((_, url)) = all[start..].split_once("listening on ") {
-            let url = url.trim().to_owned();
-            std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
-            return url;
-        }
     }
 }

@@ -120,7 +120,12 @@ impl Market {
 
     /// The default verifier, by this market's clock.
     pub fn verifier(&self) -> EvmVerifierBuilder {
-        EvmVerifier::builder().endpoints([self.chain.rpc_url()]).clock(self.clock.clone())
+        self.verifier_at(self.chain.rpc_url())
+    }
+
+    /// The same, over that endpoint.
+    pub fn verifier_at(&self, url: &str) -> EvmVerifierBuilder {
+        EvmVerifier::builder().endpoints([url]).clock(self.clock.clone())
     }
 
     pub fn ledger(&self) -> MemoryLedger {

@@ -6,8 +6,12 @@ mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 mod depth;
+mod late;
 pub mod market;
+mod node;
 mod odd_payments;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod operating;
 mod reorganisation;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod replicas;

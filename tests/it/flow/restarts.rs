@@ -108,7 +108,7 @@ async fn a_ledger_that_is_none_is_refused() {
         assert_ended(ended(&["--dev", "--ledger", wrong]).await, 2, said);
     }
     // A URL where the flag was forgotten.
-    assert_ended(ended(&["--dev", "postgres://u:hunter2@host"]).await, 2, "unexpected argument");
+    assert_ended(ended(&["--dev", "postgres://u:hunter2@host"]).await, 2, "unrecognized subcommand");
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ impl Broken {
             _ => claim.intent(),
         };
         let kept = claim.keep_until(&claim.transfers()[0]).unix();
-        let pay_until = ChainTime::from_unix(kept - 180 - 240 - claim.lease().as_secs());
+        let pay_until = ChainTime::from_unix(kept - 86_400 - 180 - 240 - claim.lease().as_secs());
         let (transfers, head) = (claim.transfers().to_vec(), ChainTime::from_unix(head));
         Claim::new(claim.resource(), intent, pay_until, transfers, head, Duration::ZERO, claim.lease())
     }

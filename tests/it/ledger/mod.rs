@@ -154,7 +154,7 @@ async fn a_restart_refuses_what_was_paid_before_it() {
     sell(&after, &claim(100, &[paid(100, 0, restart + 1)], restart, restart + 1)).await;
 }
 
-/// To the second: later of block time and intent's end, plus age, head lag, lease, twice the skew.
+/// To the second: later of block time and intent's end, plus age, a day to be mined again, head lag, lease, twice the skew.
 #[tokio::test]
 async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
     let (mark, mined) = (1_000_000, 1_000_010);
@@ -163,7 +163,7 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
         ledger.begin(ChainTime::from_unix(mark)).await.unwrap();
         let payment = [paid(1, 0, mined)];
         sell(&ledger, &claim(1, &payment, pay_until, mined)).await;
-        let last = mined.max(pay_until) + 86_400 + 180 + 60 + 240;
+        let last = mined.max(pay_until) + 2 * 86_400 + 180 + 60 + 240;
         let refused = |head| {
             let (ledger, claim) = (&ledger, claim(2, &payment, head, head));
             async move { ledger.reserve(&claim).await.unwrap() }

@@ -14,7 +14,7 @@ use super::{LEASE, claim, paid};
 pub const MARK: u64 = 1_000_000;
 const PAY_UNTIL: u64 = MARK + 40;
 /// How much longer than block time or intent a sale is kept.
-const KEPT: u64 = 86_400 + 180 + 60 + 240;
+const KEPT: u64 = 2 * 86_400 + 180 + 60 + 240;
 /// Ledgers forget idle leases and attempts after an hour; the model does not.
 const LIFETIME: Duration = Duration::from_secs(3_500);
 

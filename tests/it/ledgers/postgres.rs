@@ -263,7 +263,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let today: Vec<Sold> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(pool).await.unwrap();
     assert_eq!(today, [("demand-insights".to_owned(), 8453, "55".repeat(20), 20, 20 * 490_000)]);
 
-    let beyond = HEAD + 86_400 + 180 + 240 + 3_600 + 1;
+    let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_sweep_that_fails_stops_nothing() {
     let ledger = database.begun().await;
     sell(&ledger, &claim(1, 1)).await;
     sqlx::raw_sql("ALTER TABLE ledger_book RENAME TO lost").execute(pool).await.unwrap();
-    let beyond = HEAD + 86_400 + 180 + 240 + 3_600 + 1;
+    let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let at = |intent, payment| claim_for(intent, payment, Duration::from_secs(60), beyond);
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::IntentConsumed), "it is remembered longer");
     sell(&ledger, &at(2, 2)).await;

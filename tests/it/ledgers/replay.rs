@@ -222,7 +222,7 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
     place.remove().await;
 }
 
-/// Later of block time and intent's end, plus age, head lag, lease, twice the skew; a second more, and it is forgotten.
+/// Later of block time and intent's end, plus age, a day to be mined again, head lag, lease, twice the skew; a second more, and it is forgotten.
 async fn a_sale_is_kept_to_the_second(kind: Kind) {
     for pay_until in [MARK + 50, MARK + 100, MARK + 1_000] {
         let Some(place) = Place::new(kind).await else { return };
@@ -232,7 +232,7 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
             Claim::new("demand-insights", key(intent), time(pay_until), vec![paid(1)], time(head), AGE, lease)
         };
         sell(&ledger, &at(1, HEAD)).await;
-        let last = pay_until.max(MARK + 100) + 86_400 + 180 + 60 + 240;
+        let last = pay_until.max(MARK + 100) + 2 * 86_400 + 180 + 60 + 240;
         for head in [last - 1, last] {
             assert_eq!(ledger.reserve(&at(1, head)).await, Ok(Reservation::IntentConsumed), "{head}");
             assert_eq!(ledger.reserve(&at(2, head)).await, Ok(Reservation::PaymentUsed), "{head}");

@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -77,6 +78,66 @@ impl Harness for Files {
 
 async fn raw(path: &Path) -> SqliteConnection {
     SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap()
+}
+
+/// Lets another process do something with the file: locks are a process's.
+fn elsewhere(does: &str, path: &Path) {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
+    program.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
+    let output = program.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+/// What [`elsewhere`] runs; on its own it does nothing.
+#[tokio::test]
+async fn as_another_program() {
+    let (Ok(path), Ok(does)) = (std::env::var("SQLITE_FILE"), std::env::var("SQLITE_DOES")) else { return };
+    let path = Path::new(&path);
+    match &*does {
+        // As `sqlite3 … .backup` does.
+        "reads" => {
+            let mut connection = raw(path).await;
+            sqlx::raw_sql("SELECT count(*) FROM ledger_sales").execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        }
+        "finds it sold" => {
+            let ledger = SqliteLedger::open(path).await.unwrap().time_limit(PATIENT);
+            assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
+        }
+        other => panic!("{other} is not known"),
+    }
+}
+
+/// On POSIX a process that closes a file drops every lock that it has on it.
+#[tokio::test]
+async fn opened_twice_it_keeps_its_locks_and_sells_once() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let _twin = begun(&path).await;
+    #[cfg(target_os = "linux")]
+    assert!(is_locked(&path), "the lock that says that somebody uses it is gone");
+    elsewhere("reads", &path);
+    // An older SQLite, where there is one: from 3.51 on it looks for others itself before it takes the log away.
+    let _ = Command::new("sqlite3").arg(&path).arg("SELECT count(*) FROM ledger_sales").output();
+    assert!(files.folder.path().join("0.db-wal").exists(), "another program took the log away");
+    sell(&ledger, &claim(1, 1)).await;
+    elsewhere("finds it sold", &path);
+}
+
+/// Whether this process has a lock on the file.
+#[cfg(target_os = "linux")]
+fn is_locked(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (process, file) = (std::process::id().to_string(), format!(":{}", std::fs::metadata(path).unwrap().ino()));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks
+        .lines()
+        .map(|lock| lock.split_whitespace().collect::<Vec<_>>())
+        .any(|lock| matches!(lock[..], [_, "POSIX", _, _, owner, at, ..] if owner == process && at.ends_with(&file)))
 }
 
 async fn begun(path: &Path) -> SqliteLedger {
@@ -172,7 +233,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let line = ("demand-insights".to_owned(), 8453, "55".repeat(20), 20, 20 * 490_000);
     assert_eq!(today, [line]);
 
-    let beyond = HEAD + 86_400 + 180 + 240 + 3_600 + 1;
+    let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();

@@ -2,12 +2,6 @@
 
 use super::*;
 
-/// A transfer of the wallet's account by somebody else with the same key, mined.
-async fn used_elsewhere(chain: &DevChain) {
-    chain.transfer(chain.accounts()[0].address(), SELLER, usdc(1)).await.unwrap();
-    chain.mine(1).await.unwrap();
-}
-
 #[tokio::test]
 async fn a_nonce_that_another_used_for_good_makes_it_impossible() {
     let chain = quiet().await;
@@ -50,6 +44,24 @@ async fn a_payment_that_is_replaced_is_paid_once() {
     }
     // A journal that lost the last lines, or a wallet hurried by hand: the same transfer under a hash it does not know.
     assert_eq!(fate(&wallet, &all[..3]).await, Fate::Mined { transaction: mined, confirmations: 21 });
+}
+
+/// The chain's fees rose meanwhile: an eighth on top of the last offer would not do.
+#[tokio::test]
+async fn a_dearer_offer_is_one_at_the_present_fees() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await.max_fee_per_gas(u128::MAX);
+    let first = [wallet.prepare(&in_usdc()).await.unwrap()];
+    wallet.send(&first[0]).await.unwrap();
+    let base = raw(&first[0]).max_fee_per_gas * 10;
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", json!([format!("{base:#x}")])).await.unwrap();
+    chain.mine(1).await.unwrap();
+    let dearer = wallet.replace(&first).await.unwrap().unwrap();
+    assert!(raw(&dearer).max_fee_per_gas > base, "{} of {base}", raw(&dearer).max_fee_per_gas);
+    wallet.send(&dearer).await.unwrap();
+    chain.mine(1).await.unwrap();
+    let all = [first[0].clone(), dearer];
+    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: hash(&all[1]), confirmations: 1 });
 }
 
 #[tokio::test]

@@ -18,13 +18,20 @@ pub enum Odd {
     Error(i64, &'static str),
     Hang,
     Html,
+    /// No answer at all but this status.
+    Status(u16),
     /// What the chain said, changed.
     Changed(fn(&mut Value)),
+    /// The status, to those questions about state that name a height.
+    OldState(u16),
+    /// This, to those about state with what waits.
+    Pending(&'static str),
 }
 
 pub struct Proxy {
     url: String,
     odd: Arc<Mutex<HashMap<String, Odd>>>,
+    asked: Arc<Mutex<HashMap<String, usize>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -38,20 +45,22 @@ impl Drop for Proxy {
 struct Behind {
     url: String,
     odd: Arc<Mutex<HashMap<String, Odd>>>,
+    asked: Arc<Mutex<HashMap<String, usize>>>,
     http: reqwest::Client,
 }
 
 impl Proxy {
     pub async fn before(url: &str) -> Self {
         let odd = Arc::<Mutex<HashMap<_, _>>>::default();
+        let asked = Arc::<Mutex<HashMap<_, _>>>::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let behind = Behind { url: url.to_owned(), odd: Arc::clone(&odd), http };
+        let behind = Behind { url: url.to_owned(), odd: Arc::clone(&odd), asked: Arc::clone(&asked), http };
         let app = Router::new().fallback(serve).with_state(behind);
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         let url = format!("http://{CANARY}:{CANARY}@{address}/v2/{CANARY}?key={CANARY}");
-        Self { url, odd, task }
+        Self { url, odd, asked, task }
     }
 
     /// With a key in every place of it.
@@ -63,6 +72,11 @@ impl Proxy {
         self.odd.lock().unwrap().insert(method.to_owned(), odd);
     }
 
+    /// How often it was asked that.
+    pub fn asked(&self, method: &str) -> usize {
+        self.asked.lock().unwrap().get(method).copied().unwrap_or_default()
+    }
+
     pub fn clear(&self) {
         self.odd.lock().unwrap().clear();
     }
@@ -70,14 +84,23 @@ impl Proxy {
 
 async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String) {
     let question: Value = serde_json::from_slice(&body).unwrap();
-    let odd = behind.odd.lock().unwrap().get(question["method"].as_str().unwrap()).cloned();
+    let method = question["method"].as_str().unwrap();
+    *behind.asked.lock().unwrap().entry(method.to_owned()).or_default() += 1;
+    let odd = behind.odd.lock().unwrap().get(method).cloned();
+    let is_old = question["params"][1].as_str().is_some_and(|block| block.starts_with("0x"));
+    let odd = match odd {
+        Some(Odd::OldState(status)) => is_old.then_some(Odd::Status(status)),
+        Some(Odd::Pending(result)) => (question["params"][1] == "pending").then(|| Odd::Result(json!(result))),
+        odd => odd,
+    };
     let mut answer = json!({"jsonrpc": "2.0", "id": question["id"]});
     match odd {
         Some(Odd::Hang) => std::future::pending().await,
         Some(Odd::Html) => return (StatusCode::OK, format!("<html>{CANARY}</html>")),
         Some(Odd::Result(result)) => answer["result"] = result,
         Some(Odd::Error(code, text)) => answer["error"] = json!({"code": code, "message": format!("{text} {CANARY}")}),
-        Some(Odd::Changed(_)) | None => {
+        Some(Odd::Status(status)) => return (StatusCode::from_u16(status).unwrap(), format!("{{}} {CANARY}")),
+        Some(Odd::Changed(_) | Odd::OldState(_) | Odd::Pending(_)) | None => {
             let request = behind.http.post(&behind.url).header("content-type", "application/json").body(body);
             let said = request.send().await.unwrap().bytes().await.unwrap();
             answer = serde_json::from_slice(&said).unwrap();

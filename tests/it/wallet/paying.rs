@@ -139,6 +139,22 @@ async fn a_wallet_that_cannot_be_is_told_why() {
     for bad in ["", "localhost:8545", "ws://localhost", "http://"] {
         assert_eq!(WalletPayer::connect(key, bad).await.unwrap_err(), WalletError::Url, "{bad}");
     }
+    for remote in
+        ["http://node.invalid", "http://192.0.2.1:8545", "http://localhost.invalid", " HTTP://node.invalid/127.0.0.1"]
+    {
+        assert_eq!(WalletPayer::connect(key, remote).await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+        let allowed = WalletPayer::builder().key(key).endpoint("https://node.invalid").endpoint(remote);
+        assert_eq!(allowed.connect().await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+    }
+    let allowed = WalletPayer::builder().key(key).endpoint("http://node.invalid").allow_plain_http();
+    assert_eq!(allowed.connect().await.unwrap_err(), WalletError::Node);
+    for local in ["http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9"] {
+        assert_eq!(WalletPayer::connect(key, local).await.unwrap_err(), WalletError::Node);
+    }
+    let missing = WalletPayer::builder().key(key).connect().await.unwrap_err();
+    assert_eq!(missing, WalletError::Missing("endpoint"));
+    let missing = WalletPayer::builder().endpoint(chain.rpc_url()).connect().await.unwrap_err();
+    assert_eq!(missing, WalletError::Missing("key"));
     assert_eq!(WalletPayer::connect(key, "http://127.0.0.1:9").await.unwrap_err(), WalletError::Node);
     let bare = WalletPayer::connect(&format!(" {}\n", &key[2..]), chain.rpc_url()).await.unwrap();
     assert_eq!(bare.address(), chain.accounts()[0].address());

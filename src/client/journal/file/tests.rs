@@ -29,6 +29,7 @@ fn entry(id: u8, at: u64, state: State) -> Entry {
         request: "POST /v1/\"insights\"\n".to_owned(),
         fingerprint: "00ff".repeat(8),
         intent: "intent".to_owned(),
+        secret: Some("first intent".to_owned()),
         expiry: at + 60,
         recipient: Address::new([2; 20]),
         network: Network::BASE,
@@ -116,6 +117,14 @@ async fn one_that_was_settled_late_is_kept_for_its_time_from_then() {
     assert_eq!(place.entries().await[0], late);
     place.holding(&[entry(3, T0 + 11 * RETENTION, State::Answered)]).await;
     assert_eq!(place.entries().await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_written_before_secrets_were_kept_is_read() {
+    let place = place();
+    let old = String::from_utf8(place.holding(&[paying(1)]).await).unwrap();
+    fs::write(&place.path, old.replacen("\"secret\":\"first intent\",", "", 1)).unwrap();
+    assert_eq!(place.entries().await, [Entry { secret: None, ..paying(1) }]);
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn none_reads_a_table_from_end_to_end() {
         let _ = hold(&ledger, &claim(name + 100, name)).await;
     }
     for name in 301..=310 {
-        let _ = hold(&ledger, &claim_for(name, name, Duration::ZERO, HEAD + 86_401)).await;
+        let _ = hold(&ledger, &claim_for(name, name, Duration::ZERO, HEAD + 2 * 86_400)).await;
     }
     assert!(ledger.low_water_mark().await.unwrap() > Some(super::super::time(MARK)), "it swept");
     drop(ledger);

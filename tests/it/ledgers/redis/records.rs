@@ -106,7 +106,7 @@ async fn a_sale_is_in_the_book() {
         ("block_time", "1795280100"),
         ("fence", &lease.fence().to_string()),
         ("intent", "00000000000000000000000000000001"),
-        ("keep_until", "1795370620"),
+        ("keep_until", "1795457020"),
         ("payer", "0x6666666666666666666666666666666666666666"),
         ("recipient", "0x7777777777777777777777777777777777777777"),
         ("resource", "demand-insights"),
@@ -193,7 +193,7 @@ async fn a_crowd_is_forgotten_in_small_batches() {
     }
     assert_eq!(ledger.counts().await.unwrap().remembered, 50);
     // A second after the last in which it could come back, with the lease of these claims.
-    let beyond = HEAD + 86_400 + 180 + 3_600 + 240 + 1;
+    let beyond = HEAD + 2 * 86_400 + 180 + 3_600 + 240 + 1;
     let mut before = 50;
     for n in 0..4 {
         let young = Transfer { block_time: time(beyond), ..paid(1_000 + n) };

@@ -1,0 +1,69 @@
+//! Reading an answer, of which no more is kept than was asked for.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt as _;
+
+/// How an answer ended.
+#[derive(Debug)]
+pub(crate) enum End<E> {
+    /// As it should.
+    Whole,
+    /// It has more bytes than are read.
+    TooLong,
+    /// On its way here.
+    BrokeOff(E),
+}
+
+/// Reads at most so many bytes.
+pub(crate) async fn read<B: Body<Data = Bytes>>(body: B, limit: usize) -> (Vec<u8>, End<B::Error>) {
+    let (mut body, mut answer) = (pin!(body), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let data = match frame {
+            Ok(frame) => frame.into_data().unwrap_or_default(),
+            Err(error) => return (answer, End::BrokeOff(error)),
+        };
+        let room = limit - answer.len();
+        answer.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            return (answer, End::TooLong);
+        }
+    }
+    (answer, End::Whole)
+}
+
+/// `1000`, `64K` or `16M`, in bytes.
+pub(crate) fn size(text: &str) -> Result<usize, &'static str> {
+    let (number, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1 << 10),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |number| (number, 1 << 20)),
+    };
+    let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(unit));
+    bytes.ok_or("a size is a number of bytes, such as 1000, 64K or 16M")
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_limit_is_the_last_byte_that_is_read() {
+        for (limit, whole) in [(0, false), (4, false), (5, true), (6, true)] {
+            let (answer, end) = read(Full::new(Bytes::from_static(b"abcde")), limit).await;
+            assert_eq!(answer, b"abcde"[..limit.min(5)]);
+            assert_eq!(matches!(end, End::Whole), whole, "{limit}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!([size("7"), size("64K"), size("16m")], [Ok(7), Ok(65_536), Ok(16_777_216)]);
+        for wrong in ["", "K", "1G", "-1", "1.5M", "99999999999999999999", "99999999999999999M"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The merchant that the flags describe: who is paid, how that is verified, and where it is recorded.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tower_x402::{
+    ConfigError, Merchant,
+    protocol::{Address, Asset, Network, SealingKeys},
+    verify::{
+        Verifier as _, VerifyError, VerifyErrorKind,
+        evm::{EvmVerifier, EvmVerifierBuilder},
+    },
+};
+
+use super::{args::Args, keys, log::TARGET, run::Failure};
+
+/// How often a node that is down is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// # Errors
+/// What is wrong with the flags, or with the world.
+pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
+    let verifier = verifier(args).await?;
+    let (assets, former) = (stated(&verifier, &args.token).await?, stated(&verifier, &args.former_token).await?);
+    let ledger = args.ledger().map_err(Failure::flags)?;
+    let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
+    let mut builder = ledger
+        .open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO)))
+        .await?
+        .network(args.network())
+        .verifier(verifier)
+        .sealing_keys(keys)
+        .quote_ttl(args.quote_ttl)
+        .quote_grace(args.quote_grace)
+        .max_payment_age(args.max_payment_age);
+    // Without any, the merchant takes the USDC of the chain.
+    for asset in assets {
+        builder = builder.asset(asset);
+    }
+    for asset in former {
+        builder = builder.former_asset(asset);
+    }
+    for recipient in &args.former_recipient {
+        builder = builder.former_recipient(*recipient);
+    }
+    if args.start_without_rpc {
+        builder = builder.start_lazily();
+    }
+    builder.build().await.map_err(|error| match error {
+        ConfigError::Verifier(error) => chain(error),
+        ConfigError::Ledger(error) => Failure::world(error),
+        ConfigError::NoAsset { network } => {
+            Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
+        }
+        ConfigError::BadDuration { what, min, max } => {
+            Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
+        }
+        other => Failure::flags(other),
+    })
+}
+
+async fn verifier(args: &Args) -> Result<EvmVerifier, Failure> {
+    let builder = EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality);
+    if args.start_without_rpc {
+        return builder.connect_lazily(args.network()).map_err(chain);
+    }
+    connect(builder, args.wait_for_rpc).await
+}
+
+/// Connects to the chain, and waits that long for one that is not there yet.
+///
+/// # Errors
+/// What is wrong with the endpoints.
+pub(crate) async fn connect(builder: EvmVerifierBuilder, patience: Duration) -> Result<EvmVerifier, Failure> {
+    let deadline = Instant::now() + patience;
+    let mut waiting = false;
+    loop {
+        match connected(builder.clone()).await {
+            Err(error) if error.is_transient() && Instant::now() < deadline => {
+                if !waiting {
+                    tracing::warn!(target: TARGET, %error, "waiting for the chain");
+                    waiting = true;
+                }
+                sleep(AGAIN).await;
+            }
+            outcome => return outcome.map_err(chain),
+        }
+    }
+}
+
+/// Also the head is there: a node that answers may still be far behind.
+async fn connected(builder: EvmVerifierBuilder) -> Result<EvmVerifier, VerifyError> {
+    let verifier = builder.connect().await?;
+    verifier.head().await?;
+    Ok(verifier)
+}
+
+async fn stated(verifier: &EvmVerifier, contracts: &[Address]) -> Result<Vec<Asset>, Failure> {
+    let mut assets = Vec::new();
+    for contract in contracts {
+        assets.push(verifier.asset(*contract).await.map_err(chain)?);
+    }
+    Ok(assets)
+}
+
+/// A chain that cannot be reached is not the fault of the flags; one that is not what they say is.
+pub(crate) fn chain(error: VerifyError) -> Failure {
+    match error.kind() {
+        VerifyErrorKind::Unavailable => Failure::world(error),
+        _ => Failure::flags(error),
+    }
+}
+
+impl Args {
+    /// The chain that is paid on.
+    pub(crate) fn network(&self) -> Network {
+        Network::eip155(self.chain_id.unwrap_or(Network::BASE.chain_id()))
+    }
+}

@@ -1,0 +1,55 @@
+//! `datasets ledger raise-mark`: after a backup was restored, or a fail-over lost the last sales.
+//!
+//! What was sold since is not in the ledger, and each of those payments would buy a second answer. So everything that was
+//! mined until now is refused, unless the ledger knows it; and that is told to whoever paid and has no answer yet.
+
+use tower_x402::{
+    clock::{Clock as _, SystemClock},
+    protocol::ChainTime,
+    verify::{Verifier as _, evm::EvmVerifier},
+};
+
+use super::{
+    args::Args,
+    merchant::{chain, connect},
+    run::Failure,
+};
+
+/// How far the chain's time may be ahead of ours, in seconds.
+const AHEAD: u64 = 180;
+const FUTURE: &str = "--to is a time in seconds since 1970 that has come: a later one would refuse payments to come";
+
+/// Raises the mark to that Unix time, or else to the time of the chain's head.
+///
+/// # Errors
+/// What is wrong with the flags, the chain or the ledger.
+pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failure> {
+    let ledger = args.ledger().map_err(Failure::flags)?;
+    let to = ChainTime::from_unix(match to {
+        Some(time) if time > SystemClock.unix() + AHEAD => return Err(Failure::flags(FUTURE)),
+        Some(time) => time,
+        // A node may lag behind the one that sales were made by.
+        None => head(args).await?.unix().max(SystemClock.unix()),
+    });
+    let mark = ledger.raise_mark(to).await?;
+    if mark < to {
+        return Err(Failure::world("the ledger did not take the mark: raise it again before it sells"));
+    }
+    println!(
+        "{} refuses every payment mined up to {} (Unix time) that it has no record of. Start the server now. Whoever paid \
+         before and has no answer is told payment_too_old, and is owed the money.",
+        ledger.name(),
+        mark.unix()
+    );
+    Ok(())
+}
+
+/// The time of the right chain's head.
+async fn head(args: &Args) -> Result<ChainTime, Failure> {
+    if args.rpc_url.is_empty() {
+        return Err(Failure::flags("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
+    }
+    let verifier = connect(EvmVerifier::builder().endpoints(&args.rpc_url), args.wait_for_rpc).await?;
+    verifier.check(args.network(), &[]).await.map_err(chain)?;
+    verifier.head().await.map_err(chain)
+}

@@ -1,0 +1,54 @@
+//! `/readyz`: whether sales can be made right now. `/healthz` only says that the process runs: it must not be restarted
+//! because a node is down.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::response::IntoResponse;
+use http::{StatusCode, header};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+use tower_x402::Merchant;
+
+/// How long an answer stands. However many ask, chain and ledger are asked no oftener.
+const STANDS: Duration = Duration::from_secs(1);
+/// How long chain and ledger may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks the merchant.
+#[derive(Clone, Debug)]
+pub(crate) struct Readiness {
+    merchant: Merchant,
+    last: Arc<Mutex<Option<(Instant, Result<(), String>)>>>,
+}
+
+impl Readiness {
+    pub(crate) fn of(merchant: &Merchant) -> Self {
+        Self { merchant: merchant.clone(), last: Arc::default() }
+    }
+
+    /// 200, or 503 and a sentence.
+    pub(crate) async fn answer(self) -> impl IntoResponse {
+        let (status, text) = match self.health().await {
+            Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+            Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+        };
+        (status, [(header::CACHE_CONTROL, "no-store")], text)
+    }
+
+    async fn health(&self) -> Result<(), String> {
+        let mut last = self.last.lock().await;
+        if let Some((at, health)) = &*last
+            && at.elapsed() < STANDS
+        {
+            return health.clone();
+        }
+        let health = match timeout(PATIENCE, self.merchant.health()).await {
+            Ok(health) => health.map_err(|error| error.to_string()),
+            Err(_) => Err("chain and ledger take too long to answer".to_owned()),
+        };
+        *last = Some((Instant::now(), health.clone()));
+        health
+    }
+}

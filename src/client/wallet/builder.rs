@@ -1,0 +1,126 @@
+//! `WalletPayerBuilder`: a wallet from its parts.
+
+use std::{fmt, sync::Arc};
+
+use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
+use futures_util::future::join_all;
+use reqwest::Url;
+
+use super::{Decimals, FINAL_AFTER, MAX_FEE_PER_GAS, Shared, WalletError, WalletPayer, node::Node, nodes::Nodes};
+use crate::{
+    json_rpc::is_local,
+    protocol::{Address, Network},
+};
+
+type Signer = Box<dyn TxSigner<Signature> + Send + Sync>;
+
+/// Builds a [`WalletPayer`]: a key, and the nodes to pay through.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tower_x402::client::WalletPayer;
+/// let wallet = WalletPayer::builder()
+///     .key(&std::env::var("X402_PAYER_KEY")?)
+///     .endpoints(["https://mainnet.base.org", "https://base-rpc.example"])
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub struct WalletPayerBuilder {
+    signer: Result<Signer, WalletError>,
+    urls: Vec<String>,
+    plain_http: bool,
+}
+
+impl WalletPayerBuilder {
+    pub(super) fn new() -> Self {
+        Self { signer: Err(WalletError::Missing("key")), urls: Vec::new(), plain_http: false }
+    }
+
+    /// Pays from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    pub fn key(mut self, private_key_hex: &str) -> Self {
+        let signer = private_key_hex.trim().parse::<PrivateKeySigner>();
+        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletError::Key);
+        self
+    }
+
+    /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
+    ///
+    /// While it signs, no other payment is prepared; how long it may take is its own affair.
+    pub fn signer(mut self, signer: impl TxSigner<Signature> + Send + Sync + 'static) -> Self {
+        self.signer = Ok(Box::new(signer));
+        self
+    }
+
+    /// Adds a node: the http or https URL of its JSON-RPC interface. The first one is asked first; all must serve one chain.
+    pub fn endpoint(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// Adds several nodes.
+    pub fn endpoints(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// Also takes `http://` addresses of other machines, for private networks. Whoever is on the way can then tell the
+    /// wallet that a payment was reverted, and so make it pay again, up to the day's limit.
+    pub const fn allow_plain_http(mut self) -> Self {
+        self.plain_http = true;
+        self
+    }
+
+    /// Asks every node which chain it serves. One that does not answer now is believed once it has.
+    ///
+    /// # Errors
+    /// [`WalletError`] says which part is missing or not right.
+    pub async fn connect(self) -> Result<WalletPayer, WalletError> {
+        let signer = self.signer?;
+        if self.urls.is_empty() {
+            return Err(WalletError::Missing("endpoint"));
+        }
+        let nodes = self.urls.iter().map(|url| node(url, self.plain_http)).collect::<Result<Vec<_>, _>>()?;
+        let chains = join_all(nodes.iter().map(Node::chain_id)).await;
+        let mut told = chains.iter().flatten().copied();
+        let chain_id = told.next().ok_or(WalletError::Node)?;
+        if told.any(|other| other != chain_id) {
+            return Err(WalletError::Chains);
+        }
+        for (node, _) in nodes.iter().zip(&chains).filter(|(_, chain)| chain.is_ok()) {
+            node.proved();
+        }
+        let shared = Shared {
+            nodes: Nodes::new(nodes, chain_id),
+            address: Address::new(signer.address().into()),
+            signer,
+            network: Network::eip155(chain_id),
+            turn: Arc::default(),
+            nonces: super::Nonces::default(),
+            decimals: Decimals::default(),
+        };
+        Ok(WalletPayer {
+            shared: Arc::new(shared),
+            max_fee_per_gas: MAX_FEE_PER_GAS,
+            final_after: FINAL_AFTER,
+            tagged: true,
+        })
+    }
+}
+
+fn node(url: &str, plain_http: bool) -> Result<Node, WalletError> {
+    let node = Node::new(url).ok_or(WalletError::Url)?;
+    let parsed = Url::parse(url.trim()).map_err(|_| WalletError::Url)?;
+    if parsed.scheme() == "http" && !is_local(&parsed) && !plain_http {
+        return Err(WalletError::PlainHttp);
+    }
+    Ok(node)
+}
+
+/// Without the key and the URLs.
+impl fmt::Debug for WalletPayerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WalletPayerBuilder").field("endpoints", &self.urls.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! Whether a transaction makes the transfer of a purchase: by its tag, never by what two purchases can have in common.
+
+use alloy::{
+    consensus::{Transaction as _, TxEip1559, TxEnvelope},
+    eips::eip2718::Encodable2718,
+    primitives::{TxKind, keccak256},
+    rpc::types,
+};
+
+use super::transaction::TRANSFER_LEN;
+use crate::protocol::{Address, PaymentTag, TxHash};
+
+/// A transaction that an account has signed for certain: whatever node it came from, it could not have been made up.
+pub(super) struct Proven {
+    pub(super) hash: TxHash,
+    to: TxKind,
+    input: Vec<u8>,
+}
+
+impl Proven {
+    /// From a node's JSON. The hash is computed and the signer recovered; only what that account signed for that chain and
+    /// nonce is given.
+    pub(super) fn read(json: &str, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
+        let told: types::Transaction = serde_json::from_str(json).ok()?;
+        Self::of(told.inner.inner(), account, chain_id, nonce)
+    }
+
+    fn of(transaction: &TxEnvelope, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
+        let signer = transaction.signature().recover_address_from_prehash(&transaction.signature_hash()).ok()?;
+        let signed =
+            signer.0 == *account.as_bytes() && transaction.chain_id() == Some(chain_id) && transaction.nonce() == nonce;
+        signed.then(|| Self {
+            hash: TxHash::new(keccak256(transaction.encoded_2718()).0),
+            to: transaction.kind(),
+            input: transaction.input().to_vec(),
+        })
+    }
+}
+
+/// What another transaction of the same nonce is to a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// The same transfer for the same purchase, with other fees: hurried by hand, or by a journal that was lost.
+    Same,
+    /// Another transfer, or none.
+    Other,
+    /// It cannot be told: then it is neither.
+    Unclear,
+}
+
+/// How `other` relates to the payment that `ours` makes.
+///
+/// Where ours has a tag, the same purchase is whatever has it too, in the same transfer; a tag somewhere else is not
+/// explained by anything that a wallet does. Where ours has none, an equal transfer without a tag may be any purchase's.
+pub(super) fn likeness(ours: &TxEip1559, other: &Proven) -> Likeness {
+    let same_call = other.to == ours.to && other.input.get(..TRANSFER_LEN) == ours.input.get(..TRANSFER_LEN);
+    let our_tag = ours.input.get(TRANSFER_LEN..).unwrap_or_default();
+    if our_tag.is_empty() {
+        let is_tagged = other.input.get(TRANSFER_LEN..).is_some_and(PaymentTag::any_in);
+        return if same_call && !is_tagged { Likeness::Unclear } else { Likeness::Other };
+    }
+    match (same_call, memchr::memmem::find(&other.input, our_tag).is_some()) {
+        (true, true) => Likeness::Same,
+        (false, true) => Likeness::Unclear,
+        (_, false) => Likeness::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::{
+        consensus::{SignableTransaction as _, TxLegacy},
+        network::TxSignerSync as _,
+        signers::local::PrivateKeySigner,
+    };
+
+    use super::*;
+    use crate::{
+        client::{Payment, PurchaseId, wallet::transaction::draft},
+        protocol::{Amount, Asset, Network},
+    };
+
+    fn payment(recipient: u8, amount: u128) -> Payment {
+        let (purchase, recipient) = (PurchaseId::new([1; 16]), Address::new([recipient; 20]));
+        Payment::new(purchase, Network::BASE, recipient, Amount::from_base_units(amount), [Asset::USDC_BASE])
+    }
+
+    fn transfer(payment: &Payment, token: &Asset, secret: Option<&str>) -> TxEip1559 {
+        draft(payment, token.contract(), secret.map(PaymentTag::of))
+    }
+
+    fn signed(signer: &PrivateKeySigner, mut transaction: TxEip1559) -> TxEnvelope {
+        let signature = signer.sign_transaction_sync(&mut transaction).unwrap();
+        transaction.into_signed(signature).into()
+    }
+
+    fn alike(ours: &TxEip1559, other: TxEip1559) -> Likeness {
+        likeness(ours, &Proven { hash: TxHash::new([0; 32]), to: other.to, input: other.input.to_vec() })
+    }
+
+    #[test]
+    fn one_purchase_is_told_from_another_by_its_tag_alone() {
+        let usual = payment(7, 490_000);
+        let make = |secret| transfer(&usual, &Asset::USDC_BASE, secret);
+        let with = |mut transaction: TxEip1559, input: &[&[u8]]| {
+            transaction.input = input.concat().into();
+            transaction
+        };
+        let ours = make(Some("mine"));
+        assert_eq!(alike(&ours, TxEip1559 { max_fee_per_gas: 9, ..ours.clone() }), Likeness::Same);
+        assert_eq!(alike(&ours, with(ours.clone(), &[&ours.input, b"a suffix"])), Likeness::Same);
+        for other in [
+            make(Some("another")),
+            make(None),
+            TxEip1559::default(),
+            with(ours.clone(), &[&ours.input[..103]]),
+            with(ours.clone(), &[&ours.input[..3]]),
+        ] {
+            assert_eq!(alike(&ours, other), Likeness::Other);
+        }
+        for other in [
+            transfer(&payment(8, 490_000), &Asset::USDC_BASE, Some("mine")),
+            transfer(&payment(7, 490_001), &Asset::USDC_BASE, Some("mine")),
+            transfer(&usual, &Asset::USDBC_BASE, Some("mine")),
+            with(ours.clone(), &[b"batch", &ours.input]),
+        ] {
+            assert_eq!(alike(&ours, other), Likeness::Unclear);
+        }
+        let bare = make(None);
+        assert_eq!(alike(&bare, bare.clone()), Likeness::Unclear, "two purchases that cannot be told apart");
+        assert_eq!(alike(&bare, with(bare.clone(), &[&bare.input, b"a suffix"])), Likeness::Unclear);
+        assert_eq!(alike(&bare, make(Some("another"))), Likeness::Other);
+        assert_eq!(alike(&bare, transfer(&payment(7, 490_001), &Asset::USDC_BASE, None)), Likeness::Other);
+    }
+
+    #[test]
+    fn only_what_the_account_signed_for_this_chain_and_nonce_is_proven() {
+        let (mine, stranger) = (PrivateKeySigner::random(), PrivateKeySigner::random());
+        let account = Address::new(mine.address().into());
+        let transaction = TxEip1559 { chain_id: 8453, nonce: 5, ..transfer(&payment(7, 1), &Asset::USDC_BASE, None) };
+        let good = signed(&mine, transaction.clone());
+        let read = |transaction: &TxEnvelope, chain_id, nonce| Proven::of(transaction, account, chain_id, nonce);
+        assert_eq!(read(&good, 8453, 5).map(|proven| proven.hash.to_string()), Some(good.hash().to_string()));
+        assert!(read(&good, 8453, 6).is_none() && read(&good, 1, 5).is_none());
+        assert!(read(&signed(&stranger, transaction.clone()), 8453, 5).is_none());
+        // A signature under something else is some other account's.
+        let TxEnvelope::Eip1559(signed) = &good else { unreachable!() };
+        let changed = TxEip1559 { gas_limit: 1, ..transaction };
+        assert!(read(&changed.into_signed(*signed.signature()).into(), 8453, 5).is_none());
+        // Signed for every chain: for this one it says nothing.
+        let mut legacy = TxLegacy { chain_id: None, nonce: 5, ..TxLegacy::default() };
+        let signature = mine.sign_transaction_sync(&mut legacy).unwrap();
+        assert!(read(&legacy.into_signed(signature).into(), 8453, 5).is_none());
+    }
+}

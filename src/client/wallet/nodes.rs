@@ -1,0 +1,84 @@
+//! `Nodes`: the endpoints of a wallet, all of one chain. What one says is enough to go on; what would free a payment to be
+//! made again has to be said by all.
+
+use std::future::Future;
+
+use futures_util::future::join_all;
+
+use super::node::{Failure, Node};
+
+#[derive(Debug)]
+pub(super) struct Nodes {
+    list: Vec<Node>,
+    chain_id: u64,
+}
+
+impl Nodes {
+    pub(super) const fn new(list: Vec<Node>, chain_id: u64) -> Self {
+        Self { list, chain_id }
+    }
+
+    /// The first usable answer: in the order of the endpoints, those that hung a moment ago last.
+    pub(super) async fn first<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut failure = Failure::Silence;
+        for node in self.in_order() {
+            match self.heard(node, &ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(other) => failure = other,
+            }
+        }
+        Err(failure)
+    }
+
+    /// What each endpoint says, all asked at once; those that hung a moment ago only where there is no other.
+    pub(super) async fn each<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        join_all(self.live().into_iter().map(|node| self.heard(node, &ask))).await
+    }
+
+    /// Whether it is so: every endpoint that answers says yes, and more than half of all do. A minority that is left
+    /// after the others were silenced decides nothing. That the chain is still ours is asked of each.
+    pub(super) async fn all_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
+    where
+        F: Future<Output = Result<bool, Failure>>,
+    {
+        let answers = self
+            .each(|node| {
+                let said = ask(node);
+                async move { Ok(node.chain_id().await? == self.chain_id && said.await?) }
+            })
+            .await;
+        let heard: Vec<bool> = answers.into_iter().flatten().collect();
+        heard.iter().all(|said| *said) && heard.len() * 2 > self.list.len()
+    }
+
+    /// In the order in which they are to be asked.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &Node> {
+        let (resting, live): (Vec<_>, Vec<_>) = self.list.iter().partition(|node| node.is_resting());
+        live.into_iter().chain(resting)
+    }
+
+    fn live(&self) -> Vec<&Node> {
+        let live: Vec<_> = self.list.iter().filter(|node| !node.is_resting()).collect();
+        if live.is_empty() { self.list.iter().collect() } else { live }
+    }
+
+    /// One endpoint's answer, once it has said that it serves this chain.
+    pub(super) async fn heard<'a, T, F>(&self, node: &'a Node, ask: &impl Fn(&'a Node) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        if !node.is_proved() {
+            if node.chain_id().await? != self.chain_id {
+                return Err(Failure::Nonsense);
+            }
+            node.proved();
+        }
+        ask(node).await
+    }
+}

@@ -1,0 +1,98 @@
+//! `Start`: what must be proved before the first quote and the first sale.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use tokio::{sync::Mutex, time::timeout};
+
+use super::{
+    respond::{ASK_AGAIN, Problem},
+    shared::Shared,
+};
+use crate::{HealthError, ledger::LedgerError, protocol::ProblemCode, verify::VerifyError};
+
+/// How long the chain may take to be proved.
+const VERIFIER_WAIT: Duration = Duration::from_secs(10);
+/// How long the ledger may take to begin.
+const LEDGER_WAIT: Duration = Duration::from_secs(5);
+/// How long a failure stands before another attempt is made.
+const REST: Duration = Duration::from_secs(1);
+
+/// Whether the chain proved to be the right one and the ledger has begun: once for all routes of a merchant.
+#[derive(Default)]
+pub(crate) struct Start {
+    done: AtomicBool,
+    /// The last attempt, where it failed: when, in monotonic time, and why. Who holds it makes the next one.
+    failed: Mutex<Option<(Duration, HealthError)>>,
+}
+
+impl Start {
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Makes sure of it. Of many who ask at once one makes the attempt, and all are told what came of it.
+    ///
+    /// Dropping the future is harmless: every step can be repeated.
+    pub(crate) async fn ensure(&self, shared: &Shared) -> Result<(), HealthError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let mut failed = self.failed.lock().await;
+        if self.is_done() {
+            return Ok(());
+        }
+        if let Some((at, error)) = &*failed
+            && shared.clock.monotonic() < *at + REST
+        {
+            return Err(error.clone());
+        }
+        let attempt = attempt(shared).await;
+        match &attempt {
+            Ok(()) => self.done.store(true, Ordering::Release),
+            Err(error) => *failed = Some((shared.clock.monotonic(), error.clone())),
+        }
+        attempt
+    }
+}
+
+/// The chain first: a ledger begins at the time of a head that is believed.
+async fn attempt(shared: &Shared) -> Result<(), HealthError> {
+    let head = async {
+        shared.verifier.check(shared.network, &shared.accepted).await?;
+        shared.verifier.head().await
+    };
+    let head = timeout(VERIFIER_WAIT, head).await.unwrap_or(Err(VerifyError::unavailable()))?;
+    Ok(timeout(LEDGER_WAIT, shared.ledger.begin(head)).await.unwrap_or(Err(LedgerError::Unavailable))?)
+}
+
+/// Whether it may come right without anybody changing the configuration.
+pub(crate) fn may_pass(error: &HealthError) -> bool {
+    match error {
+        HealthError::Verifier(error) => error.is_transient(),
+        HealthError::Ledger(error) => *error == LedgerError::Unavailable,
+    }
+}
+
+impl Shared {
+    /// Makes sure, before anybody is asked to pay or sold to, that the merchant has started.
+    pub(crate) async fn started(&self) -> Result<(), Problem> {
+        self.start.ensure(self).await.map_err(|error| {
+            tracing::warn!(%error, "the merchant cannot start selling");
+            let code = match error {
+                HealthError::Verifier(_) => ProblemCode::VerificationUnavailable,
+                HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
+            };
+            Problem::after(code, ASK_AGAIN)
+        })
+    }
+}
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Start").field(&self.is_done()).finish()
+    }
+}
