@@ -14,6 +14,8 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
 use pin_project_lite::pin_project;
 
+use super::exclusive::Exclusive;
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request body that can be sent more than once: without payment, and again with its proof.
@@ -87,10 +89,10 @@ type Stream = BoxBody<Bytes, BoxError>;
 
 fn boxed<B>(body: B) -> Stream
 where
-    B: HttpBody<Data = Bytes> + Send + Sync + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    BoxBody::new(body.map_err(Into::into))
+    BoxBody::new(Exclusive::new(body.map_err(Into::into)))
 }
 
 impl Body {
@@ -106,7 +108,7 @@ impl Body {
     /// request, of which an unfinished purchase is finished before another is begun.
     pub fn from_factory<B>(name: impl Into<Arc<str>>, make: impl Fn() -> B + Send + Sync + 'static) -> Self
     where
-        B: HttpBody<Data = Bytes> + Send + Sync + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         let make: Arc<dyn Fn() -> Stream + Send + Sync> = Arc::new(move || boxed(make()));
@@ -117,7 +119,7 @@ impl Body {
     /// there would be nothing left to send with the proof.
     pub fn once<B>(body: B) -> Self
     where
-        B: HttpBody<Data = Bytes> + Send + Sync + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         Self(Kind::Once(boxed(body)))

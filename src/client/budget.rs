@@ -1,8 +1,10 @@
 //! `Budget`: what may be spent, on whom and in what, decided before anything is signed.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
 
-use super::PurchaseId;
+use http::Method;
+
+use super::{PurchaseId, host};
 use crate::protocol::{Address, Amount, Asset, Network, Quote};
 
 /// For how long a payment counts against the limits per host and per day, in seconds.
@@ -10,17 +12,29 @@ pub(super) const DAY: u64 = 24 * 60 * 60;
 
 /// What may be spent. There is no paying layer without one, and no budget without limits.
 ///
-/// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. What the chain takes for the
-/// transaction itself is not counted here: see [`WalletPayer`](super::WalletPayer).
+/// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
+/// moment it is decided on until 24 hours after its transfer was found in a block, or found impossible: that a transfer
+/// came to nothing is a node's word, and frees nothing before its day is over. What the chain takes for the transaction
+/// itself is not counted here: see [`WalletPayer`](super::WalletPayer).
+///
+/// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. Each subdomain is a host of its
+/// own, because nobody can tell by the name alone who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
+/// says where they are one.
+///
+/// **Who is paid.** A quote is the word of whoever answers the request. A shop in between can pass on the quote of
+/// another seller, let you pay that seller, and keep the answer for itself: no limit tells this from an honest quote.
+/// Where you know whom a host should be paid for, say so: [`recipient_for`](BudgetBuilder::recipient_for).
 ///
 /// ```
-/// use tower_x402::{client::Budget, protocol::Asset};
+/// use tower_x402::{client::Budget, protocol::{Address, Asset}};
+/// let seller: Address = "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb".parse()?;
 /// let budget = Budget::in_assets([Asset::USDC_BASE])
 ///     .per_payment("0.50")
 ///     .per_host("2.00")
 ///     .per_day("10.00")
+///     .recipient_for("seller.example", seller)
 ///     .build()?;
-/// # Ok::<(), tower_x402::client::BudgetError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Budget {
@@ -30,6 +44,8 @@ pub struct Budget {
     per_host: Amount,
     per_day: Amount,
     recipients: Option<Vec<Address>>,
+    recipients_for: HashMap<String, Vec<Address>>,
+    domains: Vec<String>,
     plain_http: bool,
     approval: Option<Arc<Approval>>,
 }
@@ -42,8 +58,12 @@ type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> +
 pub struct Proposal {
     /// Its name in the journal.
     pub purchase: PurchaseId,
-    /// Whom the request goes to: host and port.
+    /// Whom the request goes to: host, and port where it is not the usual one.
     pub host: String,
+    /// The request's method.
+    pub method: Method,
+    /// The request's path, without the query, which may hold secrets.
+    pub path: String,
     /// What for, in the seller's words.
     pub label: String,
     /// Who is to be paid.
@@ -74,6 +94,9 @@ pub enum BudgetError {
     /// A limit is no amount of the assets.
     #[error("the limit `{0}` is no amount of the budget's assets, such as 0.50")]
     Malformed(&'static str),
+    /// What names a host does not.
+    #[error("`{0}` names something that is no host, such as seller.example")]
+    Host(&'static str),
 }
 
 /// Why a payment was not made. Nothing was signed, nothing was spent.
@@ -81,7 +104,7 @@ pub enum BudgetError {
 #[non_exhaustive]
 pub enum Declined {
     /// The price is above the limit for one payment.
-    #[error("{price} is more than the {limit} that one payment may cost")]
+    #[error("nothing was paid: {price} is more than the budget's limit of {limit} for one payment")]
     PerPayment {
         /// What is asked, as a decimal.
         price: String,
@@ -89,7 +112,9 @@ pub enum Declined {
         limit: String,
     },
     /// With this payment, the host would have had more in one day than it may.
-    #[error("{price} and the {spent} of the last day are more than the {limit} that one host may have in a day")]
+    #[error(
+        "nothing was paid: {price} and the {spent} of the last day are more than the budget's limit of {limit} for one host in a day"
+    )]
     PerHost {
         /// What is asked, as a decimal.
         price: String,
@@ -99,7 +124,9 @@ pub enum Declined {
         limit: String,
     },
     /// With this payment, more would be spent in one day than may be.
-    #[error("{price} and the {spent} of the last day are more than the {limit} that may be spent in a day")]
+    #[error(
+        "nothing was paid: {price} and the {spent} of the last day are more than the budget's limit of {limit} for a day"
+    )]
     PerDay {
         /// What is asked, as a decimal.
         price: String,
@@ -108,31 +135,76 @@ pub enum Declined {
         /// What may be spent, as a decimal.
         limit: String,
     },
-    /// The recipient is not among those that may be paid.
-    #[error("{0} is not among the recipients that may be paid")]
+    /// The recipient is not among those that may be paid, or not the one that this host may name.
+    #[error("nothing was paid: {0} is not among the recipients that the budget allows for this host")]
     Recipient(Address),
+    /// The quote names the paying account itself, a token contract or the zero address as recipient: whoever is paid so
+    /// is nobody who could sell.
+    #[error("nothing was paid: {0} is the paying account, a token contract or the zero address, and sells nothing")]
+    NoSeller(Address),
     /// The payment is due on a chain of which the budget has no asset.
-    #[error("nothing may be spent on {0}")]
+    #[error("nothing was paid: the budget has nothing to spend on {0}")]
     Network(Network),
     /// The seller accepts no asset of the budget, or states other decimals than it has.
-    #[error("the seller accepts no asset that may be paid with")]
+    #[error("nothing was paid: the seller accepts no asset of the budget")]
     Asset,
     /// The quote asks for nothing: a transfer of nothing pays nobody, and costs its fee.
-    #[error("the quote asks for nothing")]
+    #[error("nothing was paid: the quote asks for nothing")]
     Zero,
     /// Another purchase, which is not finished, was paid for the same intent: two transfers that say the same could not be
     /// told apart.
-    #[error("the seller gave an intent that another unfinished purchase is paid for: finish that one first")]
+    #[error(
+        "nothing was paid: the seller gave an intent that another unfinished purchase is paid for; finish that one first"
+    )]
     IntentReused,
     /// The quote says that it is over already.
-    #[error("the quote has expired: is the clock right?")]
+    #[error("nothing was paid: the quote has expired (is the clock right?)")]
     Expired,
-    /// Over plain HTTP, anybody on the way can put his own address into the quote.
-    #[error("the quote came over plain HTTP, where anybody on the way can change whom it pays: use https")]
+    /// The quote is over before a payment could be relied on to be in a block. See
+    /// [`PayLayerBuilder::least_time_to_pay`](super::PayLayerBuilder::least_time_to_pay).
+    #[error("nothing was paid: the quote expires in {left} s, and a payment takes {least} s at least")]
+    ExpiresSoon {
+        /// How many seconds are left.
+        left: u64,
+        /// How many there must be.
+        least: u64,
+    },
+    /// Over plain HTTP, anybody on the way can put his own address into the quote. A request that does not say `https`
+    /// counts as plain HTTP, unless it goes to this machine for certain.
+    #[error(
+        "nothing was paid: the quote came over plain HTTP, or the request does not say `https`, and anybody on the way can change whom a quote pays: use an absolute https address"
+    )]
     PlainHttp,
+    /// The request says neither in its address nor in its `Host` header which host it goes to, or says something that
+    /// is none: limits and recipients per host would mean nothing.
+    #[error("nothing was paid: the request does not name the host that it goes to; use an absolute https address")]
+    NoHost,
     /// The approval hook said no.
-    #[error("the payment was not approved")]
+    #[error("nothing was paid: the payment was not approved")]
     NotApproved,
+}
+
+/// What a budget is asked about a quote.
+pub(super) struct Offer<'a> {
+    pub(super) quote: &'a Quote,
+    /// Host and port; empty where the request names none.
+    pub(super) host: &'a str,
+    pub(super) plain_http: bool,
+    /// In Unix seconds.
+    pub(super) now: u64,
+    /// How many seconds there must be left.
+    pub(super) least_time: u64,
+}
+
+impl Offer<'_> {
+    /// Whether it can be paid in time.
+    pub(super) fn is_in_time(&self) -> Result<(), Declined> {
+        match self.quote.expiry.checked_sub(self.now) {
+            None | Some(0) => Err(Declined::Expired),
+            Some(left) if left < self.least_time => Err(Declined::ExpiresSoon { left, least: self.least_time }),
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 /// What was spent in the last day, the payments under way included.
@@ -148,33 +220,35 @@ impl Budget {
         BudgetBuilder { assets: assets.into_iter().collect(), ..BudgetBuilder::default() }
     }
 
+    /// The decimals of all amounts.
+    #[must_use]
+    pub const fn decimals(&self) -> u8 {
+        self.decimals
+    }
+
     /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.
-    pub(super) fn admit(&self, quote: &Quote, plain_http: bool, now: u64) -> Result<Vec<Asset>, Declined> {
-        if plain_http && !self.plain_http {
+    pub(super) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, Declined> {
+        let quote = offer.quote;
+        if offer.host.is_empty() {
+            return Err(Declined::NoHost);
+        }
+        if offer.plain_http && !self.plain_http {
             return Err(Declined::PlainHttp);
         }
         if !self.assets.iter().any(|asset| asset.network() == quote.network) {
             return Err(Declined::Network(quote.network));
         }
-        if self.recipients.as_ref().is_some_and(|allowed| !allowed.contains(&quote.recipient)) {
-            return Err(Declined::Recipient(quote.recipient));
-        }
+        self.allows_recipient(offer)?;
         let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
-        let allowed =
-            |contract: &Address| self.assets.iter().find(|asset| asset.contract() == *contract && is_due(asset));
-        let mut assets: Vec<Asset> = Vec::new();
-        for asset in quote.contracts.iter().filter_map(allowed) {
-            // A seller may name one token a thousand times.
-            if !assets.contains(asset) {
-                assets.push(asset.clone());
-            }
-        }
+        let accepted = |asset: &&Asset| is_due(asset) && quote.contracts.contains(&asset.contract());
+        let mut assets: Vec<Asset> = self.assets.iter().filter(accepted).cloned().collect();
         if assets.is_empty() {
             return Err(Declined::Asset);
         }
-        if quote.expiry <= now {
-            return Err(Declined::Expired);
-        }
+        // In the seller's order, each once, however often it is named.
+        assets.sort_by_key(|asset| quote.contracts.iter().position(|contract| *contract == asset.contract()));
+        assets.dedup_by_key(|asset| asset.contract());
+        offer.is_in_time()?;
         if quote.amount.is_zero() {
             return Err(Declined::Zero);
         }
@@ -183,6 +257,27 @@ impl Budget {
             return Err(Declined::PerPayment { price, limit });
         }
         Ok(assets)
+    }
+
+    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), Declined> {
+        let recipient = offer.quote.recipient;
+        let host = host::of_entry(offer.host);
+        let of_host = self.recipients_for.get(&host).or_else(|| self.recipients_for.get(self.grouped(&host)));
+        let allowed = [self.recipients.as_ref(), of_host];
+        if allowed.into_iter().flatten().any(|allowed| !allowed.contains(&recipient)) {
+            return Err(Declined::Recipient(recipient));
+        }
+        let is_token =
+            offer.quote.contracts.contains(&recipient) || self.assets.iter().any(|asset| asset.contract() == recipient);
+        if is_token || recipient == Address::new([0; 20]) { Err(Declined::NoSeller(recipient)) } else { Ok(()) }
+    }
+
+    /// What stands for a host where hosts are counted: the domain that it is grouped under, else itself.
+    pub(super) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
+        let is_under = |domain: &&String| {
+            host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        self.domains.iter().find(is_under).map_or(host, String::as_str)
     }
 
     /// Whether `price` may be spent beside what was.
@@ -199,6 +294,13 @@ impl Budget {
             return Err(Declined::PerHost { price, spent, limit });
         }
         Ok(())
+    }
+
+    /// What may still be spent, in all and on the host.
+    pub(super) fn left(&self, spent: Spent) -> (Amount, Amount) {
+        let left = |limit: Amount, spent: Amount| limit.checked_sub(spent).unwrap_or(Amount::ZERO);
+        let in_all = left(self.per_day, spent.in_all);
+        (in_all, in_all.min(left(self.per_host, spent.by_host)))
     }
 
     pub(super) async fn approve(&self, proposal: Proposal) -> Result<(), Declined> {
@@ -221,6 +323,8 @@ impl fmt::Debug for Budget {
             .field("per_host", &self.shown(self.per_host))
             .field("per_day", &self.shown(self.per_day))
             .field("recipients", &self.recipients)
+            .field("recipients_for", &self.recipients_for)
+            .field("domains", &self.domains)
             .field("plain_http", &self.plain_http)
             .finish_non_exhaustive()
     }
@@ -235,6 +339,8 @@ pub struct BudgetBuilder {
     per_host: Option<String>,
     per_day: Option<String>,
     recipients: Option<Vec<Address>>,
+    recipients_for: Vec<(String, Address)>,
+    domains: Vec<String>,
     plain_http: bool,
     approval: Option<Arc<Approval>>,
 }
@@ -246,7 +352,8 @@ impl BudgetBuilder {
         self
     }
 
-    /// The most that one host may have in a day. Without it, the limit per day is the only one.
+    /// The most that one host may have in a day. Without it, the limit per day is the only one. What a host is:
+    /// [`Budget`].
     pub fn per_host(mut self, limit: impl Into<String>) -> Self {
         self.per_host = Some(limit.into());
         self
@@ -264,6 +371,24 @@ impl BudgetBuilder {
         self
     }
 
+    /// Pays quotes of this host to this recipient only. Named several times, a host has several; hosts that are not
+    /// named here are not affected. A host with a port, as well as one without, stands for all its ports; it stands for
+    /// its subdomains where they are [grouped](Self::group_subdomains) under it.
+    ///
+    /// It is the remedy against a shop that passes on the quote of another seller: you would pay that seller, and the
+    /// shop would have the answer.
+    pub fn recipient_for(mut self, host: impl Into<String>, recipient: Address) -> Self {
+        self.recipients_for.push((host.into(), recipient));
+        self
+    }
+
+    /// Counts each of these domains and all its subdomains as one host, for the limit per host. For those who let
+    /// everybody have a subdomain (`github.io`, `co.uk`) that is one limit for all of them together.
+    pub fn group_subdomains(mut self, domains: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.domains.extend(domains.into_iter().map(Into::into));
+        self
+    }
+
     /// Asks `approve` before each payment that the limits allow; nothing is paid unless it says `true`. It may take its
     /// time: the quote's expiry is looked at again afterwards.
     pub fn approve<F>(mut self, approve: impl Fn(Proposal) -> F + Send + Sync + 'static) -> Self
@@ -274,8 +399,9 @@ impl BudgetBuilder {
         self
     }
 
-    /// Also pays quotes that came over plain HTTP from elsewhere than this machine. Only where nobody else is on the
-    /// way: whoever is can change whom the quote pays.
+    /// Also pays quotes that came over plain HTTP from elsewhere than this machine, and those for requests that do not
+    /// say how they travel (a path without `https://`). Only where nobody else is on the way, or where you know that
+    /// the connection is encrypted: whoever is on the way can change whom the quote pays.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self
@@ -295,11 +421,19 @@ impl BudgetBuilder {
             Amount::parse_decimal(text, decimals).map_err(|_| BudgetError::Malformed(name))
         };
         let per_day = limit(self.per_day.as_ref(), "per_day")?;
+        let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
+        for (host, recipient) in &self.recipients_for {
+            let host = host::without_port(host).ok_or(BudgetError::Host("recipient_for"))?;
+            recipients_for.entry(host).or_default().push(recipient.to_owned());
+        }
+        let domain = |domain: &String| host::without_port(domain).ok_or(BudgetError::Host("group_subdomains"));
         Ok(Budget {
             decimals,
             per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
+            domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,
+            recipients_for,
             assets: self.assets,
             recipients: self.recipients,
             plain_http: self.plain_http,

@@ -1,21 +1,26 @@
 //! A purchase from beginning to end: ask, decide, pay, wait, redeem.
 
-use std::{future::poll_fn, mem, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 use tracing::Span;
 
 use super::{
-    Entry, PayError, Proposal, PurchaseId, ReplayBody, ResponseBody, State, Step, Took, book::Claim, layer::Shared,
-    order::Order,
+    Declined, Entry, Event, PayError, Proposal, PurchaseId, ReplayBody, ResponseBody, State, Step, Took, book::Claim,
+    budget::Offer, layer::Shared, order::Order,
 };
-use crate::protocol::{Asset, ProblemCode, Quote, TxHash, headers::PAY};
+use crate::protocol::{Asset, Quote, TxHash, headers::PAY};
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
@@ -25,6 +30,8 @@ pub(super) struct Visit<S, B> {
     pub(super) shared: Arc<Shared>,
     pub(super) service: S,
     pub(super) order: Order<B>,
+    /// What is bought now: a name of its own, until there is a purchase to go on with.
+    pub(super) purchase: PurchaseId,
     pub(super) attempts: u32,
     pub(super) took: Took,
     started: Instant,
@@ -42,7 +49,8 @@ where
     pub(super) fn new(shared: Arc<Shared>, service: S, order: Order<B>) -> Self {
         let now = Instant::now();
         let deadline = now + shared.settings.patience;
-        Self { shared, service, order, attempts: 0, took: Took::default(), started: now, deadline }
+        let purchase = PurchaseId::random();
+        Self { shared, service, order, purchase, attempts: 0, took: Took::default(), started: now, deadline }
     }
 
     pub(super) async fn run(mut self) -> Result<Response<ResponseBody<R>>, PayError> {
@@ -71,31 +79,27 @@ where
         if self.order.resumes_only() {
             return Err(PayError::NothingToResume);
         }
-        let quote = match self.ask().await? {
+        (self.purchase, self.deadline) = (PurchaseId::random(), Instant::now() + self.shared.settings.patience);
+        let quote = match in_time(self.deadline, "the seller's first answer", self.ask()).await?? {
             Asked::Answered(response) => return Ok(response),
             Asked::Quoted(quote) => quote,
         };
         self.took.quote = self.lap();
         self.step(Step::Quoted(quote.clone()));
-        let claim = match self.order.paid() {
-            Some(transaction) => self.paid_elsewhere(&quote, transaction).await?,
-            None => {
-                let assets = self.admit(&quote)?;
-                while let Some(claim) = self.unspent(&quote).await {
-                    let shown_before = self.attempts;
-                    match self.finish(claim).await {
-                        // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
-                        Err(PayError::Refused { transaction, code })
-                            if is_used_up(code) && self.attempts == shown_before + 1 =>
-                        {
-                            tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
-                        }
-                        outcome => return outcome,
-                    }
-                }
-                self.paid_now(&quote, assets).await?
-            }
-        };
+        if let Some(transaction) = self.order.paid() {
+            let claim = self.paid_elsewhere(&quote, transaction).await;
+            return self.finish(claim).await;
+        }
+        let age = self.shared.settings.payment_age.as_secs();
+        self.shared.book.close_unspent(self.shared.clock.unix().saturating_sub(age)).await;
+        if let Some(answer) = self.own_left_over(&quote).await? {
+            return Ok(answer);
+        }
+        let assets = self.admit(&quote)?;
+        if let Some(answer) = self.adopted(&quote).await? {
+            return Ok(answer);
+        }
+        let claim = self.paid_now(&quote, assets).await?;
         self.finish(claim).await
     }
 
@@ -107,24 +111,7 @@ where
         };
         // A client that was polled ready must not hold its readiness while the chain is asked.
         self.service = self.service.clone();
-        let entry = claim.entry();
-        self.step(Step::Resumed { purchase: entry.id, transaction: entry.transaction() });
-        Some(claim)
-    }
-
-    /// A payment to this seller that bought nothing yet, put to this request.
-    async fn unspent(&mut self, quote: &Quote) -> Option<Claim> {
-        let mut claim = self.shared.book.unspent(&self.order.host, quote)?;
-        let (fingerprint, request) = (self.order.fingerprint.clone(), self.order.what.clone());
-        let entry = claim.entry();
-        self.step(Step::Resumed { purchase: entry.id, transaction: entry.transaction() });
-        let adopt = |entry: &mut Entry| {
-            entry.state = State::Redeeming;
-            entry.takes_terms_of(quote);
-            entry.fingerprint = fingerprint.unwrap_or_default();
-            entry.request = request;
-        };
-        claim.note(adopt).await;
+        self.goes_on_with(&claim);
         Some(claim)
     }
 
@@ -139,17 +126,32 @@ where
 
     /// What the budget says of a quote for this request.
     pub(super) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, PayError> {
-        Ok(self.shared.budget.admit(quote, self.order.is_plain_http(), self.shared.clock.unix())?)
+        Ok(self.shared.budget.admit(&self.offer(quote))?)
     }
 
-    async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> Result<Claim, PayError> {
-        let mut claim = self.shared.book.paid_elsewhere(self.entry(quote, PurchaseId::random()));
+    /// Whether there is still time to pay: approval and turn take theirs.
+    pub(super) fn is_in_time(&self, quote: &Quote) -> Result<(), Declined> {
+        self.offer(quote).is_in_time()
+    }
+
+    fn offer<'a>(&'a self, quote: &'a Quote) -> Offer<'a> {
+        Offer {
+            quote,
+            host: &self.order.host,
+            plain_http: self.order.is_plain_http(),
+            now: self.shared.clock.unix(),
+            least_time: self.shared.settings.least_time_to_pay.as_secs(),
+        }
+    }
+
+    async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> Claim {
+        let mut claim = self.shared.book.paid_elsewhere(self.entry(quote, self.purchase));
         claim.note(|entry| entry.is_paid_by(transaction)).await;
-        Ok(claim)
+        claim
     }
 
     /// From the payment to the answer.
-    async fn finish(&mut self, mut claim: Claim) -> Result<Response<ResponseBody<R>>, PayError> {
+    pub(super) async fn finish(&mut self, mut claim: Claim) -> Result<Response<ResponseBody<R>>, PayError> {
         self.deadline = Instant::now() + self.shared.settings.patience;
         let span = Span::current();
         span.record("purchase", tracing::field::display(claim.entry().id));
@@ -208,13 +210,18 @@ where
             decimals: quote.decimals,
             prepared: Vec::new(),
             transaction: None,
+            settled: None,
+            delivered: false,
+            billed: 0,
         }
     }
 
     fn proposal(&self, quote: &Quote, assets: Vec<Asset>) -> Proposal {
         Proposal {
-            purchase: PurchaseId::random(),
+            purchase: self.purchase,
             host: self.order.host.clone(),
+            method: self.order.method().clone(),
+            path: self.order.path().to_owned(),
             label: quote.label.clone(),
             recipient: quote.recipient,
             network: quote.network,
@@ -225,9 +232,11 @@ where
     }
 
     pub(super) fn step(&self, step: Step) {
-        tracing::debug!(step = step.name(), "purchase");
-        if let Some(on_step) = &self.shared.on_step {
-            on_step(&step);
+        let purchase = self.purchase;
+        tracing::debug!(%purchase, step = step.name(), "purchase");
+        if let Some(on_event) = &self.shared.on_event {
+            let Order { host, what, .. } = &self.order;
+            on_event(&Event { purchase, host: host.clone(), request: what.clone(), step });
         }
     }
 
@@ -237,8 +246,13 @@ where
     }
 }
 
-const fn is_used_up(code: ProblemCode) -> bool {
-    matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
+/// What has to be over before any money moves.
+pub(super) async fn in_time<T>(
+    deadline: Instant,
+    what: &'static str,
+    work: impl Future<Output = T>,
+) -> Result<T, PayError> {
+    timeout_at(deadline, work).await.map_err(|_| PayError::TimedOut(what))
 }
 
 /// What a request without proof is answered with.

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{Declined, JournalError, PayerError};
+use super::{Declined, JournalError, PayerError, PurchaseId};
 use crate::protocol::{ProblemCode, QuoteError, TxHash};
 
 /// Why there is no answer.
@@ -13,6 +13,9 @@ use crate::protocol::{ProblemCode, QuoteError, TxHash};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayError {
+    /// The layer's patience was over before any money moved. Nothing was paid.
+    #[error("{0} took longer than the layer's patience: nothing was paid")]
+    TimedOut(&'static str),
     /// The request failed before a quote was there. Nothing was paid.
     #[error("the request failed before anything was paid")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -23,7 +26,7 @@ pub enum PayError {
     #[error("the answer costs money, and the request's body cannot be sent again with the proof: nothing was paid")]
     NotReplayable,
     /// The budget does not allow it. Nothing was paid.
-    #[error("the budget does not allow it, so nothing was paid")]
+    #[error(transparent)]
     Declined(#[from] Declined),
     /// No transfer could be made ready. Nothing was paid.
     #[error("no transfer could be made ready, so nothing was paid")]
@@ -69,10 +72,31 @@ pub enum PayError {
         status: StatusCode,
     },
     /// The seller answers a proof of payment with another bill. It is not paid.
-    #[error("paid with {transaction}, and billed again: the other bill was not paid")]
+    #[error("paid with {transaction}, and billed again: the other bill was not paid{}", ended(*is_last))]
     BilledAgain {
         /// The transaction.
         transaction: TxHash,
+        /// Whether that was once too often. Then the purchase is closed: the same request would pay anew.
+        is_last: bool,
+    },
+    /// A payment for this request bought nothing, and does not cover what the seller asks for now. Nothing more was
+    /// paid, and nothing more is paid by the same request for as long as that payment is kept.
+    ///
+    /// [`ResumeOnly`](super::ResumeOnly) shows it once more under the quote that it was made for, a request to the same
+    /// seller at the old price uses it, and [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
+    #[error(
+        "paid {paid} with {transaction}, which bought nothing, and the seller now asks for {asked}: nothing more was paid, nor is it by the same request"
+    )]
+    NotCovered {
+        /// The purchase that the payment was made for.
+        purchase: PurchaseId,
+        /// The transaction.
+        transaction: TxHash,
+        /// What was paid, as a decimal.
+        paid: String,
+        /// What is asked for now, as a decimal; with a remark where it is to be paid to another recipient, on another
+        /// chain or in another token.
+        asked: String,
     },
     /// The seller sends the proof of payment elsewhere. It was not sent there.
     #[error("paid with {transaction}, and sent elsewhere: the proof is for the seller alone")]
@@ -90,6 +114,10 @@ pub enum PayError {
     },
 }
 
+const fn ended(is_last: bool) -> &'static str {
+    if is_last { ", and the payment was given up as lost: the same request would pay anew" } else { "" }
+}
+
 impl PayError {
     /// The transfer, where one was sent or may have been.
     #[must_use]
@@ -99,7 +127,8 @@ impl PayError {
             Self::Reverted { transaction }
             | Self::Refused { transaction, .. }
             | Self::Misunderstood { transaction, .. }
-            | Self::BilledAgain { transaction }
+            | Self::BilledAgain { transaction, .. }
+            | Self::NotCovered { transaction, .. }
             | Self::Redirected { transaction }
             | Self::Unanswered { transaction, .. } => Some(*transaction),
             _ => None,
@@ -113,7 +142,8 @@ impl PayError {
             self,
             Self::Unsettled { .. }
                 | Self::Misunderstood { .. }
-                | Self::BilledAgain { .. }
+                | Self::BilledAgain { is_last: false, .. }
+                | Self::NotCovered { .. }
                 | Self::Redirected { .. }
                 | Self::Unanswered { .. }
         )

@@ -5,9 +5,13 @@ use std::{fmt, sync::Arc, time::Duration};
 use tower_layer::Layer;
 
 use super::{
-    Budget, Entry, Journal, JournalError, Pay, Payer, ProofIn, PurchaseId, Step, book::Book, erased::ErasedPayer,
+    Budget, Entry, Event, Journal, JournalError, Pay, Payer, ProofIn, PurchaseId, Step, book::Book, budget::Spent,
+    erased::ErasedPayer, host,
 };
-use crate::clock::{Clock, SystemClock};
+use crate::{
+    clock::{Clock, SystemClock},
+    protocol::Amount,
+};
 
 /// Makes a client pay: see [the module](super).
 ///
@@ -22,12 +26,12 @@ pub(super) struct Shared {
     pub(super) payer: Box<dyn ErasedPayer>,
     pub(super) budget: Budget,
     pub(super) book: Arc<Book>,
-    pub(super) clock: Box<dyn Clock>,
-    pub(super) on_step: Option<Arc<OnStep>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) on_event: Option<Arc<OnEvent>>,
     pub(super) settings: Settings,
 }
 
-type OnStep = dyn Fn(&Step) + Send + Sync;
+type OnEvent = dyn Fn(&Event) + Send + Sync;
 
 /// Longer than any process lives: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -43,6 +47,8 @@ pub(super) struct Settings {
     pub(super) patience: Duration,
     pub(super) answer_timeout: Duration,
     pub(super) longest_pause: Duration,
+    pub(super) least_time_to_pay: Duration,
+    pub(super) payment_age: Duration,
 }
 
 impl Default for Settings {
@@ -58,6 +64,10 @@ impl Default for Settings {
             // A seller's longest hold is ten minutes.
             answer_timeout: Duration::from_secs(11 * 60),
             longest_pause: Duration::from_secs(60),
+            // Five blocks of Base.
+            least_time_to_pay: Duration::from_secs(10),
+            // A seller's day, and an hour for its clock, its head and its block times.
+            payment_age: Duration::from_secs(25 * 60 * 60),
         }
     }
 }
@@ -80,10 +90,58 @@ impl PayLayer {
             payer: Box::new(payer),
             budget,
             journal: Box::new(journal),
-            clock: Box::new(SystemClock),
-            on_step: None,
+            clock: Arc::new(SystemClock),
+            on_event: None,
             settings: Settings::default(),
         }
+    }
+
+    /// The limits that it keeps.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        &self.shared.budget
+    }
+
+    /// Returns what counts against the budget's limit per day now, in base units: the payments of the last 24 hours
+    /// and those under way.
+    ///
+    /// ```
+    /// # use tower_x402::{client::{Budget, MemoryJournal, NoPayer, PayLayer}, protocol::Asset};
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
+    /// let layer = PayLayer::builder(NoPayer, budget, MemoryJournal::new()).build().await?;
+    /// let shown = |amount: tower_x402::protocol::Amount| amount.to_decimal(layer.budget().decimals());
+    /// assert_eq!((shown(layer.spent()), shown(layer.remaining())), ("0".into(), "10".into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn spent(&self) -> Amount {
+        self.spent_at("").in_all
+    }
+
+    /// Returns what the limit per day leaves, in base units. Another payment may take it before you do.
+    #[must_use]
+    pub fn remaining(&self) -> Amount {
+        self.shared.budget.left(self.spent_at("")).0
+    }
+
+    /// Returns what counts against the limit per host now, in base units. `host` may be spelled in any way, with a port
+    /// or without.
+    #[must_use]
+    pub fn spent_on(&self, host: &str) -> Amount {
+        self.spent_at(host).by_host
+    }
+
+    /// Returns what the limits per host and per day together leave for this host, in base units.
+    #[must_use]
+    pub fn remaining_for(&self, host: &str) -> Amount {
+        self.shared.budget.left(self.spent_at(host)).1
+    }
+
+    fn spent_at(&self, host: &str) -> Spent {
+        self.shared.book.spent(&host::of_entry(host), &self.shared.budget)
     }
 
     /// The purchases that are not finished, oldest first: each is gone on with when its request is sent again.
@@ -125,8 +183,8 @@ pub struct PayLayerBuilder {
     payer: Box<dyn ErasedPayer>,
     budget: Budget,
     journal: Box<dyn super::journal::ErasedJournal>,
-    clock: Box<dyn Clock>,
-    on_step: Option<Arc<OnStep>>,
+    clock: Arc<dyn Clock>,
+    on_event: Option<Arc<OnEvent>>,
     settings: Settings,
 }
 
@@ -155,7 +213,12 @@ impl PayLayerBuilder {
         self
     }
 
-    /// For how long a call waits, counted from the payment, until the answer is there. Default: 15 min.
+    /// For how long a call waits. Default: 15 min.
+    ///
+    /// It counts twice: from the call until money moves (the seller's first answer, the payer's turn, preparing the
+    /// transfer), after which the call ends in [`PayError::TimedOut`](super::PayError::TimedOut) and nothing was paid;
+    /// and from the payment until the answer is there, after which the call ends in an error that names the payment. It
+    /// does not count while the approval hook is asked, nor for the body of an answer.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
@@ -174,15 +237,40 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Told of every step of every purchase, in the calling task: be quick.
-    pub fn on_step(mut self, on_step: impl Fn(&Step) + Send + Sync + 'static) -> Self {
-        self.on_step = Some(Arc::new(on_step));
+    /// How much time a quote must leave for a payment, by its expiry; rounded down to whole seconds. Default: 10 s.
+    ///
+    /// What is paid in the last moment may be in a block only after the quote is over. Such quotes are declined, before
+    /// the payment is signed as well as when they come.
+    pub const fn least_time_to_pay(mut self, time: Duration) -> Self {
+        self.settings.least_time_to_pay = time;
+        self
+    }
+
+    /// For how long after it was mined a payment that bought nothing is kept for another try. Default: 25 h, for sellers
+    /// accept payments for a day unless they set something else; the rest is for clocks that differ.
+    ///
+    /// Then it is closed as lost, and the same request pays anew. Set it higher for sellers that accept older payments.
+    pub const fn payment_age(mut self, age: Duration) -> Self {
+        self.settings.payment_age = age;
+        self
+    }
+
+    /// Told of every step of every purchase, in the calling task: be quick. Takes the place of
+    /// [`on_event`](Self::on_event).
+    pub fn on_step(self, on_step: impl Fn(&Step) + Send + Sync + 'static) -> Self {
+        self.on_event(move |event| on_step(&event.step))
+    }
+
+    /// Told of every step of every purchase, with the purchase's name, in the calling task: be quick. Takes the place
+    /// of [`on_step`](Self::on_step).
+    pub fn on_event(mut self, on_event: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Arc::new(on_event));
         self
     }
 
     /// What time it is, for the budget's day and a quote's expiry. Default: the machine's clock.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -191,10 +279,10 @@ impl PayLayerBuilder {
     /// # Errors
     /// [`JournalError`]: nothing is paid on half a memory.
     pub async fn build(self) -> Result<PayLayer, JournalError> {
-        let book = Arc::new(Book::open(self.journal).await?);
-        let Self { payer, budget, clock, on_step, settings, .. } = self;
+        let Self { payer, budget, journal, clock, on_event, settings } = self;
+        let book = Arc::new(Book::open(journal, Arc::clone(&clock)).await?);
         let settings = settings.bounded();
-        Ok(PayLayer { shared: Arc::new(Shared { payer, budget, book, clock, on_step, settings }) })
+        Ok(PayLayer { shared: Arc::new(Shared { payer, budget, book, clock, on_event, settings }) })
     }
 }
 

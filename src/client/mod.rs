@@ -49,7 +49,8 @@
 //!   happens then (a dropped future, a crash, a time-out, 409, 503, a lost connection), the same payment is redeemed
 //!   again: by this call, or by the next one that makes the same request. Another transfer is made only where the journal
 //!   shows that the first can never be mined (then by the same call), or that the seller refused it for good (then by a
-//!   later one).
+//!   later one), or that it is older than any seller accepts. A payment that another request left over, or for which an
+//!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
 //! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again goes on with
@@ -63,8 +64,10 @@
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
 //! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
 //! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
-//! response is handed over and the payment kept: it is put to the next quote of the same seller at the same price, before
-//! a new one is made.
+//! response is handed over and the payment kept. The same request puts it to the seller's next quote, if that asks for no
+//! more than what was paid; if it asks for more, the call ends in [`PayError::NotCovered`] and pays nothing. Another request
+//! to the same seller uses it where the price is exactly the same. It is kept for as long as sellers accept payments:
+//! [`PayLayerBuilder::payment_age`].
 //!
 //! # Bodies
 //!
@@ -78,6 +81,11 @@
 //! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
 //! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
 //! - It cannot keep somebody else from presenting a transaction first; see the README's *Security*.
+//! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its
+//!   own, let you pay the other seller, redeem your payment there itself, and keep the answer: TLS shows that you speak to
+//!   the shop, not that the shop is who is paid. [`BudgetBuilder::recipient_for`] names who a host may ask to pay.
+//! - It knows a request's scheme and host by its address alone. A client that is connected to one server, and is given paths
+//!   only, must be given `https://` addresses all the same, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two of them with one wallet pay for nothing twice, but get into each other's way.
 
 mod answer;
@@ -87,8 +95,11 @@ mod budget;
 mod buy;
 mod erased;
 mod error;
+mod exclusive;
+mod host;
 mod journal;
 mod layer;
+mod left_over;
 mod no_payer;
 mod order;
 mod pay;
@@ -109,7 +120,7 @@ pub use layer::{PayLayer, PayLayerBuilder};
 pub use no_payer::NoPayer;
 pub use order::ProofIn;
 pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
-pub use reqwest::ReqwestClient;
+pub use reqwest::{FollowsNoRedirects, ReqwestClient};
 pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
-pub use step::{Purchase, Step, Took};
+pub use step::{Event, Purchase, Step, Took};
 pub use wallet::{WalletError, WalletPayer, WalletPayerBuilder};

@@ -10,7 +10,7 @@ use http::{
 };
 use serde_json::value::RawValue;
 
-use super::{Paid, ReplayBody, ResumeOnly};
+use super::{Paid, ReplayBody, ResumeOnly, host};
 use crate::protocol::{TxHash, ascii_json, headers::X402_PAYMENT};
 
 /// Where a proof of payment travels.
@@ -30,7 +30,7 @@ pub(super) struct Order<B> {
     body: Option<B>,
     /// The body, where it is in memory.
     bytes: Option<Bytes>,
-    /// Host, and port where it is not the scheme's own, in lower case; empty where the request names none.
+    /// Host, and port where it is not the scheme's own, in their one spelling; empty where the request names none.
     pub(super) host: String,
     /// Method and path, for the journal.
     pub(super) what: String,
@@ -42,11 +42,7 @@ impl<B: ReplayBody> Order<B> {
     pub(super) fn new(request: Request<B>) -> Self {
         let (parts, body) = request.into_parts();
         let bytes = body.bytes();
-        let host = match (parts.uri.authority(), parts.headers.get(header::HOST)) {
-            (Some(authority), _) => host_and_port(authority, parts.uri.scheme()),
-            (None, Some(host)) => host.to_str().unwrap_or_default().to_ascii_lowercase(),
-            (None, None) => String::new(),
-        };
+        let host = host_of(&parts).unwrap_or_default();
         let what = format!("{} {}", parts.method, parts.uri.path());
         let content =
             bytes.as_deref().map(|bytes| ("bytes", bytes)).or(body.name().map(|name| ("name", name.as_bytes())));
@@ -71,10 +67,20 @@ impl<B: ReplayBody> Order<B> {
         self.parts.method == Method::HEAD
     }
 
-    /// Whether an answer can be changed by somebody on the way.
+    /// Whether an answer can be changed by somebody on the way, as far as can be told: where the request does not say
+    /// how it travels, it can.
     pub(super) fn is_plain_http(&self) -> bool {
-        let loopback = || self.parts.uri.host().is_some_and(is_loopback);
-        self.parts.uri.scheme() == Some(&Scheme::HTTP) && !loopback()
+        let uri = &self.parts.uri;
+        let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(host::is_loopback);
+        uri.scheme() != Some(&Scheme::HTTPS) && !is_here()
+    }
+
+    pub(super) const fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.parts.uri.path()
     }
 
     /// The request as the caller made it.
@@ -127,24 +133,20 @@ impl<B: ReplayBody> Order<B> {
     }
 }
 
-/// Without user and password, and in one spelling: the limit per host is by it.
-fn host_and_port(authority: &Authority, scheme: Option<&Scheme>) -> String {
-    let host = authority.host().to_ascii_lowercase();
-    let host = host.strip_suffix('.').unwrap_or(&host);
-    let usual = match scheme.map(Scheme::as_str) {
-        Some("https") => Some(443),
-        Some("http") => Some(80),
-        _ => None,
-    };
-    match authority.port_u16().filter(|port| Some(*port) != usual) {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
+/// By the address, else by the only `Host` header.
+fn host_of(parts: &Parts) -> Option<String> {
+    if let Some(authority) = parts.uri.authority() {
+        let usual = match parts.uri.scheme().map(Scheme::as_str) {
+            Some("https") => Some(443),
+            Some("http") => Some(80),
+            _ => None,
+        };
+        return host::with_port(authority, usual);
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    let mut named = parts.headers.get_all(header::HOST).iter();
+    let (Some(only), None) = (named.next(), named.next()) else { return None };
+    let authority: Authority = only.to_str().ok()?.parse().ok()?;
+    host::with_port(&authority, None)
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -167,4 +169,53 @@ fn fingerprint(parts: &Parts, host: &str, kind: &str, content: &[u8]) -> String 
     let mut digest = [0; 16];
     digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     const_hex::encode(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Body;
+
+    fn print(method: &str, uri: &str, body: Body) -> String {
+        let request = Request::builder().method(method).uri(uri).body(body).unwrap();
+        Order::new(request).fingerprint.unwrap()
+    }
+
+    fn named(name: &str) -> Body {
+        Body::from_factory(name, Body::empty)
+    }
+
+    /// Two that are mistaken for one are paid once, and one of them is never answered.
+    #[test]
+    fn requests_that_differ_anywhere_are_different() {
+        let print_of = |method, uri, body: &'static str| print(method, uri, Body::from(body));
+        let all = [
+            print_of("POST", "https://a.example/x", "body"),
+            print_of("PUT", "https://a.example/x", "body"),
+            print_of("POST", "http://a.example/x", "body"),
+            print_of("POST", "https://b.example/x", "body"),
+            print_of("POST", "https://a.example:8443/x", "body"),
+            print_of("POST", "https://a.example/y", "body"),
+            print_of("POST", "https://a.example/x?", "body"),
+            print_of("POST", "https://a.example/x?q", "body"),
+            print_of("POST", "https://a.example/x", "other"),
+            print_of("POST", "https://a.example/x", ""),
+            // The same bytes in a row, cut at other places.
+            print_of("POST", "https://a.example/xbytes", ""),
+            print_of("POST", "https://a.example/", "xbytesbody"),
+            print_of("POST", "https://a.example/xbytesbytesbody", ""),
+            print_of("POST", "https://a.example/xbytes", "bytesbody"),
+            print_of("POST", "https://a.example/x", "bytesbytesbody"),
+            // What it is called is not what it says.
+            print("POST", "https://a.example/x", named("body")),
+            print("POST", "https://a.example/x", named("")),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{at}");
+        }
+        let spelled = print_of("POST", "https://me:pass@A.Example.:443/x", "body");
+        assert_eq!(all[0], spelled, "one host has one spelling");
+        // A journal's open purchases are found by it: an update must not forget them.
+        assert_eq!(all[0], "428a425d080e4037104eb02bbc0e03e7");
+    }
 }

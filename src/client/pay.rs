@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower_service::Service;
 
 use super::{
     Declined, Entry, Fate, PayError, PayerError, Payment, Prepared, Proposal, ReplayBody, State, Step,
     book::Claim,
-    buy::{Asked, Visit},
+    buy::{Asked, Visit, in_time},
 };
 use crate::protocol::{Quote, TxHash};
 
@@ -50,18 +50,23 @@ where
         let assets = proposal.assets.iter().cloned();
         let payment = Payment::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
         let payment = payment.tagged(quote.intent.as_str());
+        let asked = Instant::now();
         self.shared.budget.approve(proposal).await?;
-        let _turn = self.shared.payer.turn().await;
-        // Approval and turn take their time.
-        if quote.expiry <= self.shared.clock.unix() {
-            return Err(Declined::Expired.into());
-        }
+        // How long a human takes is no matter of patience.
+        self.deadline += asked.elapsed();
+        let _turn = in_time(self.deadline, "waiting for the payer's other payments", self.shared.payer.turn()).await?;
+        self.is_in_time(quote)?;
         // In the turn: whatever was prepared for this intent is in the book by now.
         if self.shared.book.holds(quote.intent.as_str(), claim.entry().id) {
             return Err(Declined::IntentReused.into());
         }
-        let prepared = self.shared.payer.prepare(&payment).await.map_err(PayError::Payer)?;
+        let prepared = in_time(self.deadline, "preparing the transfer", self.shared.payer.prepare(&payment)).await?;
+        let prepared = prepared.map_err(PayError::Payer)?;
+        self.is_in_time(quote)?;
         let (payer, transaction) = (prepared.payer, prepared.transaction);
+        if payer == quote.recipient {
+            return Err(Declined::NoSeller(payer).into());
+        }
         let record = |entry: &mut Entry| {
             entry.prepared.push(prepared);
             entry.secret = Some(quote.intent.as_str().to_owned());
@@ -166,7 +171,8 @@ where
         if self.is_over(claim) {
             self.renew_quote(claim).await?;
         }
-        let _turn = self.shared.payer.turn().await;
+        let turn = timeout_at(self.deadline, self.shared.payer.turn());
+        let _turn = turn.await.map_err(|_| unsettled(claim, None))?;
         // What is not in the journal for certain is not sent.
         claim.record(|_| {}).await.map_err(|_| unsettled(claim, None))?;
         Ok(self.send(claim).await)

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower_service::Service;
 
 use super::{
-    PayError, ProofIn, Purchase, ReplayBody, ResponseBody, State, Step,
+    Entry, PayError, ProofIn, Purchase, ReplayBody, ResponseBody, State, Step,
     answer::{self, Said},
     book::Claim,
     buy::Visit,
@@ -23,6 +23,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 const RENEWALS_MAX: u32 = 3;
 /// How often a server may fail without a reason before its failure is the answer.
 const FAILURES_MAX: u32 = 3;
+/// How many calls a seller may end by billing again: then it will not give the answer.
+const BILLS_MAX: u32 = 5;
 /// The longest pause that is our own choice.
 const BACKOFF_MAX: u64 = 15;
 
@@ -80,7 +82,7 @@ where
                 Said::Later(code, after) => self.pause(&mut talk, code, after).await?,
                 // The proof is the same; a route may take it in the header only.
                 Said::Elsewhere | Said::Billed if talk.place == ProofIn::Body => talk.place = ProofIn::Header,
-                Said::Billed => return Err(PayError::BilledAgain { transaction }),
+                Said::Billed => return Err(billed_again(claim, transaction).await),
                 Said::Redirected => return Err(PayError::Redirected { transaction }),
                 Said::Refused(code) => {
                     claim.note(|entry| entry.state = State::Refused).await;
@@ -160,7 +162,11 @@ where
         parts: Parts,
         body: ResponseBody<R>,
     ) -> Response<ResponseBody<R>> {
-        claim.note(|entry| (entry.state, entry.transaction) = (state, Some(transaction))).await;
+        let delivered = state == State::Unspent && parts.status.is_success();
+        let close = |entry: &mut Entry| {
+            (entry.state, entry.transaction, entry.delivered) = (state, Some(transaction), delivered);
+        };
+        claim.note(close).await;
         self.step(Step::Answered(parts.status));
         self.took.redeem = self.lap();
         let entry = claim.entry();
@@ -184,4 +190,16 @@ where
         response.extensions_mut().insert(purchase);
         response
     }
+}
+
+/// Another bill for what was paid. A purchase that only ever meets bills comes to an end.
+async fn billed_again(mut claim: Claim, transaction: TxHash) -> PayError {
+    let count = |entry: &mut Entry| {
+        entry.billed += 1;
+        if entry.billed >= BILLS_MAX {
+            entry.state = State::Refused;
+        }
+    };
+    claim.note(count).await;
+    PayError::BilledAgain { transaction, is_last: !claim.entry().state.is_open() }
 }

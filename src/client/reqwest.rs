@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    net::{Ipv6Addr, SocketAddr},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,23 +11,47 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use reqwest::{Body, Client, ClientBuilder, redirect};
+use reqwest::{Body, Client, ClientBuilder, Url, redirect};
 use tower_service::Service;
 
-use super::ReplayBody;
+use super::{ReplayBody, ResponseBody, exclusive::Exclusive, host};
 
 /// `reqwest::Client` for [`PayLayer`](super::PayLayer): takes `http::Request`s with any body.
 ///
 /// It follows no redirect: a redirect followed on the way would carry a proof of payment to whoever the seller names.
 /// A response of status 3xx reaches the caller, who can follow it himself.
 ///
+/// **This machine.** Requests over plain HTTP to a loopback address never go through a proxy, whatever `HTTP_PROXY` and the
+/// builder say: the layer pays loopback quotes over plain HTTP because nobody is on the way, and a proxy would be.
+/// They are sent by a second client, which has reqwest's default settings and no proxy; [`loopback`](Self::loopback) gives
+/// it others.
+///
 /// ```
 /// use tower_x402::client::ReqwestClient;
 /// let client = ReqwestClient::new(reqwest::Client::builder().user_agent("my-agent/1.0"))?;
 /// # Ok::<(), reqwest::Error>(())
 /// ```
+///
+/// An answer becomes a `reqwest::Response`, with its [`Purchase`](super::Purchase) still among its extensions:
+///
+/// ```
+/// # use tower_x402::client::{Purchase, ResponseBody};
+/// async fn text(answer: http::Response<ResponseBody<reqwest::Body>>) -> reqwest::Result<String> {
+///     let answer = reqwest::Response::from(answer);
+///     let _bought = answer.extensions().get::<Purchase>();
+///     answer.text().await
+/// }
+/// ```
 #[derive(Clone)]
-pub struct ReqwestClient(Client);
+pub struct ReqwestClient {
+    client: Client,
+    /// For plain HTTP to this machine.
+    loopback: Client,
+}
+
+/// The caller's word that a client follows no redirects: see [`ReqwestClient::from_client`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowsNoRedirects;
 
 impl ReqwestClient {
     /// A client with these settings, but for redirects, which are off.
@@ -34,13 +59,49 @@ impl ReqwestClient {
     /// # Errors
     /// Those of [`ClientBuilder::build`].
     pub fn new(builder: ClientBuilder) -> reqwest::Result<Self> {
-        Ok(Self(builder.redirect(redirect::Policy::none()).build()?))
+        Self::from_client(builder.redirect(redirect::Policy::none()).build()?, FollowsNoRedirects)
     }
+
+    /// A client that is there already. It must have been built with
+    /// [`redirect::Policy::none`](reqwest::redirect::Policy::none): a client cannot be asked whether it was, and one that
+    /// follows redirects gives proofs of payment to whoever a seller names.
+    ///
+    /// ```
+    /// use tower_x402::client::{FollowsNoRedirects, ReqwestClient};
+    /// let shared = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    /// let client = ReqwestClient::from_client(shared, FollowsNoRedirects)?;
+    /// # Ok::<(), reqwest::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`ClientBuilder::build`], for the second client.
+    pub fn from_client(client: Client, _: FollowsNoRedirects) -> reqwest::Result<Self> {
+        Ok(Self { client, loopback: direct(Client::builder())? })
+    }
+
+    /// Sends requests over plain HTTP to this machine by a client with these settings, but for redirects and proxies,
+    /// which are off, and `localhost`, which is the loopback address.
+    ///
+    /// # Errors
+    /// Those of [`ClientBuilder::build`].
+    pub fn loopback(self, builder: ClientBuilder) -> reqwest::Result<Self> {
+        Ok(Self { loopback: direct(builder)?, ..self })
+    }
+}
+
+fn direct(builder: ClientBuilder) -> reqwest::Result<Client> {
+    // With the port of the request.
+    let here = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))];
+    builder.redirect(redirect::Policy::none()).no_proxy().resolve_to_addrs("localhost", &here).build()
+}
+
+fn is_here(url: &Url) -> bool {
+    url.scheme() == "http" && url.host_str().is_some_and(host::is_loopback)
 }
 
 impl<B> Service<Request<B>> for ReqwestClient
 where
-    B: HttpBody<Data = Bytes> + Send + Sync + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Response = Response<Body>;
@@ -52,11 +113,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let client = self.0.clone();
-        let request = reqwest::Request::try_from(request.map(Body::wrap));
+        let Self { client, loopback } = self.clone();
+        let request = reqwest::Request::try_from(request.map(|body| Body::wrap(Exclusive::new(body))));
+        let open = async move {
+            let request = request?;
+            let client = if is_here(request.url()) { loopback } else { client };
+            Ok(client.execute(request).await?.into())
+        };
         // An address may hold secrets, in its query above all.
-        let open = async move { Ok(client.execute(request?).await?.into()) };
         Box::pin(async move { open.await.map_err(reqwest::Error::without_url) })
+    }
+}
+
+/// So that an answer becomes a `reqwest::Response`.
+impl From<ResponseBody<Body>> for Body {
+    fn from(body: ResponseBody<Body>) -> Self {
+        Self::wrap(body)
     }
 }
 

@@ -41,7 +41,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: ReplayBody + Send + Sync + 'static,
+    B: ReplayBody + Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {

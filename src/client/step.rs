@@ -7,6 +7,21 @@ use http::StatusCode;
 use super::{PurchaseId, State};
 use crate::protocol::{Address, Amount, Network, ProblemCode, Quote, TxHash};
 
+/// One step, and of which purchase it is. See [`PayLayerBuilder::on_event`](super::PayLayerBuilder::on_event).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// The purchase's name in the journal. A call names a new one until it finds one to go on with:
+    /// [`Step::Resumed`] then says so, and is the first to have its name.
+    pub purchase: PurchaseId,
+    /// Whom the request goes to: host, and port where it is not the usual one.
+    pub host: String,
+    /// Method and path, without the query, which may hold secrets.
+    pub request: String,
+    /// What is done.
+    pub step: Step,
+}
+
 /// One step of a purchase, for those who show or log progress. See
 /// [`PayLayerBuilder::on_step`](super::PayLayerBuilder::on_step).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +102,8 @@ pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
     /// Where it stands: [`State::Answered`]; [`State::Unspent`] where the seller answered without confirming that it took
-    /// the payment, which is kept for the next request to this seller at this price; [`State::Redeeming`] where the server failed again and again
+    /// the payment, which is kept for the same request, and for others to
+    /// this seller at this price; [`State::Redeeming`] where the server failed again and again
     /// without saying what became of the payment, and the same request asks again.
     pub state: State,
     /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction.

@@ -122,6 +122,12 @@ impl Amount {
         self.0.checked_add(other.0).map(Self)
     }
 
+    /// The difference, or `None` below zero.
+    #[must_use]
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        self.0.checked_sub(other.0).map(Self)
+    }
+
     /// Whether this is nothing.
     #[must_use]
     pub fn is_zero(self) -> bool {

@@ -64,14 +64,15 @@ pub enum State {
     Paying,
     /// The transfer happened; the answer has not come yet.
     Redeeming,
-    /// The transfer happened and is not known to be spent: the seller answered without confirming that it took it. It pays
-    /// for the next request to the same seller at the same price.
+    /// The transfer happened and is not known to be spent: the seller answered without confirming that it took it. It
+    /// is put to the next quote for the same request that it covers, and to one for another request to the same seller
+    /// at the very same price.
     Unspent,
     /// The answer came.
     Answered,
-    /// The seller refused the payment for good.
+    /// The seller refused the payment for good, it is too old for any seller to accept, or it was given up.
     Refused,
-    /// Nothing was transferred, and nothing of it ever will be.
+    /// Nothing was transferred, as far as the chain says, and nothing of it ever will be.
     Void,
 }
 
@@ -85,7 +86,9 @@ impl State {
 
 /// One purchase. Its JSON, with a version around it, is what [`FileJournal`](super::FileJournal) keeps, one line each.
 ///
-/// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key.
+/// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
+/// holds intent and transaction hash, which together are a bearer proof: whoever shows them to the seller first gets
+/// the answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -123,6 +126,20 @@ pub struct Entry {
     /// The transaction that paid, once it is known to be in a block.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
+    /// When its transfer was found in a block, or found impossible, in Unix seconds: the day for which it counts
+    /// against the budget begins here. Absent in entries of version 0.1.0.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub settled: Option<u64>,
+    /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub delivered: bool,
+    /// How many calls ended because the seller answered the proof with another bill.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub billed: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
@@ -151,17 +168,36 @@ impl Entry {
     }
 
     /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
-    /// [`RETENTION`](super::RETENTION) after it was begun.
+    /// [`RETENTION`](super::RETENTION) after [`counts_from`](Self::counts_from).
     #[must_use]
     pub const fn is_kept_at(&self, now: u64) -> bool {
-        self.state.is_open() || now < self.at.saturating_add(super::RETENTION)
+        self.state.is_open() || now < self.counts_from().saturating_add(super::RETENTION)
+    }
+
+    /// When the day begins for which it counts against the budget, in Unix seconds: when its transfer was settled,
+    /// else when the purchase was begun. Before it is settled it counts however old it is.
+    #[must_use]
+    pub const fn counts_from(&self) -> u64 {
+        match self.settled {
+            Some(settled) if settled > self.at => settled,
+            _ => self.at,
+        }
     }
 
     /// Whether its transfer is one that the quote asks for.
     pub(in crate::client) fn pays(&self, quote: &Quote) -> bool {
+        self.covers(quote) && !self.prepared.is_empty()
+    }
+
+    /// The same, but for what is not known here of a payment that was made elsewhere: its token.
+    pub(in crate::client) fn covers(&self, quote: &Quote) -> bool {
+        self.amount >= quote.amount && self.is_paid_as(quote)
+    }
+
+    /// Whether it went to the recipient that the quote names, on its chain and in one of its tokens.
+    pub(in crate::client) fn is_paid_as(&self, quote: &Quote) -> bool {
         (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
-            && self.amount >= quote.amount
-            && self.prepared.last().is_some_and(|prepared| quote.contracts.contains(&prepared.token))
+            && self.prepared.last().is_none_or(|prepared| quote.contracts.contains(&prepared.token))
     }
 
     pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {

@@ -28,8 +28,12 @@ use super::{Entry, Journal, JournalError};
 /// on half a memory. When the file has grown well over what must be kept, it is written anew.
 ///
 /// One process has a journal at a time: it locks `<file>.lock`, which stays there, beside the file. Keep both on a
-/// local disk. On Unix only the owner can read them. The file holds signed transactions and what was
-/// bought, and no key.
+/// local disk.
+///
+/// The file holds no key. It does hold signed transactions, which pay only whom they name, and, for each purchase,
+/// intent and transaction hash: a bearer proof with which anybody gets the answer of a purchase that is still open. So
+/// on Unix the file is readable and writable by its owner only (mode 0600, which a file that was there before is set
+/// to when it is opened); elsewhere the folder's permissions have to protect it. Treat copies of it in the same way.
 ///
 /// Clones are one journal. It is for use inside a tokio runtime; once begun, a write is finished even if
 /// nobody waits for it any more.

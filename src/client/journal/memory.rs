@@ -38,7 +38,7 @@ impl Journal for MemoryJournal {
     async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.insert(entry.id, entry.clone());
-        entries.retain(|_, old| old.is_kept_at(entry.at));
+        entries.retain(|_, old| old.is_kept_at(entry.counts_from()));
         Ok(())
     }
 }

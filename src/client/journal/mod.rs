@@ -17,6 +17,9 @@ pub use memory::MemoryJournal;
 /// Calls have to end by themselves: the last write of a purchase stands before its answer.
 ///
 /// A journal has one writer: two that write into one would each allow what the budget allows to both.
+///
+/// An [`Entry`] holds intent and transaction hash. Together they are a bearer proof: whoever shows them to the seller
+/// first gets the answer. Keep what is recorded where only the payer can read it, backups and logs included.
 pub trait Journal: Send + Sync + 'static {
     /// The newest state of every purchase that is open, and of those that the budget still counts:
     /// [`Entry::is_kept_at`] the time of the newest. Others may be left out.
@@ -33,7 +36,8 @@ pub trait Journal: Send + Sync + 'static {
     fn record(&self, entry: &Entry) -> impl Future<Output = Result<(), JournalError>> + Send;
 }
 
-/// For how long after its begin a closed purchase is kept, in seconds: the day that a budget looks back on, and an hour.
+/// For how long a closed purchase is kept after [`Entry::counts_from`], in seconds: the day that a budget looks back
+/// on, and an hour.
 pub const RETENTION: u64 = 25 * 60 * 60;
 
 /// Why a journal cannot be opened, read or written.

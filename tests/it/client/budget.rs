@@ -104,6 +104,10 @@ async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
         ["https://seller.example:8443/a", "https://Seller.example:8443/b", "https://me@seller.example:8443/c"],
         ["http://[::1]:8080/a", "http://[::1]:8080/b", "http://me@[::1]:8080/c"],
         ["https://seller.example./a", "https://seller.example/b", "https://seller.example.:443/c"],
+        ["https://seller.example/a", "https://seller.example:8443/b", "https://seller.example..:9443/c"],
+        ["https://127.0.0.1/a", "https://127.1/b", "https://0x7f000001:8443/c"],
+        ["https://2130706433/a", "https://0177.0.0.1/b", "https://127.0.0.1:1/c"],
+        ["https://[0:0:0:0:0:0:0:1]/a", "https://[::1]:8443/b", "https://[::0.0.0.1]/c"],
     ];
     for [first, second, third] in spellings {
         let market = Market::open().await;
@@ -122,12 +126,182 @@ async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
 #[tokio::test(start_paused = true)]
 async fn a_request_without_authority_goes_to_its_host_header() {
     let market = Market::open().await;
-    let layer = layer(&market, usdc().per_payment("1").per_host("0.49").per_day("10")).await;
+    let budget = || usdc().per_payment("1").per_host("0.49").per_day("10");
+    let trusting = layer(&market, budget().allow_plain_http()).await;
     let to = |host: &str| Request::get("/a").header("host", host).body(Body::empty()).unwrap();
-    ask(&layer, &at("490000"), to("seller.example")).await.unwrap();
-    declined(&layer, &at("490000"), to("Seller.Example")).await;
-    ask(&layer, &at("490000"), to("other.example")).await.unwrap();
+    ask(&trusting, &at("490000"), to("seller.example")).await.unwrap();
+    for host in ["Seller.Example", "seller.example:443", "seller.example.."] {
+        let why = declined(&trusting, &at("490000"), to(host)).await;
+        assert!(matches!(why, Declined::PerHost { .. }), "{host}: {why}");
+    }
+    ask(&trusting, &at("490000"), to("other.example")).await.unwrap();
     assert_eq!(market.journal.entries().len(), 2);
+    // How it travels nobody knows, and the header may say what it likes.
+    let careful = layer(&market, budget()).await;
+    for host in ["new.example", "localhost", "127.0.0.1:8402"] {
+        assert_eq!(declined(&careful, &at("490000"), to(host)).await, Declined::PlainHttp, "{host}");
+    }
+    let ftp = Request::get("ftp://new.example/a").body(Body::empty()).unwrap();
+    assert_eq!(declined(&careful, &at("490000"), ftp).await, Declined::PlainHttp);
+}
+
+/// Without a host there is nothing that a limit per host could mean, and nobody whom the quote could be from.
+#[tokio::test(start_paused = true)]
+async fn a_request_without_a_host_is_not_paid() {
+    let market = Market::open().await;
+    let trusting = layer(&market, usdc().per_payment("1").per_day("10").allow_plain_http()).await;
+    let hosts: [&[&str]; 6] = [&[], &[""], &["a b"], &["a.example", "b.example"], &["1.2.3.256"], &["."]];
+    for hosts in hosts {
+        let mut request = Request::get("/a").body(Body::empty()).unwrap();
+        for host in hosts {
+            request.headers_mut().append("host", host.parse().unwrap());
+        }
+        assert_eq!(declined(&trusting, &at("490000"), request).await, Declined::NoHost, "{hosts:?}");
+    }
+    let odd = Request::get("https://1.2.3.256/").body(Body::empty()).unwrap();
+    assert_eq!(declined(&trusting, &at("490000"), odd).await, Declined::NoHost);
+    // What is free needs no host.
+    let free = Seller::new(|_| reply(200, &[], "free"));
+    ask(&trusting, &free, Request::get("/a").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(market.wallet.prepared(), 0);
+}
+
+/// A subdomain is a host of its own, unless one says that it is not.
+#[tokio::test(start_paused = true)]
+async fn subdomains_count_together_where_they_are_grouped() {
+    let hosts = ["seller.example", "a.seller.example", "b.a.Seller.example.", "seller.example:8443"];
+    let others = ["otherseller.example", "example", "seller.example.org"];
+    let market = Market::open().await;
+    let budget = usdc().per_payment("1").per_host("0.49").per_day("10").group_subdomains(["Seller.example."]);
+    let grouping = layer(&market, budget).await;
+    let url = |host: &str| get(&format!("https://{host}/"));
+    ask(&grouping, &at("490000"), url("c.seller.example")).await.unwrap();
+    for host in hosts {
+        let why = declined(&grouping, &at("490000"), url(host)).await;
+        assert!(matches!(why, Declined::PerHost { .. }), "{host}: {why}");
+        assert_eq!(grouping.spent_on(host).to_string(), "490000", "{host}");
+        assert_eq!(grouping.remaining_for(host).to_string(), "0", "{host}");
+    }
+    for host in others {
+        ask(&grouping, &at("490000"), url(host)).await.unwrap();
+    }
+    assert_eq!(market.wallet.transfers(), 4);
+    let single = layer(&Market::open().await, usdc().per_payment("1").per_host("0.49").per_day("10")).await;
+    for host in ["seller.example", "a.seller.example", "b.seller.example"] {
+        ask(&single, &at("490000"), url(host)).await.unwrap();
+    }
+}
+
+/// A shop that passes on another seller's quote is told from the seller by whom it may ask to pay.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_has_a_recipient_is_paid_by_no_other_name() {
+    let (market, other) = (Market::open().await, Address::new([9; 20]));
+    let budget = usdc().per_payment("1").per_day("10").recipient_for("Relay.example:443", other);
+    let budget = budget.recipient_for("seller.example", other).recipient_for("seller.example", recipient());
+    let pinned = layer(&market, budget.group_subdomains(["relay.example"])).await;
+    for relay in ["https://relay.example/", "https://RELAY.example.:8443/", "https://a.relay.example/"] {
+        assert_eq!(declined(&pinned, &at("490000"), get(relay)).await, Declined::Recipient(recipient()), "{relay}");
+    }
+    for free in ["https://seller.example/", "https://a.seller.example/", "https://another.example/"] {
+        ask(&pinned, &at("490000"), get(free)).await.unwrap();
+    }
+    for host in ["", "a b", "https://seller.example/"] {
+        let budget = usdc().per_payment("1").per_day("10");
+        let built = budget.clone().recipient_for(host, other).build().map(|_| ());
+        assert_eq!(built, Err(BudgetError::Host("recipient_for")), "{host}");
+        let built = budget.group_subdomains([host]).build().map(|_| ());
+        assert_eq!(built, Err(BudgetError::Host("group_subdomains")), "{host}");
+    }
+}
+
+/// Nobody sells under these addresses: money sent there is gone, or never left.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_be_a_seller_is_not_paid() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("1").per_day("10")).await;
+    let foreign = Address::new([9; 20]);
+    for recipient in [crate::support::payer(), Asset::USDC_BASE.contract(), foreign, Address::new([0; 20])] {
+        let contracts = format!("{}, {foreign}", Asset::USDC_BASE.contract());
+        let bill = Bill { recipient: recipient.to_string(), contracts, ..Bill::default() };
+        let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() });
+        assert_eq!(declined(&layer, &seller, question("{}")).await, Declined::NoSeller(recipient));
+    }
+    assert_eq!((market.wallet.sent(), market.journal.entries().len()), (0, 0));
+    assert_eq!(layer.spent().to_string(), "0");
+}
+
+/// What is paid in the last second is in a block too late.
+#[tokio::test(start_paused = true)]
+async fn a_quote_that_expires_before_it_can_be_paid_is_declined() {
+    let market = Market::open().await;
+    let until = |expiry| {
+        let bill = Bill { expiry, ..Bill::default() };
+        Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() })
+    };
+    let budget = || usdc().per_payment("1").per_day("10");
+    let usual = layer(&market, budget()).await;
+    for left in [1, 9] {
+        let why = declined(&usual, &until(NOW + left), question("{}")).await;
+        assert_eq!(why, Declined::ExpiresSoon { left, least: 10 });
+    }
+    ask(&usual, &until(NOW + 10), question("{}")).await.unwrap();
+    let of = |time| market.layer_with(move |builder| builder.least_time_to_pay(time));
+    ask(&of(Duration::ZERO).await, &until(NOW + 1), question("{}")).await.unwrap();
+    let patient = of(Duration::from_secs(60)).await;
+    let why = declined(&patient, &until(NOW + 59), question("{}")).await;
+    assert_eq!(why, Declined::ExpiresSoon { left: 59, least: 60 });
+    assert_eq!(market.wallet.transfers(), 2);
+}
+
+/// A limit is read where it is met, and asked for before.
+#[tokio::test(start_paused = true)]
+async fn limits_say_what_they_are_and_what_is_left() {
+    let market = Market::open().await;
+    let layer = layer(&market, usdc().per_payment("0.5").per_host("0.98").per_day("1.47")).await;
+    let (here, there) = ("https://seller.example/", "https://other.example/");
+    let left = |host: &str| {
+        [layer.spent(), layer.remaining(), layer.spent_on(host), layer.remaining_for(host)]
+            .map(|amount| amount.to_decimal(layer.budget().decimals()))
+    };
+    assert_eq!(left("seller.example"), ["0", "1.47", "0", "0.98"]);
+    ask(&layer, &at("490000"), get(here)).await.unwrap();
+    assert_eq!(left("Seller.example:8443"), ["0.49", "0.98", "0.49", "0.49"]);
+    assert_eq!(left("other.example"), ["0.49", "0.98", "0", "0.98"]);
+    ask(&layer, &at("490000"), get(here)).await.unwrap();
+    assert_eq!(left("other.example"), ["0.98", "0.49", "0", "0.49"]);
+    let says = async |amount: &str, uri: &str| ask(&layer, &at(amount), get(uri)).await.unwrap_err().to_string();
+    for (text, limit) in [
+        (says("500001", there).await, "0.5 for one payment"),
+        (says("1", here).await, "0.98 for one host in a day"),
+        (says("490001", there).await, "1.47 for a day"),
+    ] {
+        assert!(text.contains(limit) && text.contains("nothing was paid"), "{text}");
+    }
+    market.shop.clock.advance(DAY);
+    assert_eq!(left("seller.example"), ["0", "1.47", "0", "0.98"]);
+}
+
+/// However often a seller names a token, the wallet is asked for it once.
+#[tokio::test(start_paused = true)]
+async fn an_asset_is_proposed_once_in_the_sellers_order() {
+    let market = Market::open().await;
+    let second = Asset::new(Network::BASE, Address::new([8; 20]), 6, "OTHR");
+    let proposed = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&proposed);
+    let approve = move |proposal: tower_x402::client::Proposal| {
+        seen.lock().unwrap().push((proposal.method.to_string(), proposal.path, proposal.assets));
+        std::future::ready(true)
+    };
+    let budget = Budget::in_assets([Asset::USDC_BASE, second.clone()]).per_payment("1").per_day("10");
+    let layer = layer(&market, budget.approve(approve)).await;
+    let (usdc, other) = (Asset::USDC_BASE.contract(), second.contract());
+    let named = std::iter::repeat_n([other, usdc], 500).flatten().map(|token| token.to_string());
+    let bill = Bill { contracts: named.collect::<Vec<_>>().join(", "), ..Bill::default() };
+    let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() });
+    let request = Request::put("https://seller.example/a/b?secret").body(Body::empty()).unwrap();
+    ask(&layer, &seller, request).await.unwrap();
+    let proposed = proposed.lock().unwrap().pop().unwrap();
+    assert_eq!(proposed, ("PUT".to_owned(), "/a/b".to_owned(), vec![second, Asset::USDC_BASE]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,25 +340,115 @@ async fn a_restart_does_not_forget_what_was_spent() {
     ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
 }
 
-/// Money that may yet move counts until it is known not to.
+/// Money that may yet move counts until it is known not to, and for a day from then: that it did not is a node's word.
 #[tokio::test(start_paused = true)]
-async fn what_is_under_way_counts_and_what_came_to_nothing_does_not() {
+async fn what_is_under_way_counts_and_what_came_to_nothing_counts_for_a_day() {
+    for restarts in [false, true] {
+        let market = Market::open().await;
+        let budget = || usdc().per_payment("1").per_day("0.49");
+        let mut layers = vec![layer(&market, budget()).await];
+        macro_rules! layer {
+            () => {{
+                if restarts {
+                    layers.push(layer(&market, budget()).await);
+                }
+                layers.last().unwrap()
+            }};
+        }
+        let elsewhere = || get("https://another.example/");
+        market.wallet.script([Sending::Reverted, Sending::Held]);
+        let reverted = ask(layer!(), &at("490000"), question("{}")).await;
+        assert!(matches!(reverted, Err(PayError::Reverted { .. })), "{reverted:?}");
+        market.shop.clock.advance(DAY - Duration::from_secs(1));
+        declined(layer!(), &at("1"), elsewhere()).await;
+        market.shop.clock.advance(Duration::from_secs(1));
+
+        let seller = at("490000");
+        let mut held = Box::pin(ask(layer!(), &seller, question("{}")));
+        assert!(tokio::time::timeout(Duration::from_secs(5), &mut held).await.is_err());
+        drop(held);
+        // Much longer than anything else is remembered for.
+        for days in [2, 40] {
+            market.shop.clock.advance(days * DAY);
+            let why = declined(layer!(), &at("1"), elsewhere()).await;
+            assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+        }
+        // Displaced: another transfer for the same request is another transfer that may have moved.
+        market.wallet.displace();
+        let why = declined(layer!(), &at("490000"), question("{}")).await;
+        assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+        market.shop.clock.advance(DAY);
+        ask(layer!(), &at("490000"), question("{}")).await.unwrap();
+        assert_eq!(market.wallet.transfers(), 1);
+    }
+}
+
+/// A node that says that nothing was transferred, again and again, frees nothing.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_denies_every_payment_does_not_raise_the_limit() {
     let market = Market::open().await;
-    market.wallet.script([Sending::Reverted, Sending::Held]);
-    let layer = layer(&market, usdc().per_payment("1").per_day("0.49")).await;
-    let reverted = ask(&layer, &at("490000"), question("{}")).await;
-    assert!(matches!(reverted, Err(PayError::Reverted { .. })), "{reverted:?}");
+    market.wallet.script([Sending::Reverted; 20]);
+    let layer = layer(&market, usdc().per_payment("0.49").per_day("0.50")).await;
+    for _ in 0..10 {
+        ask(&layer, &at("490000"), question("{}")).await.unwrap_err();
+    }
+    assert_eq!(market.wallet.sent(), 1);
+}
+
+/// What is sent on one day and mined on another is spent on the other.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_is_mined_late_counts_in_the_day_in_which_it_is_mined() {
+    for restarts in [false, true] {
+        let market = Market::open().await;
+        let budget = || usdc().per_payment("1").per_day("0.49");
+        let mut paying = layer(&market, budget()).await;
+        market.wallet.script([Sending::Held]);
+        let seller = at("490000");
+        assert!(tokio::time::timeout(Duration::from_secs(5), ask(&paying, &seller, question("{}"))).await.is_err());
+        market.shop.clock.advance(3 * DAY);
+        market.wallet.release();
+        ask(&paying, &seller, question("{}")).await.unwrap();
+        if restarts {
+            paying = layer(&market, budget()).await;
+        }
+        market.shop.clock.advance(DAY - Duration::from_secs(1));
+        let why = declined(&paying, &seller, question("{}")).await;
+        assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+        market.shop.clock.advance(Duration::from_secs(1));
+        ask(&paying, &seller, question("{}")).await.unwrap();
+        assert_eq!(market.wallet.transfers(), 2, "restarts: {restarts}");
+    }
+}
+
+/// So is what is approved on another day; while it is thought about, its money is set aside.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_is_approved_late_counts_from_then() {
+    let market = Market::open().await;
+    let door = Arc::new(Semaphore::new(0));
+    let approve = {
+        let door = Arc::clone(&door);
+        move |_| {
+            let door = Arc::clone(&door);
+            async move { door.acquire().await.map(tokio::sync::SemaphorePermit::forget).is_ok() }
+        }
+    };
+    let layer = layer(&market, usdc().per_payment("1").per_day("0.49").approve(approve)).await;
     let seller = at("490000");
-    let mut held = Box::pin(ask(&layer, &seller, question("{}")));
-    assert!(tokio::time::timeout(Duration::from_secs(5), &mut held).await.is_err());
-    drop(held);
-    market.shop.clock.advance(2 * DAY);
-    let why = declined(&layer, &at("1"), get("https://another.example/")).await;
-    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
-    market.wallet.displace();
-    // Displaced: its money is free again, and pays for the same request.
-    ask(&layer, &at("490000"), question("{}")).await.unwrap();
-    assert_eq!(market.wallet.transfers(), 1);
+    let mut thinking = Box::pin(ask(&layer, &seller, question("{}")));
+    assert!(tokio::time::timeout(Duration::from_secs(3600), &mut thinking).await.is_err());
+    market.shop.clock.advance(DAY + Duration::from_secs(1));
+    let elsewhere = || get("https://another.example/");
+    let why = declined(&layer, &at("1"), elsewhere()).await;
+    assert!(matches!(why, Declined::PerDay { .. }), "set aside: {why}");
+    door.add_permits(2);
+    // Longer than the patience: a human's time is no matter of it.
+    thinking.await.unwrap();
+    market.shop.clock.advance(DAY - Duration::from_secs(1));
+    let why = declined(&layer, &at("490000"), elsewhere()).await;
+    assert!(matches!(why, Declined::PerDay { .. }), "spent: {why}");
+    market.shop.clock.advance(Duration::from_secs(1));
+    ask(&layer, &at("490000"), elsewhere()).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 2);
 }
 
 /// Its money moved when it was paid: a purchase that never came to an end does not lower the budget for ever.

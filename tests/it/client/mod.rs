@@ -1,5 +1,6 @@
 //! The payer: one payment for one answer, whatever happens in between.
 
+mod again;
 mod answers;
 mod arbitrary;
 mod budget;
@@ -14,8 +15,10 @@ mod flow;
 mod hostile;
 mod left_over;
 mod one_key;
+mod patience;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod programs;
+mod reqwest_client;
 mod rig;
 
 use std::convert::Infallible;

@@ -96,7 +96,12 @@ pub(super) fn replace(path: &Path) -> io::Result<()> {
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         // Elsewhere a folder cannot be opened like a file, and renaming is as durable as it gets.
-        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
+        Some(folder) if cfg!(unix) => {
+            File::open(folder)?.sync_all()?;
+            #[cfg(test)]
+            tests::FOLDERS_SYNCED.with(|synced| synced.set(synced.get() + 1));
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
@@ -113,4 +118,45 @@ fn private() -> OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// How many folders this thread has synced: what a crash would show cannot be shown otherwise.
+        pub(super) static FOLDERS_SYNCED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// A device that has nothing to sync says so: an answer of `Ok` would come from nobody having been asked.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_disk_is_asked() {
+        let mut nowhere = OpenOptions::new().append(true).open("/dev/null").unwrap();
+        assert!(Storage::sync(&mut nowhere).is_err());
+        assert!(sync_folder(Path::new("/dev/null/file")).is_err());
+    }
+
+    /// A file that is new, or has taken another's place, is lost in a crash until its folder is on the disk, too.
+    #[test]
+    #[cfg(unix)]
+    fn a_folder_is_synced_whenever_it_lists_another_file() {
+        use super::super::{keeper::Keeper, tests::paying};
+        let synced = || FOLDERS_SYNCED.with(Cell::take);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("purchases.jsonl");
+        let mut keeper = Keeper::open(&path).unwrap();
+        assert_eq!(synced(), 1, "begun");
+        keeper.record(vec![paying(1)]).unwrap();
+        keeper.record(vec![paying(1)]).unwrap();
+        assert_eq!(synced(), 0, "added to");
+        drop(keeper);
+        drop(Keeper::open(&path).unwrap());
+        assert_eq!(synced(), 2, "opened, and written anew");
+        drop(Keeper::open(&path).unwrap());
+        assert_eq!(synced(), 1, "opened");
+    }
 }

@@ -59,6 +59,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Found, JournalError> {
 /// Drops what need not be kept, by the time of the newest entry, or by `now` (in Unix seconds) if that is earlier: one
 /// entry from a clock gone wrong must not make the others look old.
 pub(super) fn prune(entries: &mut Entries, now: u64) {
-    let newest = entries.values().map(|entry| entry.at).max().unwrap_or_default();
+    let newest = entries.values().map(Entry::counts_from).max().unwrap_or_default();
     entries.retain(|_, entry| entry.is_kept_at(now.min(newest)));
 }

@@ -37,10 +37,13 @@ fn entry(id: u8, at: u64, state: State) -> Entry {
         decimals: 6,
         prepared: vec![Prepared::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8")],
         transaction: Some(hash),
+        settled: None,
+        delivered: false,
+        billed: 0,
     }
 }
 
-fn paying(id: u8) -> Entry {
+pub(super) fn paying(id: u8) -> Entry {
     entry(id, T0, State::Paying)
 }
 
@@ -89,6 +92,31 @@ async fn the_last_state_of_each_is_there_again() {
     assert_eq!(place.entries().await, last);
     assert_eq!(place.lines(), 2, "what was replaced goes when it is opened");
     assert_eq!(place.entries().await, last);
+}
+
+/// A file of version 0.1.0 is read, and what it does not say is as it was then.
+#[tokio::test]
+async fn an_older_file_is_read() {
+    let place = place();
+    let line = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1/\"insights\"\n","fingerprint":"00ff00ff00ff00ff00ff00ff00ff00ff","intent":"intent","expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"prepared":[{"payer":"0x0101010101010101010101010101010101010101","token":"0x0303030303030303030303030303030303030303","transaction":"0x0101010101010101010101010101010101010101010101010101010101010101","nonce":7,"payload":"0x02f8"}],"transaction":"0x0101010101010101010101010101010101010101010101010101010101010101"}}"#;
+    fs::write(&place.path, format!("{line}\n")).unwrap();
+    assert_eq!(place.entries().await, [entry(1, T0, State::Unspent)]);
+    // And what says no more than that is written as it was.
+    assert_eq!(String::from_utf8(place.bytes()).unwrap(), format!("{line}\n"));
+    place.holding(&[entry(1, T0, State::Unspent)]).await;
+    assert_eq!(String::from_utf8(place.bytes()).unwrap(), format!("{line}\n{line}\n"));
+}
+
+/// What counts for a day after it was settled is kept for that day.
+#[tokio::test]
+async fn one_that_was_settled_late_is_kept_for_its_time_from_then() {
+    let late = Entry { settled: Some(T0 + 10 * RETENTION), ..entry(1, T0, State::Answered) };
+    let place = place();
+    place.holding(std::slice::from_ref(&late)).await;
+    place.holding(&[entry(2, T0 + 11 * RETENTION - 1, State::Answered)]).await;
+    assert_eq!(place.entries().await[0], late);
+    place.holding(&[entry(3, T0 + 11 * RETENTION, State::Answered)]).await;
+    assert_eq!(place.entries().await.len(), 2);
 }
 
 #[tokio::test]
@@ -372,7 +400,7 @@ proptest! {
                         journal = Some(place.open().await);
                     }
                 }
-                let newest = model.values().map(|entry: &Entry| entry.at).max().unwrap_or_default();
+                let newest = model.values().map(Entry::counts_from).max().unwrap_or_default();
                 model.retain(|_, entry| entry.is_kept_at(newest));
                 let loaded = journal.as_ref().unwrap().load().await.unwrap();
                 prop_assert!(loaded.iter().eq(model.values()));

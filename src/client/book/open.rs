@@ -1,0 +1,119 @@
+//! `Open`: the purchases that are not finished, found by request, by seller and price, and by age.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{
+    client::{Entry, PurchaseId, State},
+    protocol::{Address, Amount, Quote},
+};
+
+/// In the order in which purchases are gone on with: the oldest is the first that the seller will not take any more.
+type Place = (u64, PurchaseId);
+/// What a payment must have in common with a quote to be exactly what it asks for.
+type Terms = (String, Address, Amount);
+
+/// Open purchases. Each is in `pages`, and in the indexes that lead to it.
+#[derive(Default)]
+pub(super) struct Open {
+    pages: HashMap<PurchaseId, Page>,
+    by_request: HashMap<String, BTreeSet<Place>>,
+    by_secret: HashMap<String, BTreeSet<Place>>,
+    unspent: HashMap<Terms, BTreeSet<Place>>,
+    unspent_by_age: BTreeSet<Place>,
+}
+
+struct Page {
+    entry: Entry,
+    /// A call is at work on it.
+    claimed: bool,
+}
+
+impl Open {
+    /// Enters a purchase as it stands now.
+    pub(super) fn enter(&mut self, entry: Entry, claimed: bool) {
+        self.close(entry.id);
+        let place = place(&entry);
+        self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
+        if let Some(secret) = &entry.secret {
+            self.by_secret.entry(secret.clone()).or_default().insert(place);
+        }
+        if entry.state == State::Unspent {
+            self.unspent.entry(terms(&entry)).or_default().insert(place);
+            self.unspent_by_age.insert((entry.counts_from(), entry.id));
+        }
+        self.pages.insert(entry.id, Page { entry, claimed });
+    }
+
+    /// Takes a purchase out.
+    pub(super) fn close(&mut self, id: PurchaseId) {
+        let Some(Page { entry, .. }) = self.pages.remove(&id) else { return };
+        let place = place(&entry);
+        take(&mut self.by_request, &entry.fingerprint, place);
+        if let Some(secret) = &entry.secret {
+            take(&mut self.by_secret, secret, place);
+        }
+        if entry.state == State::Unspent {
+            take(&mut self.unspent, &terms(&entry), place);
+            self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
+        }
+    }
+
+    /// Marks a purchase as worked on.
+    pub(super) fn claim(&mut self, id: PurchaseId) -> Option<Entry> {
+        let page = self.pages.get_mut(&id).filter(|page| !page.claimed)?;
+        page.claimed = true;
+        Some(page.entry.clone())
+    }
+
+    pub(super) fn first_of_request(&self, fingerprint: &str, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+        self.first(self.by_request.get(fingerprint)?, fits)
+    }
+
+    pub(super) fn first_unspent(&self, host: &str, quote: &Quote, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+        self.first(self.unspent.get(&(host.to_owned(), quote.recipient, quote.amount))?, fits)
+    }
+
+    pub(super) fn is_paid_for(&self, secret: &str, except: PurchaseId) -> bool {
+        let moves = |page: &Page| matches!(page.entry.state, State::Paying | State::Redeeming);
+        let others = self.by_secret.get(secret).into_iter().flatten().filter(|(_, id)| *id != except);
+        others.filter_map(|(_, id)| self.pages.get(id)).any(moves)
+    }
+
+    pub(super) fn unspent_before(&self, moment: u64) -> Option<PurchaseId> {
+        let old = self.unspent_by_age.range(..(moment, PurchaseId::new([0; 16])));
+        old.map(|(_, id)| *id).find(|id| self.free(*id).is_some())
+    }
+
+    pub(super) fn free(&self, id: PurchaseId) -> Option<PurchaseId> {
+        self.pages.get(&id).is_some_and(|page| !page.claimed).then_some(id)
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let mut open: Vec<Entry> = self.pages.values().map(|page| page.entry.clone()).collect();
+        open.sort_by_key(place);
+        open
+    }
+
+    fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+        let fits = |page: &Page| !page.claimed && fits(&page.entry);
+        places.iter().map(|(_, id)| *id).find(|id| self.pages.get(id).is_some_and(fits))
+    }
+}
+
+fn place(entry: &Entry) -> Place {
+    (entry.at, entry.id)
+}
+
+fn terms(entry: &Entry) -> Terms {
+    (entry.host.clone(), entry.recipient, entry.amount)
+}
+
+fn take<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<Place>>, key: &K, place: Place) {
+    if let Some(places) = index.get_mut(key) {
+        places.remove(&place);
+        if places.is_empty() {
+            index.remove(key);
+        }
+    }
+}

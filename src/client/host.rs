@@ -1,0 +1,85 @@
+//! Who is asked: one spelling for each host.
+
+use std::net::IpAddr;
+
+use ::reqwest::Url;
+use http::uri::Authority;
+
+/// A host name or address in the one spelling that limits and recipients go by, as the WHATWG's URL standard has it:
+/// lower case, addresses in their usual form (`127.1`, `0x7f.1` and `2130706433` are `127.0.0.1`), no dot at the end.
+/// `None` where it is none.
+pub(super) fn spelled(host: &str) -> Option<String> {
+    let parsed = |host: &str| Some(Url::parse(&format!("http://{host}/")).ok()?.host_str()?.to_owned());
+    if host.contains(['/', '\\', '?', '#', '@']) {
+        return None;
+    }
+    // Once more, for what an escaped dot at the end hid.
+    let once = parsed(host.trim_end_matches('.'))?;
+    parsed(once.trim_end_matches('.'))
+}
+
+/// The same for `host` or `host:port`, with or without user and password: what is before and after the host goes.
+pub(super) fn without_port(authority: &str) -> Option<String> {
+    spelled(authority.parse::<Authority>().ok()?.host())
+}
+
+/// The same for the host of a journal's entry, which an earlier version may have written.
+pub(super) fn of_entry(host: &str) -> String {
+    without_port(host).unwrap_or_else(|| host.to_owned())
+}
+
+/// With its port, where that is not the one that is usual for its scheme.
+pub(super) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<String> {
+    let host = spelled(authority.host())?;
+    Some(match authority.port_u16().filter(|port| Some(*port) != usual) {
+        Some(port) => format!("{host}:{port}"),
+        None => host,
+    })
+}
+
+/// Whether it is this machine for certain, whoever connects: the name, or an address in its usual form.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_has_one_spelling() {
+        let spellings = [
+            ("seller.example", &["SELLER.example", "seller.example.", "seller.example..", "seller.example%2e"][..]),
+            (
+                "127.0.0.1",
+                &["127.1", "127.0.1", "0x7f.1", "0x7f000001", "2130706433", "0177.0.0.1", "127.1..", "127.0.0.1."],
+            ),
+            ("[::1]", &["[0:0:0:0:0:0:0:1]", "[::0001]", "[::0.0.0.1]"]),
+            ("xn--bcher-kva.example", &["XN--BCHER-KVA.example"]),
+        ];
+        for (host, others) in spellings {
+            for other in others.iter().chain([&host]) {
+                assert_eq!(spelled(other).as_deref(), Some(host), "{other}");
+            }
+        }
+        for none in ["", ".", "..", "a b", "a/b", "1.2.3.256", "[::1", "[::1%25lo]"] {
+            assert_eq!(spelled(none), None, "{none}");
+        }
+        assert_eq!(without_port("me:pass@Seller.Example.:8443").as_deref(), Some("seller.example"));
+        assert_eq!(without_port("[::1]:8080").as_deref(), Some("[::1]"));
+        assert_eq!(of_entry("odd host"), "odd host");
+    }
+
+    #[test]
+    fn this_machine_is_certain_by_its_usual_names_only() {
+        for host in ["localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["localhost.", "127.1", "0x7f.1", "2130706433", "localhost.example", "[::ffff:127.0.0.1]", "0.0.0.0"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}
