@@ -17,7 +17,6 @@ use super::{
     Market, question,
     rig::{Asked, Bill, Reply, Seller, ask, problem, reply, sold},
 };
-use crate::support::NOW;
 
 /// A seller whose price is another at each question, and who meets proofs with this.
 fn moving(step: i64, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Seller {
