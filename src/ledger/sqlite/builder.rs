@@ -116,6 +116,8 @@ fn written(options: SqliteConnectOptions) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .pragma("fullfsync", "ON")
+        // What a statement of many rows keeps for the case that it fails, which would else be written to a file.
+        .pragma("temp_store", "MEMORY")
         .busy_timeout(BUSY)
         .row_buffer_size(ROWS)
         .disable_statement_logging()
