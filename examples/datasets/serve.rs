@@ -25,18 +25,11 @@ use super::{
 
 /// Anyone's page may buy. It stands outside the layer, so that preflights are not sold.
 pub(crate) fn cors() -> CorsLayer {
-    let exposed: [HeaderName; 5] = [
-        headers::PAY,
-        headers::X_PRICE_INTENT,
-        headers::X_PAYMENT_CONTRACTS,
-        headers::PAYMENT_RESPONSE,
-        header::RETRY_AFTER,
-    ];
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::POST])
         .allow_headers([header::CONTENT_TYPE, headers::X402_PAYMENT])
-        .expose_headers(exposed)
+        .expose_headers(headers::EXPOSED)
 }
 
 /// How long a connection may take.
