@@ -15,7 +15,7 @@ fn usdc() -> String {
     format!("{:x}", Asset::USDC_BASE.contract())
 }
 
-/// Two blocks a node names that the others do not have, the upper one as its head.
+/// The node names a head of that height and time, which the others do not have.
 fn rise(node: &Node, number: u64, time: u64) {
     let mut script = node.script();
     script.blocks.insert(number, 0);
@@ -92,13 +92,10 @@ async fn nodes_that_take_turns_in_being_behind_bring_nothing_newer() {
     let mut stale_after = None;
     for round in 1..60 {
         clock.advance(BLOCK_TIME);
-        let mut script = node.script();
-        if round % 2 == 1 {
-            script.blocks.remove(&100)
-        } else {
-            script.blocks.insert(100, 0)
+        match round % 2 {
+            1 => node.script().blocks.remove(&100),
+            _ => node.script().blocks.insert(100, 0),
         };
-        drop(script);
         if verifier.head().await.map_err(kind) == Err(VerifyErrorKind::StaleHead) {
             stale_after.get_or_insert(2 * round);
         }

@@ -43,7 +43,7 @@ async fn a_receipt_that_is_there_before_its_block_counts_with_its_block() {
         }
         assert_eq!(node.calls(RECEIPT), 1);
         node.mine();
-        if hash != Value::from(block_hash(101, 0)) {
+        if hash != block_hash(101, 0) {
             node.pay(tx(1), 101, 490_000);
             assert_paid(verify(&verifier, tx(1)).await);
         } else {
