@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use axum::Router;
-use http::{HeaderName, Method, header};
+use http::{Method, header};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
