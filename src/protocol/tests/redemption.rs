@@ -299,7 +299,8 @@ fn depth_is_harmless() {
         for (json, expected) in table {
             let start = Instant::now();
             assert_eq!(look(json.as_bytes()), expected, "{}…", &json[..20]);
-            assert!(start.elapsed() < Duration::from_secs(2), "{}… took {:?}", &json[..20], start.elapsed());
+            // Quadratic would be minutes; a busy machine is not.
+            assert!(start.elapsed() < Duration::from_secs(20), "{}… took {:?}", &json[..20], start.elapsed());
         }
     };
     std::thread::Builder::new().stack_size(128 * 1024).spawn(work).unwrap().join().unwrap();
