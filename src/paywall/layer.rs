@@ -9,6 +9,7 @@ use super::{
     arrival::Pace,
     builder::{TEXT_MAX, check_text},
     gate::Gate,
+    nested::Nested,
     pricing::Prices,
     sale::delivers,
     service::X402,
@@ -65,6 +66,8 @@ pub(crate) struct Route {
     /// Headers that the digest of a request covers, sorted.
     pub(crate) bound_headers: Vec<HeaderName>,
     consumes: Arc<ConsumeRule>,
+    /// Whether another price was met inside this one.
+    pub(crate) nested: Nested,
 }
 
 impl Route {
@@ -164,6 +167,7 @@ impl X402Layer {
             bind: false,
             bound_headers: Vec::new(),
             consumes: Arc::new(delivers),
+            nested: Nested::default(),
         };
         Self { route: Arc::new(route) }
     }
