@@ -9,7 +9,8 @@ use std::{future::Future, time::Duration};
 use super::{Claim, Lease, LedgerError, Reservation, attempts::cool_down};
 use crate::protocol::{ChainTime, Transfer};
 
-/// The schema that this version reads and writes.
+/// The oldest schema that can stand for the one that this version reads and writes: what a later one added, whoever knows
+/// this one can leave alone. How far a ledger is, each of them knows by its own revision.
 pub(super) const SCHEMA: i64 = 1;
 /// How many records one sweep forgets at most: more than one `reserve` can add, and too few to be noticed.
 pub(super) const BATCH: i64 = 16;
@@ -137,6 +138,14 @@ pub(super) enum Verdict<'c> {
     Free(Try<'c>),
 }
 
+/// What a look leads to.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// Nothing stood in the way: it is written already.
+    Granted(Lease),
+    Look(Look),
+}
+
 /// What to try to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try<'c> {
@@ -152,13 +161,16 @@ pub(super) struct Written {
     pub(super) times: i64,
     pub(super) since: i64,
     pub(super) mark: Option<i64>,
+    /// Intent or payment is in the book of what was sold and forgotten.
+    pub(super) booked: bool,
 }
 
 impl Written {
     /// Whether the grant holds by what is known now that nobody else can change it: the write may have been let
     /// through by a record that was forgotten since the look, or by a release that began a pause.
     pub(super) fn holds(&self, transfer: &Transfer) -> bool {
-        self.mark.is_some_and(|mark| seconds(transfer.block_time) > mark)
+        !self.booked
+            && self.mark.is_some_and(|mark| seconds(transfer.block_time) > mark)
             && pause(self.times.saturating_sub(1), self.since).is_none()
     }
 
@@ -177,7 +189,9 @@ fn pause(times: i64, since: i64) -> Option<Duration> {
 impl Look {
     /// `None`: the ledger has no row of its own.
     pub(super) fn new(lines: &[Line]) -> Option<Self> {
-        let entry = |sold: bool, left: Option<i64>| left.map(|left| Entry { sold, left });
+        // What is in the book is sold, and has no lease.
+        let entry =
+            |sold: bool, left: Option<i64>| (sold || left.is_some()).then(|| Entry { sold, left: left.unwrap_or(0) });
         let (version, mark, due, sold, left, ..) = *lines.first()?;
         let candidates = lines.iter().map(|&(.., sold, left, own, times, since, block_time)| Candidate {
             entry: entry(sold, left),
@@ -248,8 +262,8 @@ impl Candidate {
 
 /// What a database does for a reservation.
 pub(super) trait Shelf: Sync {
-    /// Looks once.
-    fn look(&self, claim: &Claim) -> impl Future<Output = Result<Option<Look>, LedgerError>> + Send;
+    /// Looks once. `None`: there is no ledger.
+    fn look(&self, claim: &Claim) -> impl Future<Output = Result<Option<Seen>, LedgerError>> + Send;
 
     /// Forgets some of what may be forgotten.
     fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
@@ -265,7 +279,10 @@ pub(super) trait Shelf: Sync {
 pub(super) async fn reserve(shelf: &impl Shelf, claim: &Claim) -> Result<Reservation, LedgerError> {
     let mut may_sweep = true;
     for _ in 0..TRIES {
-        let look = shelf.look(claim).await?.ok_or(LedgerError::Incompatible)?;
+        let look = match shelf.look(claim).await?.ok_or(LedgerError::Incompatible)? {
+            Seen::Granted(lease) => return Ok(Reservation::Granted(lease)),
+            Seen::Look(look) => look,
+        };
         compatible(Some(look.version))?;
         if look.due && look.mark.is_some() && std::mem::take(&mut may_sweep) {
             // For space only: what is not forgotten now is forgotten later.
@@ -318,5 +335,37 @@ pub(super) mod tell {
         if count > 0 {
             tracing::debug!(count, "sales forgotten");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Address, Amount, Network, TxHash};
+
+    fn paid(block_time: u64) -> Transfer {
+        Transfer {
+            network: Network::BASE,
+            transaction: TxHash::new([1; 32]),
+            position: 0,
+            token: Address::ZERO,
+            payer: Address::ZERO,
+            recipient: Address::ZERO,
+            amount: Amount::from_base_units(1),
+            block_number: 1,
+            block_time: ChainTime::from_unix(block_time),
+        }
+    }
+
+    #[test]
+    fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
+        let holds = |mark, times, since, booked| Written { fence: 1, times, since, mark, booked }.holds(&paid(100));
+        assert!(holds(Some(99), 1, 0, false));
+        assert!(!holds(Some(100), 1, 0, false), "at the mark");
+        assert!(!holds(None, 1, 0, false), "nothing begun");
+        assert!(holds(Some(99), 16, 0, false), "the sixteenth");
+        assert!(!holds(Some(99), 17, 59_999_999, false), "in its pause");
+        assert!(holds(Some(99), 17, 60_000_000, false), "after its pause");
+        assert!(!holds(Some(99), 1, 0, true), "in the book");
     }
 }

@@ -14,12 +14,12 @@ use tracing::Instrument as _;
 
 use super::{
     body::{RequestBody, ResponseBody},
-    extract::{Look, Plan, Reader, is_identity},
+    extract::{Look, Plan, is_identity},
     layer::Route,
     order::{Order, refused},
     pricing::Price,
     redeem::{admit, refuse, unpriced},
-    respond::{Problem, without_bill},
+    respond::without_bill,
     sale::sell,
 };
 use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy};
@@ -37,50 +37,58 @@ pub(crate) struct Checkout<S> {
 }
 
 /// What is to be done with the body first.
-pub(crate) enum Incoming<B> {
-    Read(Reader<B>),
-    Decided(Presented, RequestBody<B>),
+pub(crate) enum Incoming {
+    /// It is read, beside what the header showed.
+    Read(Plan, Option<Proof>),
+    Decided(Presented),
 }
 
-/// What is to be done next. A quote is not boxed: most answers are quotes, and it moves once.
-pub(crate) enum Step<ResB, E> {
+/// What is to be done next.
+pub(crate) enum Step<ResB> {
     Answered(Response<ResponseBody<ResB>>),
-    Checkout(Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>),
+    Errand(Errand),
 }
+
+/// What may have to wait, and is boxed for it.
+pub(crate) enum Errand {
+    /// The handler answers, for nothing.
+    Serve,
+    /// A quote whose price must be waited for, or whose merchant has not started yet.
+    Quote,
+    /// A request with a proof, in part or whole.
+    Present(Proof),
+}
+
+/// An errand under way.
+pub(crate) type Boxed<ResB, E> = Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>;
 
 impl<S> Checkout<S> {
     pub(crate) fn new(route: Arc<Route>, polled: S, parts: Parts) -> Self {
         Self { order: Order::new(route, parts), inner: polled, polled: true }
     }
 
-    pub(crate) fn with_body(mut self, bytes: Bytes) -> Self {
-        self.order.bytes = Some(bytes);
-        self
-    }
-
     /// Decides from the head where a proof is looked for, and whether the body is needed for anything else.
-    pub(crate) fn incoming<B: Body<Data = Bytes>>(&self, body: B) -> Incoming<B> {
+    pub(crate) fn incoming<B: Body<Data = Bytes>>(&self, body: &B) -> Incoming {
         let (route, headers) = (&self.order.route, &self.order.parts.headers);
         let header = Proof::from_headers(headers);
         let look = match header {
             Ok(None) if !route.header_only => Look::at(self.order.media),
             _ => Look::Never,
         };
-        let whole = header.is_ok() && (route.binds() || self.comes_first(&header, &body));
+        let whole = header.is_ok() && (route.binds() || self.comes_first(&header, body));
         if !whole && (look == Look::Never || body.is_end_stream()) {
-            return Incoming::Decided(header, RequestBody::streaming(body));
+            return Incoming::Decided(header);
         }
         let plan =
             Plan { look, whole, identity: is_identity(headers), limit: route.body_limit, timeout: route.body_timeout };
-        Incoming::Read(Reader::new(body, plan, header.unwrap_or_default()))
+        Incoming::Read(plan, header.unwrap_or_default())
     }
 
     /// The body is too long for a proof to be looked for in it, and shows none: a quote says where one belongs.
     ///
     /// Nothing is ever served without its body by this: it comes about at a fixed price only.
-    pub(crate) fn too_long(mut self) -> Self {
+    pub(crate) fn too_long(&mut self) {
         self.order.redeem_by = RedeemBy::Header;
-        self
     }
 
     /// Whether a body that nobody looks at is read all the same before anything is reserved: a redemption's, where it is
@@ -92,8 +100,23 @@ impl<S> Checkout<S> {
             && announced.is_some_and(|most| most <= self.order.route.body_limit)
     }
 
-    pub(crate) fn refused<ResB, E>(self, problem: impl Into<Problem>) -> Step<ResB, E> {
-        Step::Answered(self.order.problem(problem))
+    /// What was presented decides. Most answers are quotes: one that need not wait is made on the spot, and nothing is moved
+    /// for it.
+    pub(crate) fn decide<ResB>(&self, presented: Presented) -> Step<ResB> {
+        let order = &self.order;
+        match presented {
+            Ok(Some(proof)) if order.parts.method != Method::HEAD => Step::Errand(Errand::Present(proof)),
+            Err(InvalidRedemption) | Ok(Some(_)) => Step::Answered(order.problem(ProblemCode::InvalidRedemption)),
+            Ok(None) if order.query_shows_proof() => Step::Answered(order.problem(ProblemCode::InvalidRedemption)),
+            Ok(None) if !order.route.merchant.start.is_done() => Step::Errand(Errand::Quote),
+            Ok(None) => match order.price_now() {
+                None => Step::Errand(Errand::Quote),
+                Some(price) => match order.quoted(price) {
+                    Some(answer) => Step::Answered(answer),
+                    None => Step::Errand(Errand::Serve),
+                },
+            },
+        }
     }
 }
 
@@ -105,8 +128,8 @@ impl<S: Clone> Checkout<S> {
         }
     }
 
-    /// What was presented decides. A quote is answered at once; whatever may have to wait is boxed.
-    pub(crate) fn step<B, ResB>(mut self, presented: Presented, body: RequestBody<B>) -> Step<ResB, S::Error>
+    /// Sets out on an errand.
+    pub(crate) fn run<B, ResB>(mut self, errand: Errand, body: RequestBody<B>) -> Boxed<ResB, S::Error>
     where
         S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
         S::Future: Send,
@@ -114,27 +137,18 @@ impl<S: Clone> Checkout<S> {
         B: Body<Data = Bytes> + Send + 'static,
         ResB: Send + 'static,
     {
-        let proof = match presented {
-            Err(InvalidRedemption) => return self.refused(ProblemCode::InvalidRedemption),
-            Ok(Some(_)) if self.order.parts.method == Method::HEAD => {
-                return self.refused(ProblemCode::InvalidRedemption);
-            }
-            Ok(Some(proof)) => Some(proof),
-            Ok(None) if self.order.query_shows_proof() => return self.refused(ProblemCode::InvalidRedemption),
-            Ok(None) if !self.order.route.merchant.start.is_done() => None,
-            Ok(None) => match self.order.price_now().map(|price| self.order.quoted(price)) {
-                Some(Some(answer)) => return Step::Answered(answer),
-                // Nothing is waited for before it is called.
-                Some(None) => return Step::Checkout(Box::pin(self.serve(body))),
-                None => None,
-            },
+        let proof = match errand {
+            // Nothing is waited for before it is called.
+            Errand::Serve => return Box::pin(self.serve(body)),
+            Errand::Quote => None,
+            Errand::Present(proof) => Some(proof),
         };
         self.let_go();
         let span = tracing::info_span!("x402.checkout", resource = &*self.order.route.resource);
-        Step::Checkout(match proof {
+        match proof {
             None => Box::pin(self.quote_later(body).instrument(span)),
             Some(proof) => Box::pin(self.present(proof, body).instrument(span)),
-        })
+        }
     }
 }
 

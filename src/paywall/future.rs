@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use super::{
     body::{RequestBody, ResponseBody},
-    checkout::{Checkout, Incoming, Step},
+    checkout::{Boxed, Checkout, Incoming, Step},
     extract::{Read, Reader},
     media::Media,
     respond::{Form, without_bill},
@@ -70,7 +70,7 @@ pin_project! {
         Passing { #[pin] response: F, exit: Exit },
         Reading { #[pin] reader: Reader<B>, checkout: Option<Checkout<S>> },
         Answered { response: Option<Response<ResponseBody<ResB>>> },
-        Checkout { future: Pin<Box<dyn Future<Output = Result<Response<ResponseBody<ResB>>, E>> + Send>> },
+        Checkout { future: Boxed<ResB, E> },
     }
 }
 
@@ -108,18 +108,18 @@ where
 
     /// Decides from the head whether the body must be read first.
     pub(crate) fn priced(checkout: Checkout<S>, body: B) -> Self {
-        match checkout.incoming(body) {
-            Incoming::Read(reader) => Self { state: State::Reading { reader, checkout: Some(checkout) } },
-            Incoming::Decided(presented, body) => Self { state: State::of(checkout.step(presented, body)) },
-        }
-    }
-}
-
-impl<S, B, ResB, F, E> State<S, B, ResB, F, E> {
-    fn of(step: Step<ResB, E>) -> Self {
-        match step {
-            Step::Answered(response) => Self::Answered { response: Some(response) },
-            Step::Checkout(future) => Self::Checkout { future },
+        match checkout.incoming(&body) {
+            Incoming::Read(plan, shown) => {
+                let reader = Reader::new(body, plan, shown);
+                Self { state: State::Reading { reader, checkout: Some(checkout) } }
+            }
+            Incoming::Decided(presented) => match checkout.decide(presented) {
+                Step::Answered(response) => Self::answered(response),
+                Step::Errand(errand) => {
+                    let future = checkout.run(errand, RequestBody::streaming(body));
+                    Self { state: State::Checkout { future } }
+                }
+            },
         }
     }
 }
@@ -142,27 +142,34 @@ where
                     let response = ready!(response.poll(cx))?;
                     return Poll::Ready(Ok(exit.leave(response.map(ResponseBody::streaming))));
                 }
-                StateProjection::Reading { reader, checkout } => match reader.poll_read(cx) {
-                    Poll::Pending => {
+                StateProjection::Reading { reader, checkout } => {
+                    let Poll::Ready(read) = reader.poll_read(cx) else {
                         if let Some(checkout) = checkout {
                             checkout.let_go();
                         }
                         return Poll::Pending;
+                    };
+                    // Taken before anything foreign is called: a price that panics is not asked again about nothing.
+                    let mut checkout = take(checkout);
+                    let (step, trailers) = match read {
+                        Ok(Read::Whole { data, trailers, proof }) => {
+                            checkout.order.bytes = Some(data);
+                            (checkout.decide(Ok(proof)), trailers)
+                        }
+                        Ok(Read::TooLong) => {
+                            checkout.too_long();
+                            (checkout.decide(Ok(None)), None)
+                        }
+                        Err(code) => (Step::Answered(checkout.order.problem(code)), None),
+                    };
+                    match step {
+                        Step::Answered(response) => return Poll::Ready(Ok(response)),
+                        Step::Errand(errand) => {
+                            let body = RequestBody::whole(checkout.order.body(), trailers);
+                            State::Checkout { future: checkout.run(errand, body) }
+                        }
                     }
-                    Poll::Ready(read) => {
-                        let checkout = take(checkout);
-                        State::of(match read {
-                            Ok(Read::Whole { data, trailers, proof }) => {
-                                let body = RequestBody::whole(data.clone(), trailers);
-                                checkout.with_body(data).step(Ok(proof), body)
-                            }
-                            Ok(Read::TooLong) => {
-                                checkout.too_long().step(Ok(None), RequestBody::whole(Bytes::new(), None))
-                            }
-                            Err(code) => checkout.refused(code),
-                        })
-                    }
-                },
+                }
                 StateProjection::Answered { response } => return Poll::Ready(Ok(take(response))),
                 StateProjection::Checkout { future } => return future.as_mut().poll(cx),
             };

@@ -31,6 +31,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    #[inline]
     pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
         let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
         Self { media: Media::of(&parts.headers), route, parts, bytes: None, redeem_by }
@@ -94,7 +95,8 @@ impl Order {
         self.parts.extensions.get::<Receipt>().is_some()
     }
 
-    fn body(&self) -> Bytes {
+    /// The whole body, or nothing where it was not read.
+    pub(crate) fn body(&self) -> Bytes {
         self.bytes.clone().unwrap_or_default()
     }
 

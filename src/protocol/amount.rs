@@ -74,6 +74,11 @@ impl Amount {
         self.0.to_be_bytes()
     }
 
+    /// How many of those bytes there are without the leading zeros.
+    pub(crate) const fn byte_len(self) -> usize {
+        self.0.byte_len()
+    }
+
     /// Reads base units: decimal digits without sign, point, space or leading zero.
     ///
     /// # Errors

@@ -183,7 +183,7 @@ impl RouteSeal {
         token.push(&terms.issued.to_be_bytes());
         token.push(&terms.lifetime.to_be_bytes());
         let amount = terms.amount.to_be_bytes();
-        let zeros = amount.iter().take_while(|byte| **byte == 0).count();
+        let zeros = amount.len() - terms.amount.byte_len();
         token.push(&[(amount.len() - zeros) as u8]);
         token.push(&amount[zeros..]);
         token.push(&[u8::from(terms.digest.is_some())]);

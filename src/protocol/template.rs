@@ -10,6 +10,11 @@ use super::{
     headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
 };
 
+/// Each marks the place of a header that hangs on the request. No other header of a quote says this.
+const LENGTH: &str = "0";
+const INTENT: &str = "1";
+const PAYMENT: &str = "2";
+
 /// A quote's body and headers, but for price, intent and expiry.
 #[derive(Clone, Debug)]
 pub(crate) struct QuoteTemplate {
@@ -23,7 +28,7 @@ pub(crate) struct QuoteTemplate {
     /// Where the `Pay` object begins in `before_expiry`, and ends in `after_units`.
     pay: (usize, usize),
     decimals: u8,
-    /// All eight; what hangs on the request is still empty, so that it finds its place made.
+    /// All eight; what hangs on the request has its place marked.
     headers: HeaderMap,
 }
 
@@ -120,12 +125,20 @@ impl QuoteTemplate {
         // Behind the body its length: one more header that needs no memory of its own.
         let length = body.len();
         body.extend_from_slice(numbers.format(length).as_bytes());
-        let written = Bytes::from(body);
+        let mut written = Bytes::from(body);
         let mut headers = self.headers.clone();
-        headers.insert(header::CONTENT_LENGTH, header_slice(&written, length..written.len()));
-        headers.insert(PAY, header_slice(&written, pay));
-        headers.insert(X_PRICE_INTENT, header_slice(&written, intent));
-        RenderedQuote { body: written.slice(..length), headers }
+        // Found by what stands in it: each name would have to be hashed.
+        for value in headers.values_mut() {
+            let range = match &*value {
+                value if *value == *LENGTH => length..written.len(),
+                value if *value == *INTENT => intent.clone(),
+                value if *value == *PAYMENT => pay.clone(),
+                _ => continue,
+            };
+            *value = header_slice(&written, range);
+        }
+        written.truncate(length);
+        RenderedQuote { body: written, headers }
     }
 
     /// At least as long as any quote at this price, its length behind it.
@@ -138,16 +151,15 @@ impl QuoteTemplate {
 }
 
 fn headers(contracts: &str) -> HeaderMap {
-    let later = HeaderValue::from_static("");
     // Addresses and commas are a header value; the fall-back cannot be reached.
     let contracts = HeaderValue::try_from(contracts).unwrap_or(HeaderValue::from_static(""));
     HeaderMap::from_iter([
         (header::CONTENT_TYPE, PROBLEM_JSON),
-        (header::CONTENT_LENGTH, later.clone()),
+        (header::CONTENT_LENGTH, HeaderValue::from_static(LENGTH)),
         (header::CACHE_CONTROL, NO_STORE),
         (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LINE),
-        (PAY, later.clone()),
-        (X_PRICE_INTENT, later),
+        (PAY, HeaderValue::from_static(PAYMENT)),
+        (X_PRICE_INTENT, HeaderValue::from_static(INTENT)),
         (X_PAYMENT_CONTRACTS, contracts),
         (X402_ERROR, HeaderValue::from_static(ProblemCode::PaymentRequired.as_str())),
     ])

@@ -97,10 +97,7 @@ impl PrivatePostgres {
     pub async fn start(settings: &[&'static str]) -> Option<Self> {
         let initdb = installed("initdb", &postgres_folders())?;
         let folder = tempfile::tempdir().unwrap();
-        if is_root() {
-            // The server refuses to run as root.
-            assert!(Command::new("chown").arg(unprivileged()).arg(folder.path()).status().unwrap().success());
-        }
+        own(folder.path());
         let data = folder.path().join("data");
         let mut create = as_server(&initdb);
         create.args(["--auth=trust", "--username=postgres", "--no-sync", "--pgdata"]).arg(&data);
@@ -175,7 +172,14 @@ fn unprivileged() -> &'static str {
     if there.is_ok_and(|status| status.success()) { "postgres" } else { "nobody" }
 }
 
-fn as_server(program: &Path) -> Command {
+/// Gives this to the user that servers run as: they refuse to run as root.
+pub fn own(folder: &Path) {
+    if is_root() {
+        assert!(Command::new("chown").arg("-R").arg(unprivileged()).arg(folder).status().unwrap().success());
+    }
+}
+
+pub fn as_server(program: &Path) -> Command {
     let mut command = Command::new(if is_root() { Path::new("setpriv") } else { program });
     if is_root() {
         let user = unprivileged();

@@ -34,15 +34,18 @@ pub(super) struct Nonces {
 
 impl Nonces {
     /// The nonce to use, where nodes count so; `None` where they cannot be right.
+    ///
+    /// The lower of two answers counts: a transaction whose nonce is used already never is mined, and is found out, but one
+    /// behind a gap waits until somebody fills it.
     pub(super) fn next(&self, counted: &[Counted]) -> Option<u64> {
-        let latest = counted.iter().map(|counted| counted.latest).max()?;
+        let latest = lower_median(counted.iter().map(|counted| counted.latest))?;
+        let furthest = counted.iter().map(|counted| counted.latest.abs_diff(latest)).max()?;
         let sent = self.believed();
         let free = |from: u64| (from..u64::MAX).find(|nonce| !sent.contains_key(nonce));
         let plausible = latest..=free(latest)?.saturating_add(GAP_MAX);
-        let lowest = counted.iter().map(|counted| counted.latest).min()?;
-        let pending =
-            counted.iter().map(|counted| counted.pending.max(latest)).filter(|one| plausible.contains(one)).max()?;
-        if latest - lowest > GAP_MAX { None } else { free(pending) }
+        let pending = counted.iter().map(|counted| counted.pending.max(latest)).filter(|one| plausible.contains(one));
+        let pending = lower_median(pending)?;
+        if furthest > GAP_MAX { None } else { free(pending) }
     }
 
     /// A node accepted a transaction with that nonce.
@@ -55,6 +58,13 @@ impl Nonces {
         sent.retain(|_, at| at.elapsed() < BELIEVED_FOR);
         sent
     }
+}
+
+/// The middle one, of an even number the lower of the two.
+fn lower_median(counts: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts: Vec<u64> = counts.collect();
+    counts.sort_unstable();
+    counts.get(counts.len().checked_sub(1)? / 2).copied()
 }
 
 #[cfg(test)]
@@ -108,7 +118,10 @@ mod tests {
         let (nonces, counted) = (Nonces::default(), |latest, pending| Counted { latest, pending });
         assert_eq!(nonces.next(&[]), None);
         assert_eq!(nonces.next(&[counted(3, 0x7fff_ffff), counted(3, 5)]), Some(5));
-        assert_eq!(nonces.next(&[counted(3, 3), counted(5, 6)]), Some(6), "one lags");
+        assert_eq!(nonces.next(&[counted(3, 3), counted(3, 3 + GAP_MAX)]), Some(3), "no gap by one node's word");
+        assert_eq!(nonces.next(&[counted(3, 3), counted(5, 6), counted(5, 5)]), Some(5), "one lags");
+        (3..6).for_each(|nonce| nonces.used(nonce));
+        assert_eq!(nonces.next(&[counted(3, 3), counted(6, 6)]), Some(6), "one of two lags: what was sent is known");
         assert_eq!(nonces.next(&[counted(3, 3), counted(0x7fff_ffff, 0x7fff_ffff)]), None);
     }
 }

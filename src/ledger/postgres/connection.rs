@@ -4,9 +4,14 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::{PgConnection, PgPool, Postgres, pool::PoolConnection};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool, Postgres, pool::PoolConnection, postgres::PgRow};
 
 use super::super::{LedgerError, sql::failed};
+
+/// What is read from a row.
+pub(super) trait Row: for<'r> FromRow<'r, PgRow> + Send {}
+
+impl<T: for<'r> FromRow<'r, PgRow> + Send> Row for T {}
 
 pub(super) struct Borrowed {
     connection: PoolConnection<Postgres>,
@@ -16,6 +21,17 @@ pub(super) struct Borrowed {
 impl Borrowed {
     pub(super) async fn from(pool: &PgPool) -> sqlx::Result<Self> {
         Ok(Self { connection: pool.acquire().await?, in_order: false })
+    }
+
+    /// One message, of whose statements one tells something; read to its end, where it is done.
+    pub(super) async fn rows<T: Row>(&mut self, message: AssertSqlSafe<String>) -> sqlx::Result<Vec<T>> {
+        let rows = sqlx::raw_sql(message).fetch_all(&mut **self).await?;
+        rows.iter().map(T::from_row).collect()
+    }
+
+    /// The same, where it tells one row.
+    pub(super) async fn ask<T: Row>(&mut self, message: AssertSqlSafe<String>) -> sqlx::Result<T> {
+        self.rows(message).await?.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
     /// Nothing is under way on it.

@@ -1,47 +1,53 @@
 //! `PostgresLedger`: what was sold, shared by replicas.
 
 mod connection;
+mod migration;
+mod questions;
 mod statements;
+mod sweeps;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::{
-    ConnectOptions as _, Connection as _, PgPool, Postgres, Transaction,
-    postgres::{PgArguments, PgConnectOptions, PgPoolOptions},
-    query::QueryAs,
+    ConnectOptions as _, Connection as _, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
 };
 
 use connection::{Borrowed, ask};
-use statements::{BEGIN, PREFIX, STEPS, Statements, Text};
+use statements::{PREFIX, Statements};
+use sweeps::{Sweep, Sweeps};
 
 use super::{
-    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
-    sql::{
-        self, BATCH, KEPT, Look, SCHEMA, Shelf, TIME_LIMIT, TablePrefixError, Try, Written, compatible, failed,
-        in_time, micros, seconds, tell,
-    },
+    LedgerError,
+    sql::{self, TIME_LIMIT, TablePrefixError, compatible, failed, in_time, seconds, tell},
 };
-use crate::protocol::{ChainTime, IntentKey, Transfer};
-
-const _: () = assert!(STEPS.len() == SCHEMA as usize);
+use crate::protocol::ChainTime;
 
 /// How long a migration may take.
 const MIGRATION: Duration = Duration::from_secs(60);
 /// A connection that was idle for longer is tried before it is used.
 const IDLE: Duration = Duration::from_secs(1);
-/// For our own connections: how long a client that hangs or went away can hold up others.
-const SESSION: &str = "SET statement_timeout = '2s'; SET idle_in_transaction_session_timeout = '5s'";
+/// How many connections there are at most, unless told otherwise.
+const CONNECTIONS: u32 = 10;
+/// How many records one step of an explicit sweep forgets.
+const STRIDE: i64 = 1_000;
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///
 /// All replicas use one database. Its unique indexes keep intents and payments apart, its clock measures leases,
-/// and a sale is flushed to its disk before it is confirmed. Where a standby is to take over, the flush must include it
+/// and a sale is flushed to its disk before it is confirmed. A lease is not: where a crash takes one back, its holder finds
+/// it lost and answers nothing, and its fence, which is made of the clock and chance, does not come again. Where a standby is to take over, the flush must include it
 /// (`synchronous_standby_names`); after a fail-over without that, as after restoring a backup, call
 /// [`raise_mark_to`](Self::raise_mark_to).
 ///
-/// [`migrate`](Self::migrate) creates the tables. It may be called at every start, by all replicas at once, or only in
-/// a deployment, under a role that may create tables; the replicas' own role needs to select, insert, update and
-/// delete.
+/// [`migrate`](Self::migrate) creates the tables and functions. It may be called at every start, by all replicas at once, or
+/// only in a deployment, under a role that may create them; the replicas' own role needs to select, insert, update and
+/// delete, and to execute the functions. The replicas of the version before work on while those of this one start.
+///
+/// Every question is one message that holds a whole transaction, read committed and read-write whatever the server's
+/// defaults are. It sets nothing on the session and names no statement, so that a pooler may lend a connection for one
+/// transaction at a time. pgbouncer needs `ignore_startup_parameters = extra_float_digits`; where it is to find the tables in a
+/// schema, name it by [`schema`](Self::schema) and not by the `search_path`, which pgbouncer does not pass on.
 ///
 /// ```no_run
 /// use tower_x402::ledger::PostgresLedger;
@@ -53,13 +59,14 @@ const SESSION: &str = "SET statement_timeout = '2s'; SET idle_in_transaction_ses
 ///
 /// # The seller's book
 ///
-/// The view `ledger_sold` has a row for every sale: `resource`, `payer`, `recipient` and `token` (bytes), `amount` (base
-/// units), `chain_id`, `tx_hash`, `log_position`, `block_number`, `block_time` (Unix seconds), `intent`, `fence`, `reserved_at`
-/// and `consumed_at`. It stays complete when a sale is forgotten: the row moves from `ledger_sales` to `ledger_book`, from
-/// which you may delete what you have booked elsewhere. What was sold today:
+/// The view `ledger_sold` has a row for every sale: `resource`; `payer`, `recipient`, `token`, `tx_hash` and `intent` (as
+/// `0x…`); `amount` (base units); `chain_id`, `log_position`, `block_number`, `block_time` (Unix seconds), `fence`, `reserved_at`
+/// and `consumed_at`. It stays complete when a sale is forgotten: the row moves from `ledger_sales` to `ledger_book`. A
+/// payment in the book is not sold again, whenever a reorganisation brings it back; what you have booked elsewhere you may
+/// delete from there once no chain can bring it back, after a month, say. What was sold today:
 ///
 /// ```sql
-/// SELECT resource, chain_id, encode(token, 'hex') AS token, count(*) AS sales, sum(amount) AS base_units
+/// SELECT resource, chain_id, token, count(*) AS sales, sum(amount) AS base_units
 /// FROM ledger_sold
 /// WHERE consumed_at >= date_trunc('day', now())
 /// GROUP BY resource, chain_id, token
@@ -69,6 +76,7 @@ const SESSION: &str = "SET statement_timeout = '2s'; SET idle_in_transaction_ses
 pub struct PostgresLedger {
     pool: PgPool,
     statements: Arc<Statements>,
+    sweeps: Arc<Sweeps>,
     time_limit: Duration,
 }
 
@@ -78,20 +86,22 @@ impl PostgresLedger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when this is no URL, or no server answers there within two seconds.
     pub async fn connect(url: &str) -> Result<Self, LedgerError> {
+        Self::connect_sized(url, CONNECTIONS).await
+    }
+
+    /// The same, with at most so many connections, and one at least. Each asks one question at a time, for as long as the
+    /// server's disk takes.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_sized(url: &str, connections: u32) -> Result<Self, LedgerError> {
         let options: PgConnectOptions = url.parse().map_err(|error| failed(&error))?;
         let pool = PgPoolOptions::new()
-            .max_connections(10)
+            .max_connections(connections.max(1))
             .acquire_timeout(TIME_LIMIT)
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
                 Box::pin(async move { Ok(meta.idle_for <= IDLE || connection.ping().await.is_ok()) })
-            })
-            .after_connect(|connection, _| {
-                // The pool would log what a server says that refuses; the next question finds out anyway.
-                Box::pin(async move {
-                    let _ = sqlx::raw_sql(SESSION).execute(connection).await;
-                    Ok(())
-                })
             });
         let ledger = Self::with_pool(pool.connect_lazy_with(options.disable_statement_logging()));
         let first = ask(|| async { Borrowed::from(&ledger.pool).await.map(Borrowed::give_back) });
@@ -99,25 +109,35 @@ impl PostgresLedger {
         Ok(ledger)
     }
 
-    /// On a pool of the caller's, which decides about TLS, connections, time-outs of the server, and the logging of
-    /// statements.
-    ///
-    /// Behind a pooler that lends a connection for one transaction, set `statement_cache_capacity(0)`.
+    /// On a pool of the caller's, which decides about TLS, connections, and the logging of statements: these hold
+    /// transactions, payers and amounts, and no more than a short name of an intent.
     #[must_use]
     pub fn with_pool(pool: PgPool) -> Self {
-        Self { pool, statements: Arc::new(Statements::new(PREFIX)), time_limit: TIME_LIMIT }
+        let statements = Arc::new(Statements::new(PREFIX, None));
+        Self { pool, statements, sweeps: Arc::default(), time_limit: TIME_LIMIT }
     }
 
-    /// Puts this before the name of every table, instead of `ledger_`.
+    /// Puts this before the name of every table and function, instead of `ledger_`.
     ///
     /// # Errors
     /// [`TablePrefixError`] unless it is 1 to 32 of `a` to `z`, `0` to `9` and `_`, and begins with no digit.
     pub fn table_prefix(self, prefix: &str) -> Result<Self, TablePrefixError> {
-        Ok(Self { statements: Arc::new(Statements::new(sql::table_prefix(prefix)?)), ..self })
+        let statements = Statements::new(sql::table_prefix(prefix)?, self.statements.schema.as_deref());
+        Ok(Self { statements: Arc::new(statements), sweeps: Arc::default(), ..self })
     }
 
-    /// How long one question may take before it is given up as [`LedgerError::Unavailable`]: 1.9 s unless set here. On
-    /// connections made by [`connect`](Self::connect) the server gives up a statement after 2 s in any case.
+    /// Keeps the tables in this schema, which [`migrate`](Self::migrate) creates where there is none, instead of where the
+    /// connection's `search_path` leads.
+    ///
+    /// # Errors
+    /// [`TablePrefixError`] unless the name is 1 to 32 of `a` to `z`, `0` to `9` and `_`, and begins with no digit.
+    pub fn schema(self, name: &str) -> Result<Self, TablePrefixError> {
+        let statements = Statements::new(&self.statements.prefix, Some(sql::table_prefix(name)?));
+        Ok(Self { statements: Arc::new(statements), sweeps: Arc::default(), ..self })
+    }
+
+    /// How long one question may take before it is given up as [`LedgerError::Unavailable`]: 1.9 s unless set here. The
+    /// server gives up each of its statements after that time, too.
     #[must_use]
     pub fn time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }
@@ -139,6 +159,25 @@ impl PostgresLedger {
     /// [`LedgerError`] when the database does not answer, or was not migrated.
     pub async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
         self.memory(&self.statements.mark, None).await
+    }
+
+    /// Forgets every sale that may be forgotten when the head is at `head`, and every idle lease and count of attempts; tells
+    /// how many sales. Selling does the same, a few at a time: this is for who wants it done at night. It may be broken off.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the database does not answer, or was not migrated.
+    pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut forgotten = 0;
+        loop {
+            let sweep = Sweep { low: 0, head: seconds(head), all: true };
+            let (sales, leases, attempts) = in_time(self.time_limit, self.forget(sweep, STRIDE)).await?;
+            tell::forgotten(sales);
+            tell::expired(leases);
+            forgotten += u64::try_from(sales).unwrap_or(0);
+            if sales.max(leases).max(attempts) < STRIDE {
+                return Ok(forgotten);
+            }
+        }
     }
 
     /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup, or lost a server whose
@@ -165,220 +204,5 @@ impl PostgresLedger {
 impl fmt::Debug for PostgresLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresLedger").field("table_prefix", &self.statements.prefix).finish_non_exhaustive()
-    }
-}
-
-/// The questions.
-impl PostgresLedger {
-    /// Asks one thing in a transaction of its own.
-    async fn one<'q, T>(&self, question: QueryAs<'q, Postgres, T, PgArguments>) -> sqlx::Result<Option<T>>
-    where
-        T: for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow> + Send + Unpin,
-    {
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let answer = question.fetch_optional(&mut *connection).await?;
-        connection.give_back();
-        Ok(answer)
-    }
-
-    /// Asks the ledger's own row.
-    async fn memory(&self, text: &Text, time: Option<ChainTime>) -> Result<Option<ChainTime>, LedgerError> {
-        let question = || {
-            let question = sqlx::query_as::<_, (i64, Option<i64>)>(text.sql()).bind(SCHEMA);
-            self.one(match time {
-                Some(time) => question.bind(seconds(time)),
-                None => question,
-            })
-        };
-        let told = in_time(self.time_limit, ask(question)).await?;
-        compatible(told.map(|(version, _)| version))?;
-        let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
-        Ok(mark.map(ChainTime::from_unix))
-    }
-
-    /// Tells the version that it leaves behind.
-    async fn try_migrate(&self) -> sqlx::Result<i64> {
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let mut work = connection.begin_with(BEGIN).await?;
-        sqlx::raw_sql("SET LOCAL statement_timeout = '60s'").execute(&mut *work).await?;
-        let prefix = &*self.statements.prefix;
-        sqlx::query("SELECT pg_advisory_xact_lock(402, hashtext($1))").bind(prefix).execute(&mut *work).await?;
-        let is_there: (bool,) = sqlx::query_as("SELECT to_regclass($1) IS NOT NULL")
-            .bind(format!("{prefix}memory"))
-            .fetch_one(&mut *work)
-            .await?;
-        let version = if is_there.0 { self.version(&mut work).await? } else { 0 };
-        for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-            sqlx::raw_sql(self.statements.step(step)).execute(&mut *work).await?;
-        }
-        let version = version.max(SCHEMA);
-        let reached = self.statements.step("UPDATE ledger_memory SET version = $1");
-        sqlx::query(reached).bind(version).execute(&mut *work).await?;
-        work.commit().await?;
-        connection.give_back();
-        Ok(version)
-    }
-
-    async fn version(&self, work: &mut Transaction<'_, Postgres>) -> sqlx::Result<i64> {
-        let version: (i64,) =
-            sqlx::query_as(self.statements.step("SELECT version FROM ledger_memory")).fetch_one(&mut **work).await?;
-        Ok(version.0)
-    }
-
-    async fn try_look(&self, claim: &Claim) -> sqlx::Result<Option<Look>> {
-        let transfers = claim.transfers().iter();
-        let hashes: Vec<_> = transfers.clone().map(|transfer| transfer.transaction.as_bytes().to_vec()).collect();
-        let positions: Vec<_> = transfers.clone().map(|transfer| i64::from(transfer.position)).collect();
-        let chains: Vec<_> = transfers.map(|transfer| transfer.network.chain_id().cast_signed()).collect();
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let lines: Vec<sql::Line> = sqlx::query_as(self.statements.look.sql())
-            .bind(claim.intent().as_bytes().to_vec())
-            .bind(hashes)
-            .bind(positions)
-            .bind(chains)
-            .bind(seconds(claim.head()))
-            .bind(micros(KEPT))
-            .fetch_all(&mut *connection)
-            .await?;
-        connection.give_back();
-        Ok(Look::new(&lines))
-    }
-
-    async fn try_grant(&self, claim: &Claim, wish: Try<'_>) -> sqlx::Result<Option<(Written, i64)>> {
-        let transfer = wish.transfer;
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let mut work = connection.begin_with(BEGIN).await?;
-        let expired: i64 = match wish.takes_over {
-            true => pair::<(i64,)>(&self.statements.expire, claim.intent(), transfer).fetch_one(&mut *work).await?.0,
-            false => 0,
-        };
-        let inserted: Option<(i64,)> = pair(&self.statements.reserve, claim.intent(), transfer)
-            .bind(claim.resource())
-            .bind(transfer.payer.as_bytes().to_vec())
-            .bind(transfer.recipient.as_bytes().to_vec())
-            .bind(transfer.token.as_bytes().to_vec())
-            .bind(transfer.amount.to_string())
-            .bind(transfer.block_number.cast_signed())
-            .bind(seconds(transfer.block_time))
-            .bind(seconds(claim.keep_until(transfer)))
-            .bind(micros(claim.lease()))
-            .fetch_optional(&mut *work)
-            .await?;
-        let mut written = None;
-        if let Some((fence,)) = inserted {
-            let (times, since, mark) =
-                pair(&self.statements.attempt, claim.intent(), transfer).fetch_one(&mut *work).await?;
-            written = Some(Written { fence, times, since, mark }).filter(|written| written.holds(transfer));
-        }
-        match written {
-            Some(_) => work.commit().await?,
-            None => work.rollback().await?,
-        }
-        connection.give_back();
-        Ok(written.map(|written| (written, expired)))
-    }
-
-    async fn forget(&self, text: &Text, bound: i64) -> Result<i64, LedgerError> {
-        let gone = ask(|| self.one(sqlx::query_as::<_, (i64,)>(text.sql()).bind(bound).bind(BATCH))).await?;
-        Ok(gone.map_or(0, |(gone,)| gone))
-    }
-}
-
-/// A statement on an intent and a payment.
-fn pair<'q, T>(text: &Text, intent: IntentKey, transfer: &Transfer) -> QueryAs<'q, Postgres, T, PgArguments>
-where
-    T: for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>,
-{
-    sqlx::query_as(text.sql())
-        .bind(intent.as_bytes().to_vec())
-        .bind(transfer.transaction.as_bytes().to_vec())
-        .bind(i64::from(transfer.position))
-        .bind(transfer.network.chain_id().cast_signed())
-}
-
-/// A statement on a lease, which is told by its fence.
-fn held<'q, T>(text: &Text, lease: &Lease) -> QueryAs<'q, Postgres, T, PgArguments>
-where
-    T: for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>,
-{
-    pair(text, lease.intent(), lease.transfer()).bind(lease.fence().cast_signed())
-}
-
-impl Shelf for PostgresLedger {
-    async fn look(&self, claim: &Claim) -> Result<Option<Look>, LedgerError> {
-        ask(|| self.try_look(claim)).await
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<(), LedgerError> {
-        tell::forgotten(self.forget(&self.statements.forget_sales, seconds(head)).await?);
-        tell::expired(self.forget(&self.statements.forget_leases, micros(KEPT)).await?);
-        self.forget(&self.statements.forget_attempts, micros(KEPT)).await.map(drop)
-    }
-
-    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
-        let (block_time, keep_until) = (seconds(transfer.block_time), seconds(claim.keep_until(transfer)));
-        let question = || {
-            let question = pair::<(bool,)>(&self.statements.prolong, claim.intent(), transfer);
-            self.one(question.bind(block_time).bind(keep_until))
-        };
-        ask(question).await.map(drop)
-    }
-
-    async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
-        let Some((written, expired)) = ask(|| self.try_grant(claim, wish)).await? else { return Ok(None) };
-        let lease = written.lease(claim, wish.transfer)?;
-        tell::reserved(&lease, expired);
-        Ok(Some(lease))
-    }
-}
-
-impl Ledger for PostgresLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.memory(&self.statements.start, Some(head)).await.map(drop)
-    }
-
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
-        in_time(self.time_limit, sql::reserve(self, claim)).await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
-        let question = || self.one(held::<(bool,)>(&self.statements.renew, lease).bind(micros(lease.length())));
-        Ok(match in_time(self.time_limit, ask(question)).await? {
-            Some(_) => Renewal::Held,
-            None => Renewal::LeaseLost,
-        })
-    }
-
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
-        let question = || self.one(held::<(bool, String)>(&self.statements.commit, lease));
-        let Some((only_now, _)) = in_time(self.time_limit, ask(question)).await? else {
-            return Ok(Commit::LeaseLost);
-        };
-        if only_now {
-            tell::consumed(lease);
-        }
-        Ok(Commit::Done)
-    }
-
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
-        let started = handler == Handler::Started;
-        let question = || self.one(held::<(i64,)>(&self.statements.release, lease).bind(started));
-        if in_time(self.time_limit, ask(question)).await?.is_some_and(|(freed,)| freed > 0) {
-            tell::released(lease);
-        }
-        Ok(())
-    }
-
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        let question = || {
-            let question = sqlx::query_as::<_, (bool,)>(self.statements.is_consumed.sql());
-            self.one(question.bind(intent.as_bytes().to_vec()))
-        };
-        let told = in_time(self.time_limit, ask(question)).await?;
-        told.map(|(consumed,)| consumed).ok_or(LedgerError::Unavailable)
-    }
-
-    async fn health(&self) -> Result<(), LedgerError> {
-        self.memory(&self.statements.health, None).await.map(drop)
     }
 }

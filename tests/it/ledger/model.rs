@@ -37,6 +37,9 @@ pub trait Bench {
     /// How many leases it holds, and how many sales.
     async fn holds(&self) -> (usize, usize);
 
+    /// Whether what was sold and forgotten is in a book, by which it is refused.
+    fn keeps_book(&self) -> bool;
+
     /// Whether the mark can be moved.
     async fn raise_mark_to(&self, time: ChainTime) -> bool;
 }
@@ -116,6 +119,7 @@ enum End {
 struct Model {
     now: Duration,
     raised: u64,
+    keeps_book: bool,
     history: Vec<Grant>,
 }
 
@@ -133,7 +137,8 @@ impl Model {
             }
         }
         let (now, mark) = (self.now, self.mark());
-        let sold = |grant: &&Grant| grant.end == End::Sold;
+        let keeps_book = self.keeps_book;
+        let sold = |grant: &&Grant| grant.end == End::Sold || keeps_book && grant.end == End::Forgotten;
         let live = |grant: &&Grant| grant.end == End::Open && grant.until > now;
         if self.history.iter().filter(sold).any(|grant| grant.lease.intent() == claim.intent()) {
             return Expected::Is(Reservation::IntentConsumed);
@@ -235,6 +240,10 @@ impl Bench for Memory {
         (counts.held, counts.remembered)
     }
 
+    fn keeps_book(&self) -> bool {
+        false
+    }
+
     async fn raise_mark_to(&self, _: ChainTime) -> bool {
         false
     }
@@ -243,7 +252,7 @@ impl Bench for Memory {
 /// Whether a ledger that remembers nothing does as the model.
 pub async fn check(bench: &impl Bench, steps: &[Step]) -> Result<(), TestCaseError> {
     bench.ledger().begin(ChainTime::from_unix(MARK)).await.unwrap();
-    let mut run = Run { bench, model: Model::default() };
+    let mut run = Run { bench, model: Model { keeps_book: bench.keeps_book(), ..Model::default() } };
     let start = Instant::now();
     for step in steps {
         if !bench.drift().is_zero() && start.elapsed() >= bench.drift() {

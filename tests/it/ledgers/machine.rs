@@ -102,6 +102,10 @@ impl Bench for Database {
         (held as usize, sold as usize)
     }
 
+    fn keeps_book(&self) -> bool {
+        self.place.kind != Kind::Redis
+    }
+
     async fn raise_mark_to(&self, time: ChainTime) -> bool {
         self.ledger.raise_mark_to(time).await.unwrap();
         true

@@ -1,6 +1,9 @@
 //! `PostgresLedger`: conformance over two pools, migrations, backups, servers that hang, die or lose the answer.
 
+mod defaults;
+mod grants;
 mod outages;
+mod pooler;
 mod statements;
 
 use std::{
@@ -200,11 +203,13 @@ async fn replicas_may_migrate_at_once() {
 async fn a_prefix_is_letters_and_underscores() {
     let pool = PgPoolOptions::new().connect_lazy("postgres://localhost").unwrap();
     let ledger = PostgresLedger::with_pool(pool);
-    for good in ["a", "_", "shop_", &"z".repeat(32)] {
+    for good in ["a", "_", "shop_", "shop2_", &"z".repeat(32)] {
         assert!(ledger.clone().table_prefix(good).is_ok(), "{good}");
+        assert!(ledger.clone().schema(good).is_ok(), "{good}");
     }
-    for bad in ["", "A", "a1", "a-b", "a b", "a\"", "a;drop table x", "ä", &"z".repeat(33)] {
+    for bad in ["", "A", "1a", "a-b", "a b", "a\"", "a;drop table x", "ä", &"z".repeat(33)] {
         assert!(ledger.clone().table_prefix(bad).is_err(), "{bad}");
+        assert!(ledger.clone().schema(bad).is_err(), "{bad}");
     }
 }
 
@@ -261,28 +266,28 @@ async fn the_book_has_every_sale_and_forgets_none() {
     // The driver reads no `numeric` here.
     let query = query.replace("sum(amount)", "sum(amount)::bigint");
     let today: Vec<Sold> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(pool).await.unwrap();
-    assert_eq!(today, [("demand-insights".to_owned(), 8453, "55".repeat(20), 20, 20 * 490_000)]);
+    assert_eq!(today, [("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000)]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();
     }
-    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await, Ok(Reservation::PaymentUsed));
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
     let rows: (i64, i64, i64) = sqlx::query_as(count).fetch_one(pool).await.unwrap();
     assert_eq!(rows, (1, 20, 20), "the lease stays");
-    let sale: (Vec<u8>, String, Vec<u8>, i64, Vec<u8>, i64, bool) = sqlx::query_as(
+    let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
         "SELECT payer, amount::text, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at
          FROM ledger_sold ORDER BY fence OFFSET 1 LIMIT 1",
     )
     .fetch_one(pool)
     .await
     .unwrap();
-    let hash = super::paid(2).transaction.as_bytes().to_vec();
-    let intent = 2_u128.to_be_bytes().to_vec();
-    assert_eq!(sale, (vec![0x66; 20], "490000".to_owned(), hash, 3, intent, (MARK + 100) as i64, true));
+    let (payer, hash) = (format!("0x{}", "66".repeat(20)), super::paid(2).transaction.to_string());
+    assert_eq!(sale, (payer, "490000".to_owned(), hash, 3, format!("0x{:032x}", 2), (MARK + 100) as i64, true));
     database.remove().await;
 }
 
@@ -293,12 +298,14 @@ async fn a_sweep_that_fails_stops_nothing() {
     let pool = &database.pools[0];
     let ledger = database.begun().await;
     sell(&ledger, &claim(1, 1)).await;
-    sqlx::raw_sql("ALTER TABLE ledger_book RENAME TO lost").execute(pool).await.unwrap();
+    let full = "ALTER TABLE ledger_book ADD CONSTRAINT is_full CHECK (false)";
+    sqlx::raw_sql(full).execute(pool).await.unwrap();
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let at = |intent, payment| claim_for(intent, payment, Duration::from_secs(60), beyond);
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::IntentConsumed), "it is remembered longer");
     sell(&ledger, &at(2, 2)).await;
-    sqlx::raw_sql("ALTER TABLE lost RENAME TO ledger_book").execute(pool).await.unwrap();
-    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::BeforeMemory));
+    sqlx::raw_sql("ALTER TABLE ledger_book DROP CONSTRAINT is_full").execute(pool).await.unwrap();
+    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::IntentConsumed), "from the book");
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))), "it is forgotten by now");
     database.remove().await;
 }

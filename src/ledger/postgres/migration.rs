@@ -1,0 +1,44 @@
+//! From one version of the schema to the next.
+
+use super::{
+    super::sql::SCHEMA,
+    MIGRATION, PostgresLedger,
+    connection::Borrowed,
+    statements::{Flush, STEPS, text, whole},
+};
+
+impl PostgresLedger {
+    /// Tells the version that it leaves behind.
+    pub(super) async fn try_migrate(&self) -> sqlx::Result<i64> {
+        let (statements, mut connection) = (&self.statements, Borrowed::from(&self.pool).await?);
+        // Whatever fails from here on closes the connection, and so undoes everything.
+        let mut opening = statements.opening(Flush::Now, MIGRATION);
+        let schema = statements.schema.as_deref().unwrap_or_default();
+        opening += &format!("SELECT pg_advisory_xact_lock(402, hashtext('{}'))", statements.prefix);
+        sqlx::raw_sql(sqlx::AssertSqlSafe(opening)).execute(&mut *connection).await?;
+        if !schema.is_empty() {
+            let is_there = format!("SELECT to_regnamespace('\"{schema}\"') IS NOT NULL");
+            if !connection.ask::<(bool,)>(sqlx::AssertSqlSafe(is_there)).await?.0 {
+                let create = format!("CREATE SCHEMA \"{schema}\"");
+                sqlx::raw_sql(sqlx::AssertSqlSafe(create)).execute(&mut *connection).await?;
+            }
+        }
+        let first = text(&format!("{}memory", statements.prefix));
+        let (is_there,) = connection.ask::<(bool,)>(statements.part(&statements.is_there, &[first])).await?;
+        let (version, revision) = match is_there {
+            true => connection.ask::<(i64, i64)>(statements.part(&statements.versions, &[])).await?,
+            false => (SCHEMA, 0),
+        };
+        let steps = STEPS.iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
+        if version == SCHEMA && steps.len() > 0 {
+            for step in steps {
+                sqlx::raw_sql(statements.step(step)).execute(&mut *connection).await?;
+            }
+            let reached = [whole(SCHEMA), whole(i64::try_from(STEPS.len()).unwrap_or(i64::MAX))];
+            sqlx::raw_sql(statements.part(&statements.reached, &reached)).execute(&mut *connection).await?;
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+        connection.give_back();
+        Ok(version)
+    }
+}

@@ -1,0 +1,250 @@
+//! The ledger's questions, put to the server.
+
+use super::{
+    super::{
+        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
+        sql::{
+            self, BATCH, KEPT, Line, Look, SCHEMA, Seen, Shelf, Try, Written, compatible, in_time, micros, seconds,
+            tell,
+        },
+    },
+    PostgresLedger, Sweep,
+    connection::{Borrowed, Row, ask},
+    statements::{Flush, Literal, Text, array, bytes, flag, null, numeric, text, whole},
+};
+use crate::protocol::{ChainTime, IntentKey, Transfer};
+
+/// A line of a look, or a grant: the fence, and whether the book knows of the pair.
+type Reserved = (
+    i64,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    bool,
+);
+/// Fence, attempts, time since the last one, mark, whether the book knows of the pair, leases that ran out.
+type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<bool>, i64);
+
+/// What a statement on an intent and a payment is told first.
+fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 4] {
+    [
+        bytes(intent.as_bytes()),
+        bytes(transfer.transaction.as_bytes()),
+        whole(transfer.position.into()),
+        whole(transfer.network.chain_id().cast_signed()),
+    ]
+}
+
+/// What a statement on a lease is told, which is known by its fence.
+fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> {
+    let lease = pair(lease.intent(), lease.transfer()).into_iter().chain([whole(lease.fence().cast_signed())]);
+    lease.chain(rest).collect()
+}
+
+/// What is written down of a sale.
+fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 9] {
+    [
+        text(claim.resource()),
+        bytes(transfer.payer.as_bytes()),
+        bytes(transfer.recipient.as_bytes()),
+        bytes(transfer.token.as_bytes()),
+        numeric(transfer.amount),
+        whole(transfer.block_number.cast_signed()),
+        whole(seconds(transfer.block_time)),
+        whole(seconds(claim.keep_until(transfer))),
+        whole(micros(claim.lease())),
+    ]
+}
+
+/// The same where there is no transfer to write down.
+fn no_terms() -> [Literal; 9] {
+    ["text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"].map(null)
+}
+
+impl PostgresLedger {
+    /// Asks one thing in a transaction of its own.
+    async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+        let mut connection = Borrowed::from(&self.pool).await?;
+        let question = self.statements.question(flush, self.time_limit, question, values);
+        let rows = connection.rows(question).await?;
+        connection.give_back();
+        Ok(rows)
+    }
+
+    /// The same, again where the database undid it; the answer's first row.
+    async fn one<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Option<T>, LedgerError> {
+        Ok(ask(|| self.rows(flush, question, values)).await?.into_iter().next())
+    }
+
+    /// Asks the ledger's own row.
+    pub(super) async fn memory(
+        &self,
+        question: &Text,
+        time: Option<ChainTime>,
+    ) -> Result<Option<ChainTime>, LedgerError> {
+        let values: Vec<_> = [SCHEMA].into_iter().chain(time.map(seconds)).map(whole).collect();
+        let told = in_time(self.time_limit, self.one::<(i64, Option<i64>)>(Flush::Now, question, &values)).await?;
+        compatible(told.map(|(version, _)| version))?;
+        let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
+        Ok(mark.map(ChainTime::from_unix))
+    }
+
+    /// Forgets so many at most; tells how many sales, leases and attempts. A crash that takes it back brings them back.
+    pub(super) async fn forget(&self, sweep: Sweep, most: i64) -> Result<(i64, i64, i64), LedgerError> {
+        let values = [whole(sweep.low), whole(sweep.head), flag(sweep.all), whole(micros(KEPT)), whole(most)];
+        let told = self.one(Flush::Later, &self.statements.sweep, &values).await?;
+        told.ok_or(LedgerError::Unavailable)
+    }
+
+    /// Forgets some of what may be forgotten, if it is time. For space only: what is not forgotten now is forgotten later.
+    async fn sweep_some(&self, head: ChainTime) {
+        let Some(sweep) = self.sweeps.due(seconds(head)) else { return };
+        match self.forget(sweep, BATCH).await {
+            Ok((sales, leases, attempts)) => {
+                tell::forgotten(sales);
+                tell::expired(leases);
+                if sales.max(leases).max(attempts) >= BATCH {
+                    self.sweeps.again(sweep);
+                }
+            }
+            Err(_) => self.sweeps.again(sweep),
+        }
+    }
+
+    /// A lease on what was written, if that holds. If not, it is taken back: nobody has it.
+    async fn settle(
+        &self,
+        claim: &Claim,
+        transfer: &Transfer,
+        written: &Written,
+    ) -> Result<Option<Lease>, LedgerError> {
+        let lease = written.lease(claim, transfer)?;
+        if !written.holds(transfer) {
+            let values = held(&lease, [flag(false)]);
+            self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
+            return Ok(None);
+        }
+        self.sweeps.note(seconds(claim.keep_until(transfer)));
+        Ok(Some(lease))
+    }
+}
+
+impl Shelf for PostgresLedger {
+    async fn look(&self, claim: &Claim) -> Result<Option<Seen>, LedgerError> {
+        let transfers = claim.transfers().iter();
+        let candidates = [
+            bytes(claim.intent().as_bytes()),
+            array(transfers.clone().map(|transfer| bytes(transfer.transaction.as_bytes())), "bytea"),
+            array(transfers.clone().map(|transfer| whole(transfer.position.into())), "bigint"),
+            array(transfers.map(|transfer| whole(transfer.network.chain_id().cast_signed())), "bigint"),
+        ];
+        let first = claim.transfers().first();
+        let terms = first.map_or_else(no_terms, |first| terms(claim, first));
+        let values: Vec<_> = candidates.into_iter().chain(terms).collect();
+        loop {
+            let question = || self.rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
+            let lines = ask(question).await?;
+            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked)| {
+                Some(Written { fence: fence?, times: times?, since: since?, mark, booked })
+            });
+            let (Some(written), Some(first)) = (granted, first) else {
+                let lines: Vec<Line> = lines
+                    .into_iter()
+                    .map(|(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
+                        (version, mark, false, intent_sold, intent_left, sold, left, own, times, since, block_time)
+                    })
+                    .collect();
+                return Ok(Look::new(&lines).map(Seen::Look));
+            };
+            if let Some(lease) = self.settle(claim, first, &written).await? {
+                tell::reserved(&lease, 0);
+                return Ok(Some(Seen::Granted(lease)));
+            }
+        }
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<(), LedgerError> {
+        self.sweep_some(head).await;
+        Ok(())
+    }
+
+    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
+        let later = [whole(seconds(transfer.block_time)), whole(seconds(claim.keep_until(transfer)))];
+        let values: Vec<_> = pair(claim.intent(), transfer).into_iter().chain(later).collect();
+        ask(|| self.rows::<(bool,)>(Flush::Later, &self.statements.prolong, &values)).await.map(drop)
+    }
+
+    async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
+        let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
+        let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
+        let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
+        let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::Unavailable)?;
+        tell::expired(expired);
+        let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
+        let written = Written { fence, times, since, mark, booked: booked == Some(true) };
+        let lease = self.settle(claim, wish.transfer, &written).await?;
+        if let Some(lease) = &lease {
+            tell::reserved(lease, 0);
+        }
+        Ok(lease)
+    }
+}
+
+impl Ledger for PostgresLedger {
+    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
+        self.memory(&self.statements.start, Some(head)).await.map(drop)
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+        in_time(self.time_limit, async {
+            self.sweep_some(claim.head()).await;
+            sql::reserve(self, claim).await
+        })
+        .await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+        let values = held(lease, [whole(micros(lease.length()))]);
+        let question = self.one::<(bool,)>(Flush::Later, &self.statements.renew, &values);
+        Ok(match in_time(self.time_limit, question).await? {
+            Some(_) => Renewal::Held,
+            None => Renewal::LeaseLost,
+        })
+    }
+
+    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+        let values = held(lease, []);
+        let question = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values);
+        let (sold,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::Unavailable)?;
+        if sold == Some(true) {
+            tell::consumed(lease);
+        }
+        Ok(if sold.is_some() { Commit::Done } else { Commit::LeaseLost })
+    }
+
+    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+        let values = held(lease, [flag(handler == Handler::Started)]);
+        let question = self.one::<(i64,)>(Flush::Later, &self.statements.release, &values);
+        if in_time(self.time_limit, question).await?.is_some_and(|(freed,)| freed > 0) {
+            tell::released(lease);
+        }
+        Ok(())
+    }
+
+    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+        let values = [bytes(intent.as_bytes())];
+        let question = self.one::<(bool,)>(Flush::Later, &self.statements.is_consumed, &values);
+        in_time(self.time_limit, question).await?.map(|(consumed,)| consumed).ok_or(LedgerError::Unavailable)
+    }
+
+    async fn health(&self) -> Result<(), LedgerError> {
+        self.memory(&self.statements.health, None).await.map(drop)
+    }
+}
