@@ -92,7 +92,11 @@
 //! - Let handlers take a [`Receipt`]: with the feature `axum` it is an extractor, which answers 500 where no layer sold the
 //!   request. A route that lost its layer then gives nothing away.
 //! - One request has one price. A layer around a service that has one already, or the same layer twice, is answered
-//!   500 at the first request, and told in the log.
+//!   500 at the first request, and told in the log. An inner price that is hidden is found only when the first payment is
+//!   shown: behind a `Router` that is used as a service (in `nest_service`, in `fallback_service`, or with the layer put
+//!   around it by `ServiceBuilder`) and behind a `Buffer`. That payment stays unspent, but it was made; from then on this
+//!   process answers 500 instead of the outer layer's quotes. This goes for everything behind that layer, also where
+//!   `Router::layer` covers a hidden price and unpriced routes alike; a payment made for one of those is still honoured.
 //! - `nest` strips the path that a request digest sees; that is consistent, as long as quote and redemption take the same way.
 //! - Put time-outs *inside*, on the handler, or use [`MerchantBuilder::max_hold`]. One outside cuts a commit short: the
 //!   payment is then safe or sold, and the payer has to ask again to learn which.

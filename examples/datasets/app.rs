@@ -24,6 +24,7 @@ pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod signals;
+pub(crate) mod stall;
 pub(crate) mod steps;
 pub(crate) mod text;
 pub(crate) mod units;
@@ -314,7 +315,7 @@ mod tests {
         assert_eq!(headers["access-control-allow-origin"], "*");
         let exposed: Vec<_> = headers.get_all("access-control-expose-headers").iter().collect();
         let exposed = format!("{exposed:?}").to_lowercase();
-        for name in ["pay", "x-price-intent", "x-payment-contracts", "payment-response", "retry-after"] {
+        for name in ["pay", "x-price-intent", "x-payment-contracts", "payment-response", "x402-error", "retry-after"] {
             assert!(exposed.contains(name), "{name} in {exposed}");
         }
     }

@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// How long a request's head may take, and how long a connection may be idle
+    /// How long a request's head may take, a connection be idle, and its answers lie unread
     #[arg(long, env = "X402_HEAD_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub(crate) head_timeout: Duration,
     /// How long what is in flight may take once the server is asked to end; less than whoever asks it waits

@@ -21,6 +21,7 @@ use tower_x402::protocol::headers;
 use super::{
     log::TARGET,
     signals::{Endings, signals},
+    stall::Stall,
 };
 
 /// Anyone's page may buy. It stands outside the layer, so that preflights are not sold.
@@ -35,7 +36,7 @@ pub(crate) fn cors() -> CorsLayer {
 /// How long a connection may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// From its opening, or from the last answer, to the end of a request's head.
+    /// From its opening, or from the last answer, to the end of a request's head; and for which an answer may lie unread.
     pub(crate) head: Duration,
     /// From the signal to end until what is still open is cut off.
     pub(crate) ending: Duration,
@@ -84,7 +85,8 @@ async fn connection(stream: TcpStream, app: Router, head: Duration, mut ended: w
     let _ = stream.set_nodelay(true);
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(head);
-    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
+    let mut connection =
+        pin!(server.serve_connection(TokioIo::new(Stall::new(stream, head)), TowerToHyperService::new(app)));
     let served = tokio::select! {
         served = connection.as_mut() => served,
         _ = ended.changed() => {

@@ -69,7 +69,7 @@ impl Arrival {
         self.received = self.received.saturating_add(bytes as u64);
         // Who comes back long after the timer woke it was not waiting.
         if let Some(waited) = self.since.take().map(|since| since.elapsed())
-            && waited <= allowed + AWAY
+            && waited <= allowed.saturating_add(AWAY)
         {
             self.waited += waited;
         }
@@ -77,7 +77,8 @@ impl Arrival {
 
     fn wait(&mut self, cx: &mut Context<'_>) {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let end = since + self.allowed();
+        // A patience without end needs no timer.
+        let Some(end) = since.checked_add(self.allowed()) else { return };
         let timer = self.timer.get_or_insert_with(|| {
             let _entered = self.runtime.enter();
             Box::pin(sleep_until(end))

@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use super::{body::Trailers, media::Media};
-use crate::protocol::{Looked, ProblemCode, Proof, form_names_proof, look, names_proof};
+use crate::protocol::{Looked, ProblemCode, Proof, begins_json, form_names_proof, look, names_proof};
 
 /// Whether, and why, a body is looked at for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) enum Look {
     Json,
     /// A form has no place for a proof, and whoever puts one there has paid.
     Form,
-    /// Only if it begins with `{`.
-    IfObject,
+    /// Only if it begins like JSON that may hold a proof.
+    Guess,
 }
 
 impl Look {
@@ -33,8 +33,8 @@ impl Look {
         match media {
             Media::Json => Self::Json,
             Media::Form => Self::Form,
-            // The messages of gRPC are framed: none begins like an object.
-            Media::Grpc(_) | Media::Other => Self::IfObject,
+            // The messages of gRPC are framed: none begins like JSON.
+            Media::Grpc(_) | Media::Other => Self::Guess,
         }
     }
 
@@ -43,8 +43,13 @@ impl Look {
         match self {
             Self::Never => Some(false),
             Self::Json | Self::Form => Some(true),
-            Self::IfObject => begins.map(|byte| byte == b'{'),
+            Self::Guess => begins.map(|byte| matches!(byte, b'{' | b'[' | b'"')),
         }
+    }
+
+    /// Whether only JSON counts, and no text that looks like it: of other types many begin like an array or a string.
+    const fn strictly(self, begins: Option<u8>) -> bool {
+        matches!((self, begins), (Self::Guess, Some(b'[' | b'"')))
     }
 
     /// What a body shows that was read to its end.
@@ -53,14 +58,18 @@ impl Look {
             (Self::Never, _) => Looked::Nothing,
             (Self::Json, _) if data.is_empty() => Looked::Nothing,
             (Self::Json, _) => look(data),
-            (Self::IfObject, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match look(data) {
+            (Self::Guess, _) if self.strictly(begins) => match look(without_mark(data)) {
+                Looked::NotJson => Looked::Nothing,
+                looked => looked,
+            },
+            (Self::Guess, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match look(data) {
                 // A slip of the pen is no reason to send a bill to somebody who shows a payment.
                 Looked::NotJson if names_proof(data) => Looked::Invalid,
                 Looked::NotJson => Looked::Nothing,
                 looked => looked,
             },
             (Self::Form, _) if form_names_proof(data) => Looked::Invalid,
-            (Self::Form | Self::IfObject, _) => Looked::Nothing,
+            (Self::Form | Self::Guess, _) => Looked::Nothing,
         };
         match looked {
             Looked::Nothing => Ok(None),
@@ -190,8 +199,8 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         }
     }
 
-    fn length(&self) -> usize {
-        if self.rest.is_empty() { self.first.len() } else { self.rest.len() }
+    fn kept(&self) -> &[u8] {
+        if self.rest.is_empty() { &self.first } else { &self.rest }
     }
 
     /// Keeps what came; of a body that is too long, tells whether it names a proof.
@@ -226,18 +235,23 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         if self.sieve.is_some() {
             return Begun::GoOn;
         }
-        let nothing = self.length() == 0 && self.body.is_end_stream();
+        let length = self.kept().len();
+        let nothing = length == 0 && self.body.is_end_stream();
         let looked_at = plan.look.takes(self.begins).map(|takes| takes && !nothing);
-        if looked_at == Some(true) && !plan.identity {
+        let strictly = plan.look.strictly(self.begins);
+        // Compressed bytes may begin like an array or a string, and are none.
+        if looked_at == Some(true) && !plan.identity && !strictly {
             return Begun::Refused(ProblemCode::UnsupportedEncoding);
         }
         if looked_at == Some(false) && !plan.whole {
             return Begun::NotWanted;
         }
         let announced = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
-        let known = looked_at.is_some() || plan.whole;
-        match self.length() > plan.limit || known && announced > plan.limit - self.length() {
+        // A first byte does not tell text from JSON: that is judged by as much as may be kept.
+        let known = looked_at.is_some() && !strictly || plan.whole;
+        match length > plan.limit || known && announced > plan.limit - length {
             true if plan.whole => Begun::Refused(ProblemCode::BodyTooLarge),
+            true if strictly && !begins_json(without_mark(self.kept())) => Begun::NotWanted,
             true => Begun::TooLong,
             false => Begun::GoOn,
         }
@@ -260,6 +274,11 @@ impl<B: Body<Data = Bytes>> Reader<B> {
 /// White space, or a byte of the UTF-8 byte order mark, which some clients put before their JSON.
 const fn is_before_text(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf)
+}
+
+/// A text behind its byte order mark.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 enum Begun {

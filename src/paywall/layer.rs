@@ -9,6 +9,7 @@ use super::{
     arrival::Pace,
     builder::{TEXT_MAX, check_text},
     gate::Gate,
+    nested::Nested,
     pricing::Prices,
     sale::delivers,
     service::X402,
@@ -65,6 +66,8 @@ pub(crate) struct Route {
     /// Headers that the digest of a request covers, sorted.
     pub(crate) bound_headers: Vec<HeaderName>,
     consumes: Arc<ConsumeRule>,
+    /// Whether another price was met inside this one.
+    pub(crate) nested: Nested,
 }
 
 impl Route {
@@ -164,6 +167,7 @@ impl X402Layer {
             bind: false,
             bound_headers: Vec::new(),
             consumes: Arc::new(delivers),
+            nested: Nested::default(),
         };
         Self { route: Arc::new(route) }
     }
@@ -313,17 +317,25 @@ impl X402Layer {
     ///
     /// Without this setting both are removed from a request that is redeemed, because what is sold is the whole answer:
     /// a part costs as much. With it a 206 is a sale like any other, and both headers belong to what makes two requests the
-    /// same, as if named by [`bind_headers`](Self::bind_headers).
+    /// same. Naming either of them in [`bind_headers`](Self::bind_headers) has the same effect.
     pub fn keep_ranges(self) -> Self {
-        self.bind_headers([header::RANGE, header::IF_RANGE]).set(|route| route.keep_ranges = true)
+        self.bind_headers([header::RANGE, header::IF_RANGE])
     }
 
     /// Adds request headers to what makes two requests the same, where that matters: under a closure's price, and with
     /// [`bind_request`](Self::bind_request). A price that hangs on a header must name it here, or a quote for a cheap
     /// value of it counts for a dear one.
+    ///
+    /// Naming `Range` or `If-Range` implies [`keep_ranges`](Self::keep_ranges): a handler that did not see what the price
+    /// hangs on would answer with the whole at the price of a part.
     pub fn bind_headers(self, names: impl IntoIterator<Item = HeaderName>) -> Self {
+        const RANGES: [HeaderName; 2] = [header::RANGE, header::IF_RANGE];
         self.set(|route| {
             route.bound_headers.extend(names);
+            if route.bound_headers.iter().any(|name| RANGES.contains(name)) {
+                route.keep_ranges = true;
+                route.bound_headers.extend(RANGES);
+            }
             route.bound_headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
             route.bound_headers.dedup();
         })

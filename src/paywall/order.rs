@@ -10,6 +10,7 @@ use super::{
     body::ResponseBody,
     layer::Route,
     media::Media,
+    nested,
     pricing::{Price, Prices, Refusal},
     respond::{ASK_AGAIN, Form, Problem, fresh_intent, quote},
 };
@@ -132,6 +133,9 @@ impl Order {
         match price {
             Price::Free => None,
             Price::Refuse(refusal) => Some(refused(refusal)),
+            // Nobody is sent a bill that cannot be redeemed. Who paid one before is heard all the same: it may have been for
+            // something else behind this layer.
+            _ if self.route.nested.is_known() => Some(self.priced_twice()),
             Price::Charge(amount) if amount.is_zero() => Some(self.mispriced()),
             Price::Labelled { amount, .. } if amount.is_zero() => Some(self.mispriced()),
             Price::Charge(amount) => Some(self.quote(&self.route.template, amount)),
@@ -161,7 +165,9 @@ impl Order {
             resource = &*self.route.resource,
             "a price inside a price: another X402Layer is inside or outside this one, or the same one twice; answering 500"
         );
-        fault()
+        let mut response = fault();
+        nested::mark(response.extensions_mut());
+        response
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
     lease::{Committed, Ended, LeaseGuard},
+    nested,
     order::Order,
     respond::{ASK_AGAIN, Problem, is_grpc_failure},
 };
@@ -109,6 +110,16 @@ where
         }
         Ended::LeaseLost => return Ok(lost(guard).await.into_response(form)),
     };
+    if nested::is_marked(response.extensions()) {
+        tracing::error!(
+            resource = &*route.resource,
+            "a price inside this one refused a request that was paid for here; nothing is taken, and no further quote is given"
+        );
+        route.nested.remember();
+        guard.handler_not_reached();
+        guard.release().await;
+        return Ok(response.map(ResponseBody::streaming));
+    }
     if response.status() == StatusCode::PAYMENT_REQUIRED {
         guard.release().await;
         return Ok(Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(form));

@@ -116,6 +116,11 @@ pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
 }
 
+/// Whether a text is JSON, or the beginning of it.
+pub(crate) fn begins_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
+}
+
 /// Whether a query names both members: one alone may well be the service's own.
 pub(crate) fn query_names_proof(query: &str) -> bool {
     has_field(query.as_bytes(), INTENT) && has_field(query.as_bytes(), TX)

@@ -479,6 +479,89 @@ async fn an_object_is_looked_at_under_any_type() {
     assert_eq!(counter.runs(), 15);
 }
 
+/// Nor does wrapping it: an array or a string that is JSON and holds a proof shows one, under `text/plain` (as `fetch` sends
+/// it) as under no type at all.
+#[tokio::test]
+async fn a_proof_that_is_wrapped_is_never_a_bill_under_any_type() {
+    let (shop, service, counter) = shop().await;
+    let priced = shop.merchant.price_with("priced", |_, _| Price::Charge(Amount::from_base_units(1))).unwrap();
+    let priced = layered(&priced, echo(counter.clone()));
+    let good = proof(&quoted(&service).await, shop.pay(490_000));
+    let twice = serde_json::json!(good).to_string();
+    let wrapped = [
+        format!("[{good}]"),
+        format!("\r\n [1, {good}]\n"),
+        format!("\u{feff}[[{good}]]"),
+        format!("[{twice}]"),
+        serde_json::json!(twice).to_string(),
+        twice,
+        r#"[{"txHash":7}]"#.to_owned(),
+    ];
+    for text in wrapped {
+        for content_type in ["text/plain", "text/plain;charset=UTF-8", "application/octet-stream", "x", ""] {
+            for body in [Body::from(text.clone()), sender(in_bytes(&text), 0).0, sender([data(text.clone())], 100).0] {
+                assert_problem(ask(&service, send(content_type, body)).await, 400, "invalid_redemption").await;
+            }
+            assert_problem(ask(&priced, send(content_type, text.clone())).await, 400, "invalid_redemption").await;
+        }
+        // Under a coding that it has not, too.
+        let mut request = send("text/plain", text);
+        request.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+        assert_problem(ask(&service, request).await, 400, "invalid_redemption").await;
+    }
+    assert_eq!(counter.runs(), 0);
+}
+
+/// Text of many kinds begins like an array or a string: what is no JSON, or wraps no proof, shows none, whatever it mentions.
+#[tokio::test]
+async fn text_that_begins_like_json_is_quoted() {
+    let (shop, service, _) = shop().await;
+    let good = proof(&quoted(&service).await, shop.pay(490_000));
+    let csv = "\"txHash\",\"intentId\"\n\"0x1\",\"a\"\n".to_owned();
+    let log = "[INFO] txHash=0x1 intentId=a\n[INFO] done\n".to_owned();
+    for text in [
+        csv.clone(),
+        log.clone(),
+        csv.repeat(5_000),
+        log.repeat(5_000),
+        format!("[{}]", "1,".repeat(100_000)),
+        format!("\"{}\"", "x".repeat(100_000)),
+        format!("[{good},]"),
+        format!("[{good}"),
+        r#"["txHash", "intentId"]"#.to_owned(),
+        r#"[{"query":"txHash"}]"#.to_owned(),
+        "[".repeat(1000),
+        "\"".to_owned(),
+        "[]".to_owned(),
+    ] {
+        for content_type in ["text/csv", "text/plain", ""] {
+            for chunk in [usize::MAX, 1021] {
+                for announced in [0, text.len() as u64] {
+                    let chunks = text.as_bytes().chunks(chunk).map(|chunk| data(chunk.to_vec()));
+                    let (body, _) = sender(chunks, announced);
+                    assert_problem(ask(&service, send(content_type, body)).await, 402, "payment_required").await;
+                }
+            }
+        }
+        let mut request = send("text/plain", text);
+        request.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+        assert_problem(ask(&service, request).await, 402, "payment_required").await;
+    }
+    // What may still become JSON is judged as an object is that is too long, and waited for as long.
+    let filler = "1,".repeat(50_000);
+    for text in [format!("[{filler}{good}]"), format!("[{good},{filler}1]")] {
+        for announced in [0, text.len() as u64] {
+            let (body, _) = sender(text.as_bytes().chunks(1021).map(|chunk| data(chunk.to_vec())), announced);
+            assert_problem(ask(&service, send("text/plain", body)).await, 413, "body_too_large").await;
+        }
+    }
+    tokio::time::pause();
+    for begin in ["[", "\""] {
+        let (body, _) = sender([data(begin), Piece::Stall], 0);
+        assert_problem(ask(&service, send("text/plain", body)).await, 408, "body_timeout").await;
+    }
+}
+
 /// Other bodies are not read: what is no object shows it in its first byte.
 #[tokio::test]
 async fn other_bodies_are_not_read() {

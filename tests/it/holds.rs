@@ -172,6 +172,17 @@ async fn a_long_body_that_keeps_arriving_is_waited_for() {
     assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "body_rate" })));
 }
 
+/// The longest of all durations means "no time-out", here as for what is read before a payment is held.
+#[tokio::test(start_paused = true)]
+async fn a_patience_without_end_waits() {
+    let stage = Stage::open().await;
+    let layer = stage.layer().body_timeout(Duration::MAX).unwrap();
+    let service = layered(&layer, reader(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+    let body = ending([(seconds(30), 1), (seconds(60), 1)]);
+    assert_eq!(ask(&service, by_header(&intent, tx, body)).await.status(), 200);
+}
+
 /// Whose turn it is to wait matters: what the handler does not read, it does not wait for.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_takes_its_time_is_not_the_senders_fault() {

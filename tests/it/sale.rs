@@ -110,6 +110,31 @@ async fn a_route_that_keeps_ranges_sells_parts() {
     assert_problem(ask(&service, redeem(&intent, tx, "bytes=0-9")).await, 409, "already_consumed").await;
 }
 
+/// A price by the part is a price for the part: whoever binds the header gets the part that was priced, and no more.
+#[tokio::test]
+async fn a_price_that_hangs_on_a_range_sells_that_range() {
+    let shop = Shop::open().await;
+    let by_part = |name: HeaderName| {
+        let looked_at = name.clone();
+        let price = move |parts: &Parts, _: &Bytes| {
+            let part = parts.headers.contains_key(&looked_at);
+            Price::Charge(Amount::from_base_units(if part { 10_000 } else { 490_000 }))
+        };
+        shop.merchant.price_with(name.as_str(), price).unwrap().bind_headers([name])
+    };
+    for name in [header::RANGE, header::IF_RANGE] {
+        let service = layered(&by_part(name), in_parts());
+        let get = |range| partly(Request::get("/answer").body(Body::empty()).unwrap(), range);
+        let redeem = |intent: &str, tx, range| partly(by_header("GET", intent, tx), range);
+        let (intent, tx) = (intent_of(&ask(&service, get("bytes=0-9")).await), shop.pay(10_000));
+        // The whole, or more of it, for the price of a part.
+        assert_problem(ask(&service, by_header("GET", &intent, tx)).await, 404, "intent_not_found").await;
+        let part = ask(&service, redeem(&intent, tx, "bytes=0-9")).await;
+        assert_eq!((part.status().as_u16(), part.headers().get("x-range").is_some()), (206, true));
+        assert!(part.headers().contains_key("payment-response") && part.headers().contains_key("x-if-range"));
+    }
+}
+
 /// Some shared caches put these before `Cache-Control`, and would sell the answer on for nothing.
 #[tokio::test]
 async fn what_is_sold_is_kept_by_no_cache_and_what_is_not_stays_the_handlers() {

@@ -7,7 +7,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use tower::ServiceExt as _;
+use tower::{ServiceBuilder, ServiceExt as _};
 use tower_x402::{Consumption, Receipt, X402};
 
 use crate::support::{
@@ -206,6 +206,50 @@ async fn a_router_sells_no_route_that_has_a_price_of_its_own() {
         let answer = app.oneshot(Request::get("/answer").body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(answer.status(), 500);
         assert!(!answer.headers().contains_key("pay"));
+    }
+}
+
+/// A router that is used as a service hides what is in it. A price in there is met by the first who pays: nothing is taken from
+/// him, whatever the route's rule says, and nobody else is sent a bill.
+#[tokio::test]
+async fn a_price_inside_a_router_as_a_service_bills_nobody_after_the_first() {
+    for mount in 0..3 {
+        let shop = Shop::open().await;
+        let outer = shop.merchant.charge("all", PRICE).unwrap().consume_when(|_, _| true);
+        let counter = Counter::default();
+        let handler = {
+            let counter = counter.clone();
+            move || async move { counter.run().to_string() }
+        };
+        let inner = Router::new().route("/answer", any(handler.clone()).layer(shop.layer()));
+        let inner = inner.route("/plain", any(handler));
+        let app = match mount {
+            0 => Router::new().nest_service("/in", ServiceBuilder::new().layer(outer).service(inner)),
+            1 => Router::new().nest_service("/in", inner).layer(outer),
+            _ => Router::new().nest("/in", Router::new().fallback_service(inner).layer(outer)),
+        };
+        let to = |path: &'static str, mut request: Request<Body>| {
+            *request.uri_mut() = path.parse().unwrap();
+            app.clone().oneshot(request)
+        };
+        let plain = intent_of(&to("/in/plain", post("{}")).await.unwrap());
+        let (intent, tx) = (intent_of(&to("/in/answer", post("{}")).await.unwrap()), shop.pay(490_000));
+        // As often as he likes: it was no attempt of his that failed.
+        for _ in 0..20 {
+            let answer = to("/in/answer", redemption(&intent, tx)).await.unwrap();
+            assert_eq!(answer.status(), 500, "{mount}");
+            assert!(!answer.headers().contains_key("payment-response"));
+        }
+        for path in ["/in/answer", "/in/plain"] {
+            let answer = to(path, post("{}")).await.unwrap();
+            assert_eq!(answer.status(), 500, "{mount} {path}");
+            assert!(!answer.headers().contains_key("pay") && !answer.headers().contains_key("x-price-intent"));
+        }
+        let counts = shop.ledger.counts().unwrap();
+        assert_eq!((counter.runs(), counts.consumed, counts.held), (0, 0, 0));
+        // Whoever paid for something else before is served, and the payment that was shown is still good.
+        assert_eq!(to("/in/plain", redemption(&plain, tx)).await.unwrap().status(), 200, "{mount}");
+        assert_eq!(counter.runs(), 1);
     }
 }
 

@@ -290,14 +290,17 @@ async fn a_price_inside_a_price_is_an_error_at_the_first_request() {
 #[tokio::test]
 async fn a_price_inside_a_queue_takes_nothing() {
     let shop = Shop::open().await;
-    let (outer, inner) = (shop.merchant.charge("outer", PRICE).unwrap(), shop.merchant.charge("inner", PRICE).unwrap());
+    let inner = shop.merchant.charge("inner", PRICE).unwrap();
     for inner in [inner.clone().header_only(), inner] {
+        let outer = shop.merchant.charge("outer", PRICE).unwrap();
         let queue = tower::buffer::Buffer::new(inner.layer(Counted::default()), 4);
         let service = outer.layer(plain(queue));
         let intent = intent_of(&service.clone().oneshot(post("{}")).await.unwrap());
         let tx = shop.pay(490_000);
-        let answer = service.oneshot(redemption(&intent, tx)).await.unwrap();
+        let answer = service.clone().oneshot(redemption(&intent, tx)).await.unwrap();
         assert_eq!(answer.status(), 500);
+        let quote = service.oneshot(post("{}")).await.unwrap();
+        assert_eq!((quote.status().as_u16(), quote.headers().contains_key("pay")), (500, false), "nobody else pays");
         let alone = outer.layer(Counted::default());
         assert_eq!(alone.oneshot(redemption(&intent, tx)).await.unwrap().status(), 200);
     }
