@@ -10,7 +10,9 @@
 //!   is being sold.
 //! - **It must be durable.** With `appendonly yes` and `appendfsync always` a sale is on the server's disk before it is
 //!   confirmed; with `everysec` a crash of the machine can lose the sales of the last second or two, and each of
-//!   these payments buys another answer until it is too old. Snapshots alone lose minutes.
+//!   these payments buys another answer until it is too old. Snapshots alone lose minutes, and by them alone a server is
+//!   taken with a warning: [`durability`](RedisLedger::durability) tells what it keeps, and
+//!   [`require_durability`](RedisLedgerBuilder::require_durability) refuses it.
 //! - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a replica that is promoted may lack the
 //!   last sales. [`wait_replicas`](RedisLedgerBuilder::wait_replicas) confirms a sale only when so many replicas have received it,
 //!   which makes that rare, not impossible: nothing makes the fail-over choose one of them. Where a payment sold
@@ -25,17 +27,20 @@
 //! Each sale is a hash under the receipt's payment id, which names chain, transaction and position:
 //! `{ledger}:payment:eip155:8453/0x…/3`, with `resource`, `payer`, `recipient`, `token`, `amount` (base units), `block_number`,
 //! `block_time` and `keep_until` (chain time, Unix seconds), `intent`, `fence`, `reserved_at` and `consumed_at` (Unix
-//! milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. It takes about 1.2 kB. A sale stays until age rules out that its payment comes back: a little over a day, unless the maximum
-//! payment age is another. Copy the book elsewhere before. What was sold today:
+//! milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. It takes about 1.2 kB. A sale stays until age rules out that its payment comes back, also where a reorganisation drops
+//! it and it is mined again within a day: a little over two days, unless the maximum payment age is another; what is mined again later than that, and was not shown
+//! meanwhile, is not known any more. Copy the book elsewhere before. What was sold today:
 //!
 //! ```sh
 #![doc = include_str!("redis/sold_today.sh")]
 //! ```
 
 mod builder;
+mod durability;
 mod link;
 mod questions;
 mod scripts;
+mod source;
 mod tell;
 
 use std::{
@@ -46,6 +51,7 @@ use std::{
 
 pub use ::redis as driver;
 pub use builder::{RedisConnectError, RedisLedgerBuilder};
+pub use durability::Durability;
 
 use link::Link;
 use questions::{seconds, word};
@@ -82,6 +88,8 @@ struct Shared {
     pauses: String,
     /// The server may evict.
     evicts: bool,
+    /// The server must not forget.
+    durable: bool,
     /// The ledger has begun, as this handle knows.
     begun: AtomicBool,
 }
@@ -121,7 +129,13 @@ impl RedisLedger {
 
     /// With a client of the caller's: with certificates of its own, for instance.
     pub fn builder_for(client: driver::Client) -> RedisLedgerBuilder {
-        RedisLedgerBuilder::for_client(Ok(client))
+        RedisLedgerBuilder::for_client(client)
+    }
+
+    /// On a connection of the caller's. It has to renew itself when it breaks: what it does not notice, a server that hangs,
+    /// say, nobody mends.
+    pub fn builder_on(connection: driver::aio::ConnectionManager) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_manager(connection)
     }
 
     /// What every key begins with.
@@ -173,6 +187,25 @@ impl RedisLedger {
         self.move_mark("lower", time).await
     }
 
+    /// Forgets every sale that may be forgotten when the head is at `head`, and every idle lease; tells how many sales. Selling
+    /// does the same, a few at a time. It may be broken off.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the server does not answer, or the ledger has not begun.
+    pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut sum = 0;
+        loop {
+            let answer = self.ask(&self.shared.scripts.sweep, &[seconds(head)]).await?;
+            let [_, expired, forgotten] = answer.as_slice() else { return Err(LedgerError::Incompatible) };
+            let [expired, forgotten] = [expired, forgotten].map(|number| number.parse::<u64>().unwrap_or(0));
+            tell::swept(expired, forgotten);
+            if expired == 0 && forgotten == 0 {
+                return Ok(sum);
+            }
+            sum += forgotten;
+        }
+    }
+
     async fn move_mark(&self, way: &str, time: ChainTime) -> Result<(), LedgerError> {
         let answer = self.ask(&self.shared.scripts.mark, &[way.to_owned(), seconds(time)]).await?;
         word(&answer, &[("done", ())])
@@ -180,7 +213,7 @@ impl RedisLedger {
 }
 
 impl Shared {
-    fn new(prefix: String, link: Link, replicated: Option<Replicated>, evicts: bool) -> Self {
+    fn new(prefix: String, link: Link, replicated: Option<Replicated>, evicts: bool, durable: bool) -> Self {
         let mut pauses = Vec::new();
         for times in 0.. {
             let pause = attempts::cool_down(times);
@@ -197,6 +230,7 @@ impl Shared {
             scripts: Scripts::new(),
             pauses: format!("[{}]", pauses.join(",")),
             evicts,
+            durable,
             begun: AtomicBool::new(false),
         }
     }

@@ -27,7 +27,9 @@ use crate::{
 /// recipient must not be served by two of them.
 ///
 /// What was sold is remembered until the payment's age rules out its return, at 300 bytes a sale or less, and is never
-/// dropped for want of space. A lease that nobody asked about is forgotten an hour after it ran out, the count
+/// dropped for want of space. A transfer that a reorganisation drops is known again if it is mined again within a day, and
+/// later if somebody showed it meanwhile; what comes later still would buy once more than it paid, as much as one that never
+/// comes back does: how likely that is, the verifier's finality decides. A lease that nobody asked about is forgotten an hour after it ran out, the count
 /// of attempts an hour after the last one, or earlier where over 65,536 pairs were tried within that hour.
 ///
 /// ```
@@ -69,6 +71,18 @@ impl MemoryLedger {
     /// [`LedgerError::Unavailable`] when a panic left its contents in doubt.
     pub fn counts(&self) -> Result<Counts, LedgerError> {
         Ok(self.state()?.counts())
+    }
+
+    /// Forgets every sale that may be forgotten when the head is at `head`; tells how many. Selling does the same, a few at a
+    /// time.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unavailable`] when a panic left its contents in doubt.
+    pub fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut state = self.state()?;
+        let before = state.counts().remembered;
+        while state.forget_sales(head) > 0 {}
+        Ok(u64::try_from(before - state.counts().remembered).unwrap_or(u64::MAX))
     }
 
     /// A lock that a panic poisoned stays shut: what it guards may be half of a sale.

@@ -13,7 +13,7 @@ use driver::{
 };
 use tokio::time::timeout;
 
-use super::super::LedgerError;
+use super::{super::LedgerError, source::Source};
 
 /// Within this a question is answered, unless told otherwise: less than the two seconds after which the door stops waiting.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
@@ -21,7 +21,7 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
 /// One connection that all tasks share. The driver renews it when it breaks; here it is replaced when the server
 /// does not answer on it, or says that it leads no longer: behind the same name there may be another by now.
 pub(super) struct Link {
-    client: Client,
+    source: Source,
     time_limit: Duration,
     current: Mutex<Numbered>,
 }
@@ -29,14 +29,14 @@ pub(super) struct Link {
 #[derive(Clone)]
 struct Numbered {
     number: u64,
-    connection: ConnectionManager,
+    /// None until it is asked for.
+    connection: Option<ConnectionManager>,
 }
 
 impl Link {
     /// Connects when it is first asked.
-    pub(super) fn new(client: Client, time_limit: Duration) -> Result<Self, LedgerError> {
-        let current = Numbered { number: 0, connection: connection(&client, time_limit)? };
-        Ok(Self { client, time_limit, current: Mutex::new(current) })
+    pub(super) fn new(source: Source, time_limit: Duration) -> Self {
+        Self { source, time_limit, current: Mutex::new(Numbered { number: 0, connection: None }) }
     }
 
     pub(super) const fn time_limit(&self) -> Duration {
@@ -49,7 +49,14 @@ impl Link {
         F: Future<Output = RedisResult<T>>,
     {
         let Numbered { number, connection } = self.current();
-        match timeout(self.time_limit, question(connection)).await {
+        let answer = async {
+            let connection = match connection {
+                Some(connection) => connection,
+                None => self.connect(number).await?,
+            };
+            question(connection).await
+        };
+        match timeout(self.time_limit, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 if in_doubt(&error) {
@@ -70,25 +77,34 @@ impl Link {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a fresh connection in the place of this one, unless another task did.
+    /// The connection of this number; several tasks that are first at once may each find the server, and share one way.
+    async fn connect(&self, number: u64) -> RedisResult<ConnectionManager> {
+        let found = self.source.connection(self.time_limit).await?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.number == number {
+            return Ok(current.connection.get_or_insert(found).clone());
+        }
+        Ok(found)
+    }
+
+    /// Gives up this connection, unless another task did: whoever asks next finds a fresh one.
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.number == number
-            && let Ok(connection) = connection(&self.client, self.time_limit)
-        {
-            *current = Numbered { number: number.wrapping_add(1), connection };
+        if current.number == number {
+            *current = Numbered { number: number.wrapping_add(1), connection: None };
         }
     }
 }
 
-fn connection(client: &Client, time_limit: Duration) -> Result<ConnectionManager, LedgerError> {
+/// A connection to this client's server, made when it is first used.
+pub(super) fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionManager> {
     let config = ConnectionManagerConfig::new()
         .set_connection_timeout(Some(time_limit))
         .set_response_timeout(Some(time_limit))
         .set_number_of_retries(2)
         .set_min_delay(Duration::from_millis(50))
         .set_max_delay(Duration::from_millis(200));
-    ConnectionManager::new_lazy_with_config(client.clone(), config).map_err(|error| failed(&error))
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
 /// Not an answer, or one from a server that should not be asked.

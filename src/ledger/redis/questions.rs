@@ -165,6 +165,9 @@ impl RedisLedger {
                     None => return Err(RedisConnectError::PolicyUnknown),
                 }
             }
+            if self.shared.durable && !self.durability().await?.is_durable() {
+                return Err(RedisConnectError::NotDurable);
+            }
             let answer = self.ask(&self.shared.scripts.health, &[]).await?;
             if !word(&answer, &[("begun", true), ("fresh", false)])? && self.shared.begun.load(Ordering::Relaxed) {
                 return Err(self.shared.not_begun().into());

@@ -22,6 +22,7 @@ pub(super) struct Scripts {
     pub(super) consumed: Script,
     pub(super) health: Script,
     pub(super) counts: Script,
+    pub(super) sweep: Script,
 }
 
 impl Scripts {
@@ -29,7 +30,7 @@ impl Scripts {
         Self {
             begin: script!("", "begin.lua"),
             mark: script!("", "mark.lua"),
-            reserve: script!("", "reserve.lua"),
+            reserve: script!("", "forget.lua", "reserve.lua"),
             renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
             commit: script!(" flags=allow-oom", "holder.lua", "commit.lua"),
             release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
@@ -37,6 +38,8 @@ impl Scripts {
             consumed: script!(" flags=allow-oom", "consumed.lua"),
             health: script!("", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
+            // It frees memory.
+            sweep: script!(" flags=allow-oom", "forget.lua", "sweep.lua"),
         }
     }
 }

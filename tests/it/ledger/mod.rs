@@ -179,6 +179,23 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
     }
 }
 
+#[tokio::test]
+async fn a_sweep_by_name_forgets_all_that_may_be() {
+    let ledger = MemoryLedger::new();
+    ledger.begin(ChainTime::from_unix(1_000)).await.unwrap();
+    for name in 1..=40 {
+        sell(&ledger, &claim(name, &[paid(name, 0, 2_000)], 2_000, 2_000)).await;
+    }
+    // One of them was mined again later.
+    let moved = claim(99, &[paid(7, 0, 5_000)], 2_000, 2_000);
+    assert_eq!(ledger.reserve(&moved).await, Ok(Reservation::PaymentUsed));
+    let last = claim(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000));
+    assert_eq!(ledger.sweep(last), Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))), Ok(39));
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(3_001))), Ok(1));
+    assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(5_000)));
+}
+
 /// Nothing is dropped for want of space. 20,000 sales within a second, then every one of them again.
 #[tokio::test]
 async fn every_sale_of_a_crowd_is_refused_again() {

@@ -14,7 +14,7 @@ use tower_x402::ledger::{
 use super::{
     super::{HEAD, MARK, claim, claim_for, hold, time},
     prefix, sell,
-    server::{Mood, Private, Wire, command, shared},
+    server::{Mood, Private, Sentinel, Wire, command, shared},
 };
 
 const LOST: RedisConnectError = RedisConnectError::Ledger(LedgerError::Unavailable);
@@ -284,6 +284,113 @@ async fn a_commit_waits_for_replicas() {
     assert_eq!(other.commit(&lease).await, Ok(Commit::Done));
 }
 
+/// What is repeated on another connection waits for the replicas too, and not for what that connection wrote, which is nothing.
+#[tokio::test]
+async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
+    let debug = ["--enable-debug-command", "yes"];
+    let (Some(leader), Some(replica)) = (Private::start(&[]).await, Private::start(&debug).await) else { return };
+    let (prefix, wait) = (prefix(), Duration::from_millis(200));
+    let connect = async || {
+        let builder = RedisLedger::builder(&leader.url()).key_prefix(prefix.clone());
+        builder.wait_replicas(1, wait).connect().await.unwrap()
+    };
+    let port = leader.port().to_string();
+    let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
+    let ledger = connect().await;
+    ledger.begin(time(MARK)).await.unwrap();
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    let first = hold(&ledger, &claim(2, 2)).await;
+    for _ in 0..200 {
+        if ledger.commit(&first).await == Ok(Commit::Done) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let url = replica.url();
+    let hangs = tokio::spawn(async move { command::<driver::Value>(&url, &["DEBUG", "SLEEP", "4"]).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+    let other = connect().await;
+    assert_eq!(other.commit(&lease).await, Err(LedgerError::Unavailable), "the replica has not received it");
+    hangs.await.unwrap();
+    assert_eq!(other.commit(&lease).await, Ok(Commit::Done));
+}
+
+/// Behind one name the server that led is told to follow, and another leads: the old connection is given up.
+#[tokio::test]
+async fn a_server_that_follows_is_left_for_the_one_that_leads() {
+    let (Some(server), Some(leader)) = (Private::start(&[]).await, Private::start(&[]).await) else { return };
+    let wire = Wire::to(server.port()).await;
+    let ledger = begun(&wire.url()).await;
+    let direct = RedisLedger::builder(&leader.url()).key_prefix(ledger.key_prefix()).connect().await.unwrap();
+    direct.begin(time(MARK)).await.unwrap();
+    let _: () = server.command(&["REPLICAOF", "127.0.0.1", &leader.port().to_string()]).await;
+    wire.leads_to(leader.port());
+    assert_eq!(in_time(ledger.reserve(&claim(1, 1))).await, Err(LedgerError::Unavailable));
+    let _ = sell(&ledger, &claim(1, 1)).await;
+    assert_eq!(direct.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+}
+
+/// A connection of the caller's sells as ours does, and over a restart.
+#[tokio::test]
+async fn a_connection_of_the_callers_is_used() {
+    let Some(mut server) = Private::start(&DURABLE).await else { return };
+    let client = driver::Client::open(server.url()).unwrap();
+    let connection = driver::aio::ConnectionManager::new(client).await.unwrap();
+    let ledger = RedisLedger::builder_on(connection).key_prefix(prefix()).connect().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    let _ = sell(&ledger, &claim(1, 1)).await;
+    server.restart().await;
+    again(&ledger).await;
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+}
+
+/// A real Sentinel: the leader dies, its replica is promoted, and the ledger finds it.
+#[tokio::test]
+async fn who_leads_is_asked_of_sentinels() {
+    let (Some(mut leader), Some(replica)) = (Private::start(&DURABLE).await, Private::start(&DURABLE).await) else {
+        return;
+    };
+    let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &leader.port().to_string()]).await;
+    let rules = format!(
+        "sentinel monitor shop 127.0.0.1 {} 1\nsentinel down-after-milliseconds shop 500\n\
+         sentinel failover-timeout shop 3000\n",
+        leader.port()
+    );
+    let Some(sentinel) = Sentinel::start(&rules).await else { return };
+    let nobody = format!("redis://127.0.0.1:{}", crate::servers::free_port());
+    let builder = |service: &str| {
+        RedisLedger::builder("redis://ignored.invalid").sentinels([nobody.clone(), sentinel.url()], service)
+    };
+    assert_eq!(builder("other").connect().await.unwrap_err(), LOST);
+    let ledger = builder("shop").wait_replicas(1, Duration::from_secs(1)).connect().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    for _ in 0..200 {
+        if ledger.commit(&lease).await == Ok(Commit::Done) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The sentinel has to know of the replica before it can promote it.
+    for _ in 0..400 {
+        let known: Vec<driver::Value> = command(&sentinel.url(), &["SENTINEL", "REPLICAS", "shop"]).await;
+        if !known.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    leader.kill();
+    for _ in 0..600 {
+        if ledger.is_consumed(lease.intent()).await == Ok(true) && ledger.health().await.is_ok() {
+            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it does not find who leads");
+}
+
 /// A fail-over or a crash may lose the last fences: they are not given out again.
 #[tokio::test]
 async fn a_fence_that_was_lost_is_not_given_again() {
@@ -294,7 +401,7 @@ async fn a_fence_that_was_lost_is_not_given_again() {
         ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().key())]
             .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
     let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
-    let _: driver::Value = command(url, &["HSET", &record, "fence", "1"]).await;
+    let _: driver::Value = command(url, &["HDEL", &record, "fence"]).await;
     let new = hold(&ledger, &claim(1, 1)).await;
     assert!(new.fence() > old.fence());
     assert_eq!(ledger.commit(&old).await, Ok(Commit::LeaseLost));

@@ -246,6 +246,37 @@ async fn a_lease_that_nobody_asked_about_is_forgotten() {
     }
 }
 
+/// A long handler's attempts are remembered as long as any other's.
+#[tokio::test]
+async fn a_renewal_keeps_the_count_of_attempts_as_well() {
+    let Some(url) = shared().await else { return };
+    let ledger = begun(url).await;
+    let lease = hold(&ledger, &claim_for(1, 1, Duration::from_secs(60), HEAD)).await;
+    let tries = keys(url, &ledger).await.into_iter().find(|key| key.starts_with("tries")).unwrap();
+    let tries = format!("{{{}}}:{tries}", ledger.key_prefix());
+    let _: u64 = command(url, &["PEXPIRE", &tries, "60000"]).await;
+    assert_eq!(ledger.renew(&lease).await, Ok(tower_x402::ledger::Renewal::Held));
+    let left: i64 = command(url, &["PTTL", &tries]).await;
+    assert!(left > 3_600_000, "{left}");
+}
+
+#[tokio::test]
+async fn a_sweep_by_name_forgets_all_that_may_be() {
+    let Some(url) = shared().await else { return };
+    let ledger = begun(url).await;
+    assert!(ledger.sweep(time(HEAD)).await.is_ok());
+    for name in 0..40 {
+        let _ = sell(&ledger, &claim(name, name)).await;
+    }
+    let _held = hold(&ledger, &claim(50, 50)).await;
+    let last = claim(1, 1).keep_until(&paid(1));
+    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(40));
+    let counts = ledger.counts().await.unwrap();
+    assert_eq!((counts.remembered, counts.held), (0, 1));
+    assert_eq!(counts.low_water_mark, Some(paid(1).block_time));
+}
+
 #[tokio::test]
 async fn two_prefixes_are_two_ledgers() {
     let Some(url) = shared().await else { return };

@@ -5,7 +5,7 @@ use std::{
     process::Command,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU16, Ordering},
     },
     time::Duration,
 };
@@ -113,6 +113,37 @@ impl Private {
     }
 }
 
+/// A sentinel of a test's own.
+pub struct Sentinel {
+    _program: Watched,
+    _folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Sentinel {
+    pub async fn start(rules: &str) -> Option<Self> {
+        let program = installed("redis-server", &[]).or_else(|| installed("valkey-server", &[]));
+        let program = program.or_else(|| missing("redis"))?;
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let settings = folder.path().join("sentinel.conf");
+        std::fs::write(&settings, format!("port {port}\nbind 127.0.0.1\n{rules}")).unwrap();
+        let mut run = Command::new(program);
+        run.arg(&settings).args(["--sentinel", "--dir"]).arg(folder.path());
+        let started = Self { _program: Watched::start(&run), _folder: folder, port };
+        for _ in 0..200 {
+            if listens(SocketAddr::from(([127, 0, 0, 1], port))).await {
+                return Some(started);
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("the sentinel does not answer");
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
 /// What the wire does with what a ledger says from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
@@ -129,17 +160,21 @@ pub enum Mood {
 pub struct Wire {
     address: SocketAddr,
     mood: Arc<AtomicU8>,
+    port: Arc<AtomicU16>,
 }
 
 impl Wire {
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, mood) = (listener.local_addr().unwrap(), Arc::new(AtomicU8::new(Mood::Carries as u8)));
-        let shared = Arc::clone(&mood);
+        let (shared, port) = (Arc::clone(&mood), Arc::new(AtomicU16::new(port)));
+        let leads_to = Arc::clone(&port);
         tokio::spawn(async move {
             loop {
                 let (near, _) = listener.accept().await.unwrap();
-                let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+                let Ok(far) = TcpStream::connect(("127.0.0.1", leads_to.load(Ordering::SeqCst))).await else {
+                    continue;
+                };
                 // Whoever connects now is not in the way of what hung before.
                 let _ =
                     shared.compare_exchange(Mood::Hangs as u8, Mood::Carries as u8, Ordering::SeqCst, Ordering::SeqCst);
@@ -167,7 +202,12 @@ impl Wire {
                 });
             }
         });
-        Self { address, mood }
+        Self { address, mood, port }
+    }
+
+    /// Connections made from now on lead there.
+    pub fn leads_to(&self, port: u16) {
+        self.port.store(port, Ordering::SeqCst);
     }
 
     pub fn url(&self) -> String {

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tower_x402::ledger::{Ledger, LedgerError, RedisLedger, redis::RedisConnectError};
+use tower_x402::ledger::{
+    Ledger, LedgerError, RedisLedger,
+    redis::{Durability, RedisConnectError},
+};
 
 use super::{
     super::{MARK, claim, time},
@@ -27,8 +30,48 @@ async fn a_server_that_evicts_is_refused() {
     let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
     let ledger = RedisLedger::connect(&server.url()).await.unwrap();
     assert_eq!(ledger.health().await, Ok(()));
-    let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]).await;
-    assert_eq!(ledger.health().await, Err(LedgerError::Unavailable), "somebody changed it since");
+    // Somebody changes it, before and after the ledger begins.
+    for _ in 0..2 {
+        let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]).await;
+        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+        let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
+        assert_eq!(ledger.health().await, Ok(()));
+        ledger.begin(time(MARK)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_is_taken_with_a_warning_and_refused_by_a_setting() {
+    let settings: [(&[&str], Durability); 5] = [
+        (&["--appendonly", "yes", "--appendfsync", "always"], Durability::EveryWrite),
+        (&["--appendonly", "yes", "--appendfsync", "everysec"], Durability::EverySecond),
+        (&["--appendonly", "yes", "--appendfsync", "no"], Durability::Sometimes),
+        (&["--save", "3600 1"], Durability::Snapshots),
+        (&[], Durability::Nothing),
+    ];
+    for (settings, durability) in settings {
+        let Some(server) = Private::start(settings).await else { return };
+        let ledger = RedisLedger::connect(&server.url()).await.unwrap();
+        assert_eq!(ledger.durability().await, Ok(durability));
+        assert_eq!(ledger.health().await, Ok(()), "it is taken, with a warning");
+        let strict = RedisLedger::builder(&server.url()).require_durability(true).connect().await;
+        if !durability.is_durable() {
+            assert_eq!(strict.unwrap_err(), RedisConnectError::NotDurable);
+            continue;
+        }
+        let strict = strict.unwrap();
+        strict.begin(time(MARK)).await.unwrap();
+        assert_eq!(strict.health().await, Ok(()));
+        let _: () = server.command(&["CONFIG", "SET", "appendonly", "no"]).await;
+        assert_eq!(strict.health().await, Err(LedgerError::Unavailable), "somebody changed it since");
+        // Where CONFIG is forbidden, INFO tells half of it.
+        let rules = ["ACL", "SETUSER", "hosted", "on", ">secret", "~{ledger}:*", "+@all", "-config"];
+        let _: () = server.command(&rules).await;
+        let hosted = RedisLedger::connect(&format!("redis://hosted:secret@127.0.0.1:{}", server.port())).await.unwrap();
+        assert_eq!(hosted.durability().await, Ok(Durability::Snapshots));
+        let _: () = server.command(&["CONFIG", "SET", "appendonly", "yes"]).await;
+        assert_eq!(hosted.durability().await, Ok(Durability::Sometimes));
+    }
 }
 
 #[tokio::test]
@@ -57,7 +100,7 @@ async fn where_config_is_forbidden_info_tells() {
 async fn settings_are_checked_before_the_server_is_asked() {
     let builder = || RedisLedger::builder("redis://127.0.0.1:1");
     let long = "a".repeat(33);
-    for bad in ["", "Shop", "shop1", "a:b", "a}", "ä", "a b", &long] {
+    for bad in ["", "Shop", "a:b", "a}", "ä", "a b", &long] {
         assert_eq!(builder().key_prefix(bad).connect().await.unwrap_err(), RedisConnectError::KeyPrefix);
     }
     let second = Duration::from_secs(1);

@@ -1,0 +1,35 @@
+-- How many records one step forgets at most: more than a reservation can add, and too few to be noticed.
+local BATCH = 16
+local expired, forgotten = 0, 0
+
+-- Ends a lease that ran out: its attempt ended when it did.
+local function expire(id)
+  local holder, ended = unpack(redis.call('HMGET', payment_key(id), 'intent', 'until'))
+  redis.call('ZREM', held, id)
+  if not ended then return end
+  redis.call('DEL', payment_key(id), intent_key(holder))
+  local tries = tries_key(holder, id)
+  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', ended) end
+  redis.call('HINCRBY', ledger, 'expired', 1)
+  expired = expired + 1
+end
+
+local function forget(head)
+  -- Forgets sales that age keeps from coming back, and raises the mark over each.
+  local aged = redis.call('ZRANGE', kept, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
+  for _, id in ipairs(aged) do
+    local buyer, block_time = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time'))
+    if buyer then
+      mark = math.max(mark, tonumber(block_time))
+      redis.call('HSET', ledger, 'mark', whole(mark))
+      redis.call('DEL', payment_key(id), intent_key(buyer))
+    end
+    redis.call('ZREM', kept, id)
+    redis.call('ZREM', sold, id)
+    forgotten = forgotten + 1
+  end
+
+  -- Forgets leases that ran out long ago. The mark stays: nothing was sold.
+  local idle = redis.call('ZRANGE', held, '-inf', '(' .. whole(now - KEPT), 'BYSCORE', 'LIMIT', 0, BATCH)
+  for _, id in ipairs(idle) do expire(id) end
+end

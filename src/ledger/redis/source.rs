@@ -1,0 +1,55 @@
+//! `Source`: where the server is.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis as driver;
+use driver::{Client, ConnectionAddr, ErrorKind, RedisError, RedisResult, aio::ConnectionManager, cmd};
+
+use super::link::connection;
+
+/// Where connections come from.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// Always the same address.
+    Client(Client),
+    /// A connection of the caller's, which renews itself.
+    Manager(ConnectionManager),
+    /// Whichever server leads by the word of these.
+    Sentinels { sentinels: Arc<[Client]>, service: Arc<str>, client: Client },
+}
+
+impl Source {
+    pub(super) async fn connection(&self, time_limit: Duration) -> RedisResult<ConnectionManager> {
+        match self {
+            Self::Client(client) => connection(client, time_limit),
+            Self::Manager(connection) => Ok(connection.clone()),
+            Self::Sentinels { sentinels, service, client } => {
+                let each = time_limit / 2;
+                for sentinel in &**sentinels {
+                    if let Ok(Ok((host, port))) = tokio::time::timeout(each, leader(sentinel, service)).await {
+                        return connection(&moved(client, host, port)?, time_limit);
+                    }
+                }
+                Err(RedisError::from((ErrorKind::Io, "no sentinel knows who leads")))
+            }
+        }
+    }
+}
+
+/// Who leads, by one sentinel's word.
+async fn leader(sentinel: &Client, service: &str) -> RedisResult<(String, u16)> {
+    let mut connection = sentinel.get_multiplexed_async_connection().await?;
+    cmd("SENTINEL").arg("get-master-addr-by-name").arg(service).query_async(&mut connection).await
+}
+
+/// The same client for another address.
+fn moved(client: &Client, host: String, port: u16) -> RedisResult<Client> {
+    let info = client.get_connection_info().clone();
+    let address = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Client::open(info.set_addr(address))
+}

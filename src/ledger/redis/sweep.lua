@@ -1,0 +1,4 @@
+-- ARGV: head. Forgets some of what may be forgotten; tells how many leases and sales.
+if not mark then return { 'not begun' } end
+forget(ARGV[1])
+return { 'done', whole(expired), whole(forgotten) }
