@@ -107,12 +107,18 @@ impl Transport {
 
 /// Why an answer was refused by its status. A `Retry-After` counts in seconds; a date, which would need the node's clock, is
 /// passed over.
+#[cfg(feature = "evm")]
 fn refusal(response: &Response) -> Fault {
-    #[cfg(feature = "evm")]
-    if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
-        return seconds.map_or(Fault::Endpoint, |seconds| Fault::Busy(Duration::from_secs(seconds)));
+    if !matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        return Fault::Endpoint;
     }
+    let seconds = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
+    seconds.map_or(Fault::Endpoint, |seconds| Fault::Busy(Duration::from_secs(seconds)))
+}
+
+/// A payer asks again in its own time.
+#[cfg(not(feature = "evm"))]
+fn refusal(_: &Response) -> Fault {
     Fault::Endpoint
 }
 
