@@ -21,7 +21,8 @@ use crate::{
 };
 
 /// A ledger in memory: for tests, for development, and for those who accept that a restart refuses every payment
-/// made before it.
+/// made before it. "Before" is the head that it is begun at: begun at the head of a node that lags, it would sell once
+/// more what was sold in the blocks that the node does not know yet.
 ///
 /// Clones are handles on one ledger: give each merchant of a process a clone. Two processes cannot share it, and one
 /// recipient must not be served by two of them.
