@@ -49,6 +49,7 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     builder.build().await.map_err(|error| match error {
         ConfigError::Verifier(error) => chain(error),
         ConfigError::Ledger(error) => Failure::world(error),
+        late @ ConfigError::HeadBehindMark { .. } => Failure::world(late),
         ConfigError::NoAsset { network } => {
             Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
         }

@@ -19,7 +19,7 @@ use super::{
 const AHEAD: u64 = 180;
 const FUTURE: &str = "--to is a time in seconds since 1970 that has come: a later one would refuse payments to come";
 
-/// Raises the mark to that Unix time, or else to the time of the chain's head.
+/// Raises the mark to that Unix time, or else to the present.
 ///
 /// # Errors
 /// What is wrong with the flags, the chain or the ledger.
@@ -28,8 +28,7 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
     let to = ChainTime::from_unix(match to {
         Some(time) if time > SystemClock.unix() + AHEAD => return Err(Failure::flags(FUTURE)),
         Some(time) => time,
-        // A node may lag behind the one that sales were made by.
-        None => head(args).await?.unix().max(SystemClock.unix()),
+        None => present(args).await?.unix(),
     });
     let mark = ledger.raise_mark(to).await?;
     if mark < to {
@@ -44,12 +43,12 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
     Ok(())
 }
 
-/// The time of the right chain's head.
-async fn head(args: &Args) -> Result<ChainTime, Failure> {
+/// The present, on the right chain.
+async fn present(args: &Args) -> Result<ChainTime, Failure> {
     if args.rpc_url.is_empty() {
         return Err(Failure::flags("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
     }
     let verifier = connect(EvmVerifier::builder().endpoints(&args.rpc_url), args.wait_for_rpc).await?;
     verifier.check(args.network(), &[]).await.map_err(chain)?;
-    verifier.head().await.map_err(chain)
+    verifier.horizon().await.map_err(chain)
 }

@@ -8,7 +8,7 @@ use crate::protocol::{ChainTime, IntentKey};
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
-    fn begin(&self, head: ChainTime) -> Boxed<'_, ()>;
+    fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime>;
     /// Owns what it needs, so that it can outlive who asked.
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal>;
@@ -19,8 +19,8 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
 }
 
 impl<L: Ledger> ErasedLedger for L {
-    fn begin(&self, head: ChainTime) -> Boxed<'_, ()> {
-        Box::pin(Ledger::begin(self, head))
+    fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime> {
+        Box::pin(Ledger::begin(self, now))
     }
 
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation> {

@@ -47,9 +47,12 @@ use crate::protocol::{ChainTime, IntentKey};
 /// unique indexes, never a value read earlier. An `Err` means only that the backend failed, and nothing is
 /// known of the outcome. Dropping a returned future must be harmless.
 pub trait Ledger: Send + Sync + 'static {
-    /// Starts a ledger's memory: one that has no low-water mark yet starts it at the head's time; any other stays as it
-    /// is. Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
-    fn begin(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    /// Starts a ledger's memory, and tells its low-water mark: one that has none yet has it at `now`; any other stays as
+    /// it is. Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
+    ///
+    /// `now` is a time that no payment which was shown to anybody has passed: what a ledger before this one sold is not
+    /// sold again.
+    fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
@@ -85,8 +88,8 @@ pub trait Ledger: Send + Sync + 'static {
 
 /// A handle that is shared.
 impl<L: Ledger> Ledger for Arc<L> {
-    fn begin(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send {
-        L::begin(self, head)
+    fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send {
+        L::begin(self, now)
     }
 
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send {

@@ -16,11 +16,11 @@
 //! - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a replica that is promoted may lack the
 //!   last sales. [`wait_replicas`](RedisLedgerBuilder::wait_replicas) confirms a sale only when so many replicas have received it,
 //!   which makes that rare, not impossible: nothing makes the fail-over choose one of them. Where a payment sold
-//!   twice is too much, call [`raise_mark_to`](RedisLedger::raise_mark_to) with the head's time after each fail-over, or use
+//!   twice is too much, call [`raise_mark_to`](RedisLedger::raise_mark_to) with the present time after each fail-over, or use
 //!   PostgreSQL.
 //! - **Emptied, it sells nothing.** A ledger remembers that it [began](super::Ledger::begin). If that is gone (a restart
 //!   without persistence, `FLUSHALL`, a fail-over to an empty server), every question fails until a merchant
-//!   is built anew; that starts the memory at the head's time, and refuses all payments made before.
+//!   is built anew; that starts the memory in the present, and refuses all payments made before.
 //!
 //! # The seller's book
 //!
@@ -169,7 +169,7 @@ impl RedisLedger {
     }
 
     /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup, or after a fail-over to
-    /// a replica that may lack the last sales. Give it the head's present time. What was sold and lost is then refused,
+    /// a replica that may lack the last sales. Give it the verifier's [`horizon`](crate::verify::Verifier::horizon). What was sold and lost is then refused,
     /// and so is every payment up to `time` that was not redeemed yet.
     ///
     /// # Errors

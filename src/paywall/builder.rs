@@ -176,15 +176,23 @@ impl MerchantBuilder {
 
     /// Checks everything, asks the chain for its id and head and the tokens for their decimals, and starts the ledger's memory.
     ///
+    /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. So that
+    /// no payment for a quote of this merchant is refused with it, this waits for the chain to get there: a block or two,
+    /// and a minute at most.
+    ///
     /// # Errors
-    /// [`ConfigError`] names what would have sold wrongly.
+    /// [`ConfigError`] names what would have sold wrongly, or [what cannot be reached](ConfigError::Verifier).
     pub async fn build(self) -> Result<Merchant, ConfigError> {
         let verifier = self.verifier.clone().ok_or(ConfigError::NoVerifier)?;
         let ledger = self.ledger.clone().ok_or(ConfigError::NoLedger)?;
         let keys = self.keys.clone().ok_or(ConfigError::NoSealingKeys)?;
         let lazily = self.lazily;
         let shared = self.check(verifier, ledger, keys)?;
-        match shared.start.ensure(&shared).await {
+        let started = match lazily {
+            true => shared.start.ensure(&shared).await,
+            false => shared.start.open(&shared).await,
+        };
+        match started {
             Err(error) if !(lazily && may_pass(&error)) => Err(error.into()),
             _ => Ok(Merchant { shared: Arc::new(shared) }),
         }

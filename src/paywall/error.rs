@@ -105,6 +105,12 @@ pub enum ConfigError {
     /// The ledger could not be started.
     #[error("the ledger cannot start: {0}")]
     Ledger(#[from] crate::ledger::LedgerError),
+    /// The chain is before the ledger's mark, and did not reach it within a minute.
+    #[error("{}", HealthError::HeadBehindMark { seconds: *seconds })]
+    HeadBehindMark {
+        /// How far.
+        seconds: u64,
+    },
 }
 
 impl From<HealthError> for ConfigError {
@@ -112,6 +118,7 @@ impl From<HealthError> for ConfigError {
         match error {
             HealthError::Verifier(error) => Self::Verifier(error),
             HealthError::Ledger(error) => Self::Ledger(error),
+            HealthError::HeadBehindMark { seconds } => Self::HeadBehindMark { seconds },
         }
     }
 }
@@ -126,4 +133,14 @@ pub enum HealthError {
     /// The ledger cannot be written to.
     #[error("sales cannot be recorded: {0}")]
     Ledger(#[from] crate::ledger::LedgerError),
+    /// The chain's head is before the time up to which the ledger refuses payments, as it is for a moment after a ledger has
+    /// begun: who paid now might be refused.
+    #[error(
+        "the chain is {seconds} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
+         where that lasts, check this machine's clock and the node"
+    )]
+    HeadBehindMark {
+        /// How far.
+        seconds: u64,
+    },
 }

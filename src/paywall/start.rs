@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     respond::{ASK_AGAIN, Problem},
@@ -20,6 +23,8 @@ const VERIFIER_WAIT: Duration = Duration::from_secs(10);
 const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// How long a failure stands before another attempt is made.
 const REST: Duration = Duration::from_secs(1);
+/// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
+const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(250));
 
 /// Whether the chain proved to be the right one and the ledger has begun: once for all routes of a merchant.
 #[derive(Default)]
@@ -32,6 +37,27 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
+    }
+
+    /// Makes sure of it at opening, when nobody waits yet: a new ledger's mark is the present, and the next blocks are given
+    /// the time to come.
+    pub(crate) async fn open(&self, shared: &Shared) -> Result<(), HealthError> {
+        let (patience, again) = CATCHING_UP;
+        let deadline = Instant::now() + patience;
+        loop {
+            match attempt(shared).await {
+                Err(HealthError::HeadBehindMark { seconds })
+                    if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
+                {
+                    tracing::debug!(seconds, "waiting for the chain to reach the ledger's mark");
+                    sleep(again).await;
+                }
+                outcome => {
+                    self.done.store(outcome.is_ok(), Ordering::Release);
+                    return outcome;
+                }
+            }
+        }
     }
 
     /// Makes sure of it. Of many who ask at once one makes the attempt, and all are told what came of it.
@@ -62,14 +88,24 @@ impl Start {
     }
 }
 
-/// The chain first: a ledger begins at the time of a head that is believed.
+/// The chain first: a ledger begins at a time that is believed. Then the chain once more: who is quoted a price now pays in
+/// one of the blocks to come, and that must be one that the ledger does not refuse.
 async fn attempt(shared: &Shared) -> Result<(), HealthError> {
-    let head = async {
-        shared.verifier.check(shared.network, &shared.accepted).await?;
-        shared.verifier.head().await
-    };
-    let head = timeout(VERIFIER_WAIT, head).await.unwrap_or(Err(VerifyError::unavailable()))?;
-    Ok(timeout(LEDGER_WAIT, shared.ledger.begin(head)).await.unwrap_or(Err(LedgerError::Unavailable))?)
+    let verifier = &shared.verifier;
+    let now = asked(async {
+        verifier.check(shared.network, &shared.accepted).await?;
+        verifier.horizon().await
+    });
+    let now = now.await?;
+    let mark = timeout(LEDGER_WAIT, shared.ledger.begin(now)).await.unwrap_or(Err(LedgerError::Unavailable))?;
+    match mark.unix().saturating_sub(asked(verifier.head()).await?.unix()) {
+        0 => Ok(()),
+        seconds => Err(HealthError::HeadBehindMark { seconds }),
+    }
+}
+
+async fn asked<T>(question: impl Future<Output = Result<T, VerifyError>>) -> Result<T, VerifyError> {
+    timeout(VERIFIER_WAIT, question).await.unwrap_or(Err(VerifyError::unavailable()))
 }
 
 /// Whether it may come right without anybody changing the configuration.
@@ -77,6 +113,7 @@ pub(crate) fn may_pass(error: &HealthError) -> bool {
     match error {
         HealthError::Verifier(error) => error.is_transient(),
         HealthError::Ledger(error) => *error == LedgerError::Unavailable,
+        HealthError::HeadBehindMark { .. } => true,
     }
 }
 
@@ -85,7 +122,7 @@ impl Shared {
     pub(crate) async fn started(&self) -> Result<(), Problem> {
         self.start.ensure(self).await.map_err(|error| {
             let code = match error {
-                HealthError::Verifier(_) => ProblemCode::VerificationUnavailable,
+                HealthError::Verifier(_) | HealthError::HeadBehindMark { .. } => ProblemCode::VerificationUnavailable,
                 HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
             };
             Problem::after(code, ASK_AGAIN)

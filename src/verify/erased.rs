@@ -11,6 +11,7 @@ pub(crate) trait ErasedVerifier: Send + Sync + 'static {
     fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()>;
     fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict>;
     fn head(&self) -> Boxed<'_, ChainTime>;
+    fn horizon(&self) -> Boxed<'_, ChainTime>;
 }
 
 impl<V: Verifier> ErasedVerifier for V {
@@ -24,5 +25,9 @@ impl<V: Verifier> ErasedVerifier for V {
 
     fn head(&self) -> Boxed<'_, ChainTime> {
         Box::pin(Verifier::head(self))
+    }
+
+    fn horizon(&self) -> Boxed<'_, ChainTime> {
+        Box::pin(Verifier::horizon(self))
     }
 }

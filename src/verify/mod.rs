@@ -29,6 +29,15 @@ pub trait Verifier: Send + Sync + 'static {
 
     /// The time of the chain's present head.
     fn head(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send;
+
+    /// A time that no payment has passed which anybody was shown until now: where a ledger's memory
+    /// [begins](crate::ledger::Ledger::begin). Nothing is quoted before the head has reached it.
+    ///
+    /// By default the head's time. That is too early where the node behind it is a block behind the one that showed the last
+    /// sale before a restart: a chain that keeps the time of day answers with the later of the two.
+    fn horizon(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send {
+        self.head()
+    }
 }
 
 /// What the chain says of one transaction, under one set of terms, at one moment.

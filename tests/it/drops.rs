@@ -406,8 +406,8 @@ fn a_runtime_that_shuts_down_with_a_redemption_under_way_does_not_panic() {
 struct PanicsInReserve(crate::faults::Faulty, Arc<AtomicUsize>);
 
 impl Ledger for PanicsInReserve {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.0.begin(head).await
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.0.begin(now).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

@@ -154,8 +154,8 @@ impl Faulty {
 }
 
 impl Ledger for Faulty {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.inner.begin(head).await
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.inner.begin(now).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

@@ -80,8 +80,8 @@ impl FaultyLedger {
 }
 
 impl Ledger for FaultyLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.ask(Question::Begin, Ledger::begin(&*self.inner, head)).await
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.ask(Question::Begin, Ledger::begin(&*self.inner, now)).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

@@ -13,7 +13,7 @@ const NUDGES: usize = 64;
 pub(super) async fn begin_is_repeatable<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
     stage.begin().await?;
     for head in [MARK, MARK - 50, MARK + 50] {
-        stage.twin.begin(ChainTime::from_unix(head)).await?;
+        must_be!(stage.twin.begin(ChainTime::from_unix(head)).await?.unix(), MARK, "the mark that begin tells");
         let above = stage.claim(stage.intent(), &[stage.paid_at(MARK + 1)]);
         let _ = stage.sell(&above).await?;
         let at = stage.claim(stage.intent(), &[stage.paid_at(MARK)]);

@@ -81,7 +81,8 @@ impl<'a, H: Harness> Stage<'a, H> {
     }
 
     pub(super) async fn begin(&self) -> Result<(), Fault> {
-        Ok(self.ledger.begin(ChainTime::from_unix(MARK)).await?)
+        must_be!(self.ledger.begin(ChainTime::from_unix(MARK)).await?.unix(), MARK, "the mark of a new ledger");
+        Ok(())
     }
 
     fn name<const N: usize>(&self) -> [u8; N] {

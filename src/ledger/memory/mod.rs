@@ -21,8 +21,7 @@ use crate::{
 };
 
 /// A ledger in memory: for tests, for development, and for those who accept that a restart refuses every payment
-/// made before it. "Before" is the head that it is begun at: begun at the head of a node that lags, it would sell once
-/// more what was sold in the blocks that the node does not know yet.
+/// made before it.
 ///
 /// Clones are handles on one ledger: give each merchant of a process a clone. Two processes cannot share it, and one
 /// recipient must not be served by two of them.
@@ -111,9 +110,8 @@ impl fmt::Debug for MemoryLedger {
 }
 
 impl Ledger for MemoryLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.state()?.begin(head);
-        Ok(())
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        Ok(self.state()?.begin(now))
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
@@ -161,7 +159,7 @@ mod tests {
         .join();
         let shut = Err(LedgerError::Unavailable);
         assert_eq!(ledger.health().await, shut);
-        assert_eq!(ledger.begin(ChainTime::from_unix(2)).await, shut);
+        assert_eq!(ledger.begin(ChainTime::from_unix(2)).await.map(drop), shut);
         assert_eq!(ledger.is_consumed(IntentKey::new([0; 16])).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.counts().map(drop), shut);
     }

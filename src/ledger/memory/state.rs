@@ -81,8 +81,8 @@ struct Hold {
 }
 
 impl State {
-    pub(super) fn begin(&mut self, head: ChainTime) {
-        self.mark.get_or_insert(head);
+    pub(super) fn begin(&mut self, now: ChainTime) -> ChainTime {
+        *self.mark.get_or_insert(now)
     }
 
     /// `None` when the memory was never begun.

@@ -181,7 +181,7 @@ impl PostgresLedger {
     }
 
     /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup, or lost a server whose
-    /// last sales no standby had. Give it the head's present time. What was sold since the backup is then refused, and
+    /// last sales no standby had. Give it the verifier's [`horizon`](crate::verify::Verifier::horizon). What was sold since the backup is then refused, and
     /// so is every payment up to `time` that was not redeemed yet.
     ///
     /// # Errors

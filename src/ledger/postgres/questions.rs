@@ -198,8 +198,8 @@ impl Shelf for PostgresLedger {
 }
 
 impl Ledger for PostgresLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.memory(&self.statements.start, Some(head)).await.map(drop)
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.memory(&self.statements.start, Some(now)).await?.ok_or(LedgerError::Incompatible)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

@@ -1,4 +1,4 @@
--- ARGV: head. Starts the memory, unless it has begun.
+-- ARGV: now. Starts the memory, unless it has begun, and tells the mark.
 redis.call('HSETNX', ledger, 'schema', '1')
 redis.call('HSETNX', ledger, 'mark', ARGV[1])
-return { 'done' }
+return { 'done', redis.call('HGET', ledger, 'mark') }

@@ -21,10 +21,12 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        let answer = self.ask(&self.shared.scripts.begin, &[seconds(head)]).await?;
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        let answer = self.ask(&self.shared.scripts.begin, &[seconds(now)]).await?;
         self.shared.begun.store(true, Ordering::Relaxed);
-        word(&answer, &[("done", ())])
+        word(&answer, &[("done", ())])?;
+        let mark = answer.get(1).and_then(|mark| mark.parse().ok());
+        mark.map(ChainTime::from_unix).ok_or(LedgerError::Incompatible)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

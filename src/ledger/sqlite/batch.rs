@@ -129,9 +129,10 @@ async fn memory(
     word: Word,
     time: ChainTime,
 ) -> sqlx::Result<Result<Answer, LedgerError>> {
-    let question = sqlx::query_scalar::<_, i64>(word.text(say).sql()).bind(SCHEMA).bind(seconds(time));
-    let version = question.fetch_optional(work).await?;
-    Ok(compatible(version).map(|()| Answer::Memory))
+    let question = sqlx::query_as::<_, (i64, Option<i64>)>(word.text(say).sql()).bind(SCHEMA).bind(seconds(time));
+    let told = question.fetch_optional(work).await?;
+    let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
+    Ok(compatible(told.map(|(version, _)| version)).map(|()| Answer::Memory(mark.map(ChainTime::from_unix))))
 }
 
 /// How much was forgotten.

@@ -133,14 +133,14 @@ impl SqliteLedger {
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup. Give it the head's
-    /// present time. What was sold since the backup is then refused, and so is every payment up to `time` that was not
-    /// redeemed yet.
+    /// Raises the low-water mark to `time`, if it is lower: for an operator who restored a backup. Give it the verifier's
+    /// [`horizon`](crate::verify::Verifier::horizon). What was sold since the backup is then refused, and so is every payment
+    /// up to `time` that was not redeemed yet.
     ///
     /// # Errors
     /// [`LedgerError`] when the file cannot be written, or was not migrated.
     pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
-        self.tell(Word::Raise, time).await
+        self.tell(Word::Raise, time).await.map(drop)
     }
 
     /// Lowers the low-water mark to `time`, if it is higher: for an operator who imported the records of every sale of a
@@ -149,7 +149,7 @@ impl SqliteLedger {
     /// # Errors
     /// [`LedgerError`] when the file cannot be written, or was not migrated.
     pub async fn lower_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
-        self.tell(Word::Lower, time).await
+        self.tell(Word::Lower, time).await.map(drop)
     }
 
     /// Forgets what may be forgotten at this head, 16 sales at most, and tells how many sales that were. [`reserve`] does
@@ -216,8 +216,12 @@ impl SqliteLedger {
         in_time(self.time_limit, self.queue.ask(question)).await
     }
 
-    async fn tell(&self, word: Word, time: ChainTime) -> Result<(), LedgerError> {
-        self.ask(Question::Memory(word, time)).await.map(drop)
+    /// Tells the mark as it is then.
+    async fn tell(&self, word: Word, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        match self.ask(Question::Memory(word, time)).await? {
+            Answer::Memory(mark) => Ok(mark),
+            _ => Err(LedgerError::Unavailable),
+        }
     }
 
     /// Tells the version that it leaves behind.
@@ -259,8 +263,8 @@ impl SqliteLedger {
 }
 
 impl Ledger for SqliteLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.tell(Word::Start, head).await
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.tell(Word::Start, now).await?.ok_or(LedgerError::Incompatible)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
@@ -311,6 +315,6 @@ impl Ledger for SqliteLedger {
 
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
-        self.tell(Word::Beat, ChainTime::from_unix(0)).await
+        self.tell(Word::Beat, ChainTime::from_unix(0)).await.map(drop)
     }
 }

@@ -40,8 +40,8 @@ pub(super) enum Answer {
     },
     /// Whether the lease was held.
     Released(bool),
-    /// It was told.
-    Memory,
+    /// It was told; the mark as it is now.
+    Memory(Option<ChainTime>),
     /// How many sales were forgotten.
     Swept(i64),
 }

@@ -276,12 +276,15 @@ DELETE FROM ledger_attempts WHERE (intent, tx_hash, log_position, chain_id) IN (
 
 const RAISE_OVER: &str = "UPDATE ledger_memory SET mark = max(mark, ?1)";
 
-/// Each has the version as `?1` and a time as `?2`, and tells the version.
+/// Each has the version as `?1` and a time as `?2`, and tells version and mark.
 const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = ?1";
-const BEAT: &str = "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1 AND ?2 IS NOT NULL RETURNING version";
-const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, ?2) WHERE version = ?1 RETURNING version";
-const RAISE: &str = "UPDATE ledger_memory SET mark = max(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version";
-const LOWER: &str = "UPDATE ledger_memory SET mark = min(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version";
+const BEAT: &str =
+    "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1 AND ?2 IS NOT NULL RETURNING version, mark";
+const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, ?2) WHERE version = ?1 RETURNING version, mark";
+const RAISE: &str =
+    "UPDATE ledger_memory SET mark = max(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
+const LOWER: &str =
+    "UPDATE ledger_memory SET mark = min(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
 
 /// Whether there is a ledger, and whether it knows its revision: the first did not.
 const IS_THERE: &str = "

@@ -58,7 +58,8 @@ impl DevChainBuilder {
         self
     }
 
-    /// Time between blocks, two seconds by default. With `None` a block is mined only when [`DevChain::mine`] is called.
+    /// Time between blocks, two seconds by default. With `None` a block is mined only when [`DevChain::mine`] is called: such
+    /// a chain does not keep the time, so give its verifier `max_head_age(None)`, or a clock that goes with its blocks.
     pub fn mine_every(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.every = time.into();
         self

@@ -124,8 +124,8 @@ impl EvmVerifierBuilder {
     }
 
     /// How far the head may be from the local clock: further behind it is stale, further ahead it is not believed.
-    /// Default: 3 min. `None` is for chains that mine on demand: it also turns off the rule that a head is stale when a
-    /// minute of refreshes brought no newer block.
+    /// Default: 3 min. `None` is for chains that mine on demand: it also turns off the rules that a head is stale when a
+    /// minute of refreshes brought no newer block, and that a new ledger begins at the clock's time where the head is behind.
     pub const fn max_head_age(mut self, max_head_age: Option<Duration>) -> Self {
         self.max_head_age = max_head_age;
         self

@@ -92,6 +92,11 @@ impl Head {
         if self.is_stale(&tip) { Err(VerifyError::new(VerifyErrorKind::StaleHead)) } else { Ok(tip) }
     }
 
+    /// The time of day, where the chain keeps it.
+    pub(super) fn present(&self) -> Option<ChainTime> {
+        self.max_age.map(|_| ChainTime::from_unix(self.clock.unix()))
+    }
+
     /// Another head than this one, if there is one by now, for a payment that may be in the next block or in the one
     /// `wanted`. However many wait, however often, the chain is asked once in [`HURRY`].
     pub(super) async fn after(self: &Arc<Self>, tip: &Tip, wanted: u64) -> Option<Tip> {

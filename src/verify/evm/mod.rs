@@ -196,6 +196,11 @@ impl Verifier for EvmVerifier {
         let tip = timeout(*total_timeout, head.tip()).await;
         tip.unwrap_or_else(|_| Err(VerifyError::unavailable())).map(|tip| tip.head.time)
     }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        let head = self.head().await?;
+        Ok(self.inner.head.present().map_or(head, |now| head.max(now)))
+    }
 }
 
 impl Inner {

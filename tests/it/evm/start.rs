@@ -20,6 +20,20 @@ async fn names_the_chain_that_the_endpoints_serve() {
     assert_eq!(verifier.head().await.map(|head| head.unix()), Ok(time_of(100)));
 }
 
+/// A node behind the one that showed the last payment must not set the present back.
+#[tokio::test]
+async fn the_horizon_is_the_later_of_head_and_clock_where_the_chain_keeps_the_time() {
+    let node = Node::start().await;
+    for (behind, horizon) in [(7, time_of(100) + 7), (0, time_of(100)), (-7, time_of(100))] {
+        let clock = TestClock::at(100);
+        clock.0.0.store(time_of(100).saturating_add_signed(behind), Ordering::SeqCst);
+        let verifier = builder(&[&node], &clock).connect().await.expect("connects");
+        assert_eq!(verifier.horizon().await.map(|time| time.unix()), Ok(horizon));
+        let on_demand = builder(&[&node], &clock).max_head_age(None).connect().await.expect("connects");
+        assert_eq!(on_demand.horizon().await.map(|time| time.unix()), Ok(time_of(100)));
+    }
+}
+
 #[tokio::test]
 async fn refuses_what_is_no_endpoint() {
     for urls in [vec![], vec!["127.0.0.1:8545"], vec!["ws://127.0.0.1:1"], vec!["http://127.0.0.1:1", "nonsense"]] {

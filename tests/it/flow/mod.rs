@@ -1,5 +1,6 @@
 //! From quote to answer over a real chain (`anvil`) and real HTTP: what a payer gets for money, and what nobody gets without.
 
+mod anew;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod app;
 mod buying;

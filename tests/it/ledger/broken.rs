@@ -38,6 +38,8 @@ enum Fault {
     IgnoresMark,
     /// Moves the mark at every begin.
     BeginMovesMark,
+    /// Tells what it was told as its mark.
+    TellsNoMark,
     /// Forgets a sale in its last second.
     ForgetsEarly,
     /// Forgets no sale.
@@ -115,11 +117,13 @@ impl Broken {
 }
 
 impl Ledger for Broken {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.begun.lock().unwrap().push(head);
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.begun.lock().unwrap().push(now);
+        let first = self.begun.lock().unwrap()[0];
         match self.fault {
-            Fault::IgnoresMark => self.inner.begin(ChainTime::from_unix(0)).await,
-            _ => self.inner.begin(head).await,
+            Fault::IgnoresMark => self.inner.begin(ChainTime::from_unix(0)).await.map(|_| first),
+            Fault::TellsNoMark => self.inner.begin(now).await.map(|_| now),
+            _ => self.inner.begin(now).await,
         }
     }
 
@@ -231,6 +235,7 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::ReleaseFreesSold, &["committed_stays"]),
         (Fault::IgnoresMark, &["begin_is_repeatable", "payments_at_or_below_are_refused"]),
         (Fault::BeginMovesMark, &["begin_is_repeatable"]),
+        (Fault::TellsNoMark, &["begin_is_repeatable"]),
         (Fault::ForgetsEarly, &["kept_to_the_second"]),
         (Fault::ForgetsNever, &["forgetting_raises_the_mark"]),
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),

@@ -346,7 +346,10 @@ impl<B: Bench> Run<'_, B> {
                     self.bench.pass(span).await;
                 }
             }
-            Step::Begin(after) => self.bench.ledger().begin(ChainTime::from_unix(MARK + after)).await.unwrap(),
+            Step::Begin(after) => {
+                let mark = self.bench.ledger().begin(ChainTime::from_unix(MARK + after)).await.unwrap();
+                prop_assert!(mark.unix() >= MARK);
+            }
             Step::Raise(after) => {
                 if self.bench.raise_mark_to(ChainTime::from_unix(MARK + after)).await {
                     self.model.raised = self.model.raised.max(after);

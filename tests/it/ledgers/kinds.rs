@@ -45,8 +45,8 @@ macro_rules! of_each {
 }
 
 impl Ledger for AnyLedger {
-    async fn begin(&self, head: ChainTime) -> Result<(), LedgerError> {
-        of_each!(self, ledger => ledger.begin(head).await)
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        of_each!(self, ledger => ledger.begin(now).await)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {

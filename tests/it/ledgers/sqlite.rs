@@ -676,7 +676,7 @@ async fn what_is_no_ledger_is_refused() {
     sqlx::raw_sql("UPDATE ledger_memory SET version = 2").execute(&mut raw(&path).await).await.unwrap();
     let incompatible = Err(LedgerError::Incompatible);
     assert_eq!(ledger.health().await, incompatible);
-    assert_eq!(ledger.begin(time(MARK)).await, incompatible);
+    assert_eq!(ledger.begin(time(MARK)).await.map(drop), incompatible);
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Incompatible));
     assert_eq!(SqliteLedger::open(&path).await.unwrap_err(), LedgerError::Incompatible);
 }
