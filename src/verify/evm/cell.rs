@@ -69,10 +69,10 @@ impl Now {
         self.max_age.is_some_and(|max_age| self.unix.saturating_sub(block.time.unix()) > max_age.as_secs())
     }
 
-    /// Whether the one is nearer to the present. A node that is merely behind never is.
+    /// Whether the one is later, or nearer to the present. The head of a node that is merely behind is neither.
     fn is_nearer(&self, one: &Block, other: &Block) -> bool {
         let away = |block: &Block| self.unix.abs_diff(block.time.unix());
-        self.max_age.is_some() && away(one) < away(other)
+        one.time > other.time || self.max_age.is_some() && away(one) < away(other)
     }
 
     fn is_after(&self, since: Option<Duration>, blocks: u32) -> bool {
@@ -155,7 +155,7 @@ impl Cell {
         wrong || now.is_after(self.silent_since, SILENCE)
     }
 
-    /// Whether this endpoint moves on, at the present time, while the source stands still somewhere else.
+    /// Whether this endpoint moves on, nearer to the present than the head of the source, which stands still.
     fn overtakes(&self, (endpoint, latest): &Named, now: &Now) -> bool {
         let head = self.chain.head();
         let advances = self.heard.get(endpoint).is_some_and(|first| latest.number > *first);
@@ -204,4 +204,77 @@ impl Cell {
 pub(super) fn is_leap(head: &Block, latest: &Block) -> bool {
     let seconds = latest.time.unix().saturating_sub(head.time.unix());
     latest.number.saturating_sub(head.number) > LEAP_MAX.saturating_add(seconds.saturating_mul(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 1_800_000_000;
+    const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
+
+    /// That many seconds after the start.
+    fn at(seconds: u64, max_age: Option<Duration>) -> Now {
+        let (monotonic, block_time) = (Duration::from_secs(seconds), Duration::from_secs(2));
+        Now { monotonic, unix: START + seconds, max_age, block_time }
+    }
+
+    fn block(number: u64, seconds: u64) -> Block {
+        let mut hash = [7; 32];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        Block { number, hash, parent: [0; 32], time: ChainTime::from_unix(START + seconds) }
+    }
+
+    /// After how many seconds the second endpoint's head replaces that of the first, which stands still.
+    fn replaced_after(stands: Block, max_age: Option<Duration>, moves: impl Fn(u64) -> Block) -> Option<(u64, u64)> {
+        let mut cell = Cell::new(stands, 0, Duration::ZERO);
+        cell.refreshed(Duration::ZERO);
+        (2..60).step_by(2).find_map(|seconds| {
+            let now = at(seconds, max_age);
+            let chosen = if cell.settles((0, &stands), 0, &now) {
+                None
+            } else {
+                cell.choose(vec![(0, stands), (1, moves(seconds))], false, &now)
+            };
+            cell.refreshed(now.monotonic);
+            chosen.map(|(_, latest)| (seconds, latest.number))
+        })
+    }
+
+    #[test]
+    fn a_head_that_stands_still_gives_way_to_a_lower_one_that_is_nearer_to_the_present() {
+        for max_age in [MINUTE, None] {
+            let lower = |seconds| block(100 + seconds / 2, seconds);
+            assert_eq!(replaced_after(block(250, 1), max_age, lower), Some((8, 104)));
+            // Nobody moves, or by a leap.
+            assert_eq!(replaced_after(block(250, 1), max_age, |_| block(100, 3)), None);
+            assert_eq!(replaced_after(block(250, 1), max_age, |seconds| block(300_000_000 + seconds, 3)), None);
+        }
+        // Where no clock tells what is present, only its own time does.
+        for (max_age, after) in [(MINUTE, 8), (None, 42)] {
+            let lower = |seconds| block(100 + seconds / 2, seconds);
+            assert_eq!(replaced_after(block(250, 40), max_age, lower), Some((after, 100 + after / 2)));
+        }
+    }
+
+    #[test]
+    fn a_node_that_catches_up_with_a_chain_that_stands_still_takes_nothing_back() {
+        for max_age in [MINUTE, None] {
+            let behind = |seconds| block(10 + seconds, 0);
+            assert_eq!(replaced_after(block(100, 0), max_age, behind), None);
+            assert_eq!(replaced_after(block(30, 0), max_age, behind), Some((22, 32)), "once it is ahead");
+        }
+    }
+
+    #[test]
+    fn a_head_that_its_own_source_takes_back_does_not_stay() {
+        let now = at(100, MINUTE);
+        let mut cell = Cell::new(block(100, 90), 0, now.monotonic);
+        let old = block(20, 0);
+        assert!(!cell.settles((0, &old), 0, &now), "it would be stale");
+        assert_eq!(cell.choose(vec![(0, old)], false, &now), Some((0, old)));
+        let (same, other) = (block(100, 90), block(98, 88));
+        assert_eq!(cell.choose(vec![(0, old), (1, same)], false, &now), None);
+        assert_eq!(cell.choose(vec![(0, old), (1, other)], false, &now), Some((1, other)));
+    }
 }

@@ -141,7 +141,8 @@ impl Receipts {
         {
             return Err(error.clone());
         }
-        let _turn = self.gate.enter(miss.map(|miss| miss.asked_at)).await?;
+        let asked_before = miss.map(|miss| miss.asked_at).or(doubted.as_ref().map(|doubted| doubted.fetched_at));
+        let _turn = self.gate.enter(asked_before).await?;
         let asked = self.ask(transaction, doubted.as_deref()).await;
         let fetched_at = self.clock.monotonic();
         match asked {
