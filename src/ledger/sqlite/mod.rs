@@ -2,6 +2,7 @@
 
 mod batch;
 mod builder;
+mod delivery;
 mod file;
 mod question;
 mod queue;

@@ -165,7 +165,7 @@ fn is_broken(error: &sqlx::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::{
@@ -196,6 +196,11 @@ mod tests {
         Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
     }
 
+    pub(in super::super) fn held() -> Lease {
+        let claim = claim();
+        Lease::new(&claim, &claim.transfers()[0], 1)
+    }
+
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]
     async fn a_batch_with_a_sale_is_flushed_and_one_without_is_not() {
@@ -203,8 +208,7 @@ mod tests {
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
-        let (claim, sweep) = (claim(), || Question::Sweep(TIME));
-        let lease = Lease::new(&claim, &claim.transfers()[0], 1);
+        let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone()));
         for (questions, full) in [
             (vec![commit()], true),

@@ -441,6 +441,69 @@ async fn who_goes_away_takes_nobody_along() {
     sell(&ledger, &claim(100, 100)).await;
 }
 
+/// Who gives up before the answer, and who gives up with the answer at the door.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_granted_to_nobody_is_free_again() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let wanted = claim(1, 1);
+    for round in 0..20 {
+        let mut other = raw(&path).await;
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+        let mut asking = Box::pin(ledger.reserve(&wanted));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut asking).await.is_err());
+        if round % 2 == 0 {
+            drop(asking);
+            sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+        } else {
+            sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+            // It is granted meanwhile, and the grant waits to be taken.
+            while !is_held(&mut other).await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            drop(asking);
+        }
+        // What frees it stands in line before this.
+        let lease = hold(&ledger, &wanted).await;
+        ledger.release(&lease, Handler::NotStarted).await.unwrap();
+        let attempts = sqlx::query_scalar("SELECT COALESCE(sum(times), 0) FROM ledger_attempts");
+        let attempts: i64 = attempts.fetch_one(&mut other).await.unwrap();
+        assert_eq!(attempts, 0, "round {round}");
+    }
+}
+
+async fn is_held(connection: &mut SqliteConnection) -> bool {
+    let held = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE consumed_at IS NULL)");
+    held.fetch_one(connection).await.unwrap()
+}
+
+/// Who gave up on a sale and asks again is told what is on the disk already, whoever writes or flushes just then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_nobody_heard_of_is_told_at_once() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    let mut other = raw(&path).await;
+    let mut asking = Box::pin(ledger.commit(&lease));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+    while is_held(&mut other).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(asking);
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let brief = ledger.clone().time_limit(Duration::from_millis(50));
+    assert_eq!(brief.commit(&lease).await, Ok(Commit::Done));
+    let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fence());
+    assert_eq!(brief.commit(&same_fence).await, Err(LedgerError::Unavailable), "it is another's");
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&same_fence).await, Ok(Commit::LeaseLost));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_than_may_wait_are_refused_at_once() {
     let files = Files::new(0);

@@ -29,7 +29,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Answers every claim; tells how many leases had run out.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
-    let mut open: Vec<usize> = (0..batch.len()).filter(|place| claim(&batch[*place]).is_some()).collect();
+    // Nothing is granted to who gave up.
+    let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
+    let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let (mut may_sweep, mut expired) = (true, 0);
     for _ in 0..ROUNDS {
         if open.is_empty() {
