@@ -4,6 +4,7 @@ mod batch;
 mod builder;
 mod delivery;
 mod file;
+mod mount;
 mod question;
 mod queue;
 mod statements;
@@ -31,7 +32,8 @@ const OPENING: Duration = Duration::from_secs(10);
 ///
 /// Several processes may open the same file; its unique indexes keep intents and payments apart, and its lock lets one
 /// write at a time. The file must lie on a local disk: the write-ahead log that stands beside it (`-wal`, `-shm`) does not
-/// work over a network, and belongs to it when it is moved. Back it up with `sqlite3 ledger.db ".backup copy.db"`, and call
+/// work over a network, and belongs to it when it is moved. Into a container mount the folder, never the file alone, which
+/// is refused as [`LedgerError::MountedAlone`]: containers that share it would each have a log of their own. Back it up with `sqlite3 ledger.db ".backup copy.db"`, and call
 /// [`raise_mark_to`](Self::raise_mark_to) after restoring it.
 ///
 /// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced: stop it first. It
@@ -92,7 +94,8 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// [`LedgerError::Unavailable`] when the file cannot be read and written, or is no database;
-    /// [`LedgerError::Incompatible`] when a later version wrote it.
+    /// [`LedgerError::Incompatible`] when a later version wrote it; [`LedgerError::MountedAlone`] where the file itself is
+    /// a mount point (on Linux).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         Self::builder().open(path).await
     }
@@ -113,8 +116,12 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// [`LedgerError::Incompatible`] when a later version wrote them, and this one cannot; [`LedgerError::Unavailable`]
-    /// when the file cannot be written, or does not keep a write-ahead log.
+    /// when the file cannot be written, or does not keep a write-ahead log; [`LedgerError::MountedAlone`] where the file
+    /// itself is a mount point (on Linux).
     pub async fn migrate(&self) -> Result<(), LedgerError> {
+        if mount::is_mounted_alone(self.queue.home().place.path()) {
+            return Err(LedgerError::MountedAlone);
+        }
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))
     }

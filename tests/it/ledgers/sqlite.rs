@@ -83,13 +83,20 @@ async fn raw(path: &Path) -> SqliteConnection {
 /// Lets another process do something with the file: locks are a process's.
 fn elsewhere(does: &str, path: &Path) {
     // A write that is too large is an error then, and not the end.
-    let mut program = Command::new("sh");
-    program.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
-    program.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
-    program.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
-    let output = program.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    run(shell, does, path);
+}
+
+/// In the program that `start` starts with what follows it.
+fn run(mut start: Command, does: &str, path: &Path) {
+    start.arg(std::env::current_exe().unwrap());
+    start.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
+    start.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
+    let output = start.output().unwrap();
+    let told = [output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned());
+    assert!(output.status.success(), "{}{}", told[0], told[1]);
+    assert!(told[0].contains("1 passed"));
 }
 
 /// What [`elsewhere`] runs; on its own it does nothing.
@@ -111,6 +118,11 @@ async fn as_another_program() {
         }
         #[cfg(target_os = "linux")]
         "has a full disk" => has_a_full_disk(path).await,
+        "cannot open it" => {
+            let error = SqliteLedger::open(path).await.unwrap_err();
+            assert_eq!(error, LedgerError::MountedAlone);
+            assert!(error.to_string().contains("mount the folder"));
+        }
         other => panic!("{other} is not known"),
     }
 }
@@ -549,6 +561,36 @@ fn it_outlives_a_runtime() {
     drop(second);
     first.block_on(sqlx::raw_sql("COMMIT").execute(&mut other)).unwrap();
     first.block_on(sell(&ledger, &claim(3, 3)));
+}
+
+/// As containers do it, in a namespace of its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_that_is_mounted_without_its_folder_is_refused() {
+    let may =
+        |flags: &&str| Command::new("unshare").args([flags, "true"]).output().is_ok_and(|done| done.status.success());
+    let Some(flags) = ["-m", "-rm"].into_iter().find(may) else {
+        return eprintln!(
+            "LEFT OUT: nothing can be mounted here; what is read of /proc/self/mountinfo is tested in the library"
+        );
+    };
+    let files = Files::new(0);
+    let ledger = begun(&files.path(0)).await;
+    sell(&ledger, &claim(1, 1)).await;
+    ledger.close().await;
+    let inside = files.folder.path().join("in side");
+    std::fs::create_dir(&inside).unwrap();
+    let mounted = |what: &Path, at: &Path, does: &str, path: &Path| {
+        let mut start = Command::new("unshare");
+        start.args([flags, "sh", "-c", "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"]).args([what, at]);
+        run(start, does, path);
+    };
+    let (file, link) = (inside.join("0.db"), files.folder.path().join("link.db"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    mounted(&files.path(0), &file, "cannot open it", &file);
+    mounted(&files.path(0), &file, "cannot open it", &link);
+    mounted(files.folder.path(), &inside, "finds it sold", &file);
 }
 
 #[cfg(unix)]
