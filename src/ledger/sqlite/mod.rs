@@ -7,6 +7,7 @@ mod file;
 mod mount;
 mod question;
 mod queue;
+mod record;
 mod statements;
 mod writer;
 
@@ -33,12 +34,13 @@ const OPENING: Duration = Duration::from_secs(10);
 /// Several processes may open the same file; its unique indexes keep intents and payments apart, and its lock lets one
 /// write at a time. The file must lie on a local disk: the write-ahead log that stands beside it (`-wal`, `-shm`) does not
 /// work over a network, and belongs to it when it is moved. Into a container mount the folder, never the file alone, which
-/// is refused as [`LedgerError::MountedAlone`]: containers that share it would each have a log of their own. Back it up with `sqlite3 ledger.db ".backup copy.db"`, and call
-/// [`raise_mark_to`](Self::raise_mark_to) after restoring it.
+/// is refused as [`LedgerError::MountedAlone`]: containers that share it would each have a log of their own. Back it up
+/// with `sqlite3 ledger.db ".backup copy.db"`, and call [`raise_mark_to`](Self::raise_mark_to) after restoring it.
 ///
-/// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced: stop it first. It
-/// must not open the file by any other means than SQLite either, for on POSIX systems closing a file drops all locks that
-/// the process has on it.
+/// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced, and once a backup
+/// was restored into the file that lacks what this process had written or seen there. What only another process had sold
+/// it cannot miss: stop all of them first. It must not open the file by any other means than SQLite either, for on POSIX
+/// systems closing a file drops all locks that the process has on it.
 ///
 /// # What is flushed, and when
 ///
@@ -307,7 +309,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        if !self.queue.home().place.is_same() {
+        if !self.queue.home().is_sound() {
             return Err(LedgerError::Unavailable);
         }
         let question = || {

@@ -118,6 +118,7 @@ async fn as_another_program() {
         }
         #[cfg(target_os = "linux")]
         "has a full disk" => has_a_full_disk(path).await,
+        "is well" => assert_eq!(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT).health().await, Ok(())),
         "cannot open it" => {
             let error = SqliteLedger::open(path).await.unwrap_err();
             assert_eq!(error, LedgerError::MountedAlone);
@@ -231,6 +232,123 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     restored.lower_mark_to(time(HEAD)).await.unwrap();
     assert_eq!(restored.low_water_mark().await, Ok(Some(time(MARK + 99))));
     sell(&restored, &claim(3, 3)).await;
+}
+
+/// What an operator types, where there is such a program.
+fn shell(path: &Path, types: &str) {
+    let output = Command::new("sqlite3").arg("-bail").arg(path).arg(types).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn has_shell() -> bool {
+    let is_there = Command::new("sqlite3").arg("-version").output().is_ok();
+    if !is_there {
+        eprintln!("LEFT OUT: there is no sqlite3 to restore a backup with");
+    }
+    is_there
+}
+
+async fn sells_nothing(ledger: &SqliteLedger, asked: &Claim) {
+    let unavailable = LedgerError::Unavailable;
+    assert_eq!(ledger.reserve(asked).await, Err(unavailable));
+    assert_eq!(ledger.health().await, Err(unavailable));
+    assert_eq!(ledger.is_consumed(asked.intent()).await, Err(unavailable));
+    assert_eq!(ledger.reserve(&claim(900, 900)).await, Err(unavailable), "nor anything else");
+}
+
+#[tokio::test]
+async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
+    if !has_shell() {
+        return;
+    }
+    // What was sold since the backup was free then, or held, or is another's sale.
+    for was in ["free", "held", "another's"] {
+        let files = Files::new(0);
+        let (path, copy) = (files.path(0), files.path(1));
+        let (ledger, twin) = (begun(&path).await, begun(&path).await);
+        sell(&ledger, &claim(1, 1)).await;
+        let held = if was == "held" { Some(hold(&ledger, &claim(2, 2)).await) } else { None };
+        shell(&path, &format!(".backup '{}'", copy.display()));
+        match held {
+            Some(lease) => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            None => sell(if was == "free" { &ledger } else { &twin }, &claim(2, 2)).await,
+        }
+        assert_eq!(ledger.health().await, Ok(()));
+        shell(&path, &format!(".restore '{}'", copy.display()));
+        sells_nothing(&ledger, &claim(3, 2)).await;
+
+        let again = begun(&path).await;
+        again.raise_mark_to(time(HEAD)).await.unwrap();
+        let told = again.reserve(&claim(3, 2)).await.unwrap();
+        assert!(matches!(told, Reservation::BeforeMemory | Reservation::Busy { .. }), "{was}: {told:?}");
+        sells_nothing(&ledger, &claim(3, 2)).await;
+    }
+}
+
+/// Also where no fence tells.
+#[tokio::test]
+async fn a_sale_that_was_taken_out_is_missed() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let first = hold(&ledger, &claim(1, 1)).await;
+    sell(&ledger, &claim(2, 2)).await;
+    assert_eq!(ledger.commit(&first).await, Ok(Commit::Done));
+    let out = format!("UPDATE ledger_sales SET consumed_at = NULL WHERE fence = {}", first.fence());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(out)).execute(&mut raw(&path).await).await.unwrap();
+    sells_nothing(&ledger, &claim(3, 1)).await;
+}
+
+/// Whatever else becomes of the file and its sales is no loss.
+#[tokio::test]
+async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
+    let files = Files::new(0);
+    let (path, copy) = (files.path(0), files.path(1));
+    let (ledger, twin) = (begun(&path).await, begun(&path).await);
+    let beyond = time(claim(1, 1).keep_until(&super::paid(1)).unix() + 1);
+    let mut other = raw(&path).await;
+    let mut name = 0;
+    let mut does = vec![
+        "VACUUM".to_owned(),
+        "CREATE TABLE orders (id INTEGER)".to_owned(),
+        "PRAGMA wal_checkpoint(TRUNCATE)".to_owned(),
+        format!("VACUUM INTO '{}'", copy.display()),
+        "DELETE FROM ledger_book".to_owned(),
+    ];
+    for does in does.drain(..) {
+        for ledger in [&ledger, &twin] {
+            name += 1;
+            sell(ledger, &claim_at(name, MARK + 100 + 1_000 * name)).await;
+        }
+        if does.starts_with("DELETE") {
+            while twin.sweep(time(beyond.unix() + 1_000_000)).await.unwrap() > 0 {}
+        }
+        sqlx::raw_sql(sqlx::AssertSqlSafe(does)).execute(&mut other).await.unwrap();
+        for ledger in [&ledger, &twin] {
+            assert_eq!(ledger.health().await, Ok(()));
+        }
+    }
+    elsewhere("is well", &path);
+    if has_shell() {
+        // Nothing was sold since.
+        let again = files.path(2);
+        shell(&path, &format!(".backup '{}'", again.display()));
+        shell(&path, &format!(".restore '{}'", again.display()));
+    }
+    for ledger in [&ledger, &twin] {
+        name += 1;
+        sell(ledger, &claim_at(name, MARK + 100 + 1_000_000)).await;
+    }
+    twin.close().await;
+    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    sell(&ledger, &claim_at(100, MARK + 100)).await;
+}
+
+/// Of the payment of this name, mined then.
+fn claim_at(name: u64, mined: u64) -> Claim {
+    let paid = Transfer { block_time: time(mined), ..super::paid(name) };
+    let key = IntentKey::new(u128::from(name).to_be_bytes());
+    Claim::new("demand-insights", key, time(mined), vec![paid], time(mined), super::AGE, LEASE)
 }
 
 #[tokio::test]
