@@ -204,13 +204,13 @@ mod tests {
         let queue = Arc::clone(&ledger.queue);
         // Somebody works, and answers nobody in the line.
         queue.line().works = true;
-        let (first, given_up) = Asked::new(Question::Commit(held()));
+        let (mut first, given_up) = Asked::new(Question::Commit(held()));
         drop(given_up);
         let (second, again) = Asked::new(Question::Commit(held()));
         let (other, mut waits) = Asked::new(Question::Renew(held()));
         queue.line().waiting.extend([second, other]);
-        let sold = || Answer::Sold { sold: true, only_now: true };
-        Asked { answer: Some(Ok(sold())), ..first }.reply(&queue);
+        first.answer = Some(Ok(Answer::Sold { sold: true, only_now: true }));
+        first.reply(&queue);
         assert!(matches!(again.await.unwrap().take(), Ok(Answer::Sold { sold: true, only_now: true })));
         assert!(waits.try_recv().is_err());
         assert!(queue.recall(&Question::Commit(held())).is_none(), "it was told");

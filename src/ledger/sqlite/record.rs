@@ -54,3 +54,25 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_went_back_or_misses_its_sale_is_not_whole() {
+        let mut record = Record::default();
+        for (shown, whole) in [
+            (Some(0), true),
+            (Some(7), true),
+            (Some(7), true),
+            (None, false),
+            (Some(6), false),
+            (Some(7), true),
+            (Some(9), true),
+            (Some(8), false),
+        ] {
+            assert_eq!(record.meets(shown), whole, "{shown:?}");
+        }
+    }
+}

@@ -604,6 +604,28 @@ async fn what_is_granted_to_nobody_is_free_again() {
     }
 }
 
+/// There is nobody who could free it just then: it is done with what is asked next.
+#[test]
+fn what_is_granted_to_nobody_outside_a_runtime_is_free_for_the_next() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let ledger = first.block_on(begun(&path));
+    let wanted = claim(1, 1);
+    let mut asking = Box::pin(ledger.reserve(&wanted));
+    first.block_on(async {
+        assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+        let mut other = raw(&path).await;
+        while !is_held(&mut other).await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    });
+    drop(asking);
+    second.block_on(sell(&ledger, &wanted));
+}
+
 async fn is_held(connection: &mut SqliteConnection) -> bool {
     let held = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE consumed_at IS NULL)");
     held.fetch_one(connection).await.unwrap()
