@@ -259,12 +259,22 @@ FROM asked WHERE ",
 
 const IS_CONSUMED: &str = "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL)";
 
-/// Sales that age keeps from coming back: how many, their fences, their latest block time.
-const FORGETTABLE: &str = "
-SELECT count(*), json_group_array(fence), max(block_time) FROM (
+/// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases and attempts are
+/// to be forgotten too.
+const FORGETTABLE: &str = concat!(
+    "
+SELECT count(*), json_group_array(fence), max(block_time),
+    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < ",
+    now!(),
+    " - ?3, 0),
+    COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
+    now!(),
+    " - ?3, 0)
+FROM (
     SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until < ?1
     ORDER BY keep_until LIMIT ?2
-)";
+)"
+);
 
 const BOOK: &str = "
 INSERT INTO ledger_book (fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
