@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    protocol::ChainTime,
     verify::{VerifyError, VerifyErrorKind},
 };
 
