@@ -8,6 +8,7 @@ mod attempts;
 mod claim;
 #[cfg(feature = "test-util")]
 pub mod conformance;
+mod decide;
 mod erased;
 mod error;
 mod memory;

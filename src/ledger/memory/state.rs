@@ -10,7 +10,10 @@ use std::{
 use foldhash::{HashMap, HashSet};
 
 use super::{
-    super::{Claim, Commit, Handler, Lease, Renewal, Reservation},
+    super::{
+        Claim, Commit, Handler, Lease, Renewal, Reservation,
+        decide::{Candidate, Decision, Entry, decide},
+    },
     starts::{KEPT, Starts},
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
@@ -80,6 +83,15 @@ struct Hold {
     keep_until: ChainTime,
 }
 
+impl Hold {
+    fn entry(&self, now: Duration) -> Entry {
+        match self.until.checked_sub(now).filter(|left| !left.is_zero()) {
+            Some(left) => Entry::Held { left },
+            None => Entry::Lapsed,
+        }
+    }
+}
+
 impl State {
     pub(super) fn begin(&mut self, now: ChainTime) -> ChainTime {
         *self.mark.get_or_insert(now)
@@ -91,31 +103,10 @@ impl State {
         self.forget_starts(now);
         let mark = self.mark?;
         self.prolong(claim);
-        if self.sold.contains(&claim.intent()) {
-            return Some(Reservation::IntentConsumed);
-        }
-        let (mut unsold, mut frees_at) = (false, None::<Duration>);
-        let mut free = None;
-        for transfer in claim.transfers() {
-            let key = transfer.key();
-            if self.sales.contains_key(&key) {
-                continue;
-            }
-            unsold = true;
-            if let Some(hold) = self.live(&key, now) {
-                frees_at = Some(frees_at.map_or(hold.until, |at| at.min(hold.until)));
-            } else if transfer.block_time > mark {
-                free = Some(transfer);
-                break;
-            }
-        }
-        let intent_hold = self.holders.get(&claim.intent()).and_then(|held| self.live(held, now));
-        Some(match (unsold, intent_hold, free, frees_at) {
-            (false, ..) => Reservation::PaymentUsed,
-            (_, Some(hold), ..) => Reservation::Busy { retry_after: hold.until.saturating_sub(now) },
-            (_, None, Some(transfer), _) => self.attempt(claim, transfer, now),
-            (_, None, None, Some(at)) => Reservation::Busy { retry_after: at.saturating_sub(now) },
-            (_, None, None, None) => Reservation::BeforeMemory,
+        let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
+        Some(match decide(mark, self.entry(claim.intent(), now), candidates) {
+            Decision::Refused(reservation) => reservation,
+            Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
         })
     }
 
@@ -161,18 +152,28 @@ impl State {
         Counts { held: self.holds.len(), remembered: self.sales.len(), low_water_mark: self.mark, ..self.counts }
     }
 
-    /// The lease on a payment, unless it ran out.
-    fn live(&self, payment: &PaymentKey, now: Duration) -> Option<&Hold> {
-        self.holds.get(payment).filter(|hold| hold.until > now)
+    /// What is on record for an intent.
+    fn entry(&self, intent: IntentKey, now: Duration) -> Option<Entry> {
+        match self.sold.contains(&intent) {
+            true => Some(Entry::Sold),
+            false => self.holds.get(self.holders.get(&intent)?).map(|hold| hold.entry(now)),
+        }
     }
 
-    /// Grants a transfer on which there is no live lease, as there is none on the intent, unless it has to cool down.
-    fn attempt(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
-        let (intent, key) = (claim.intent(), transfer.key());
-        let own = self.holds.get(&key).filter(|hold| hold.intent == intent);
-        if let Some(retry_after) = self.starts.cooling(&(intent, key), own.map(|hold| hold.until), now) {
-            return Reservation::TooManyAttempts { retry_after };
+    fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
+        let key = transfer.key();
+        if self.sales.contains_key(&key) {
+            return Candidate { transfer, entry: Some(Entry::Sold), cooling: None };
         }
+        let hold = self.holds.get(&key);
+        let own = hold.filter(|hold| hold.intent == intent);
+        let cooling = self.starts.cooling(&(intent, key), own.map(|hold| hold.until), now);
+        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), cooling }
+    }
+
+    /// Grants a transfer on which there is no live lease, as there is none on the intent.
+    fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
+        let (intent, key) = (claim.intent(), transfer.key());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }

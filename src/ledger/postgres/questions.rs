@@ -4,8 +4,8 @@ use super::{
     super::{
         Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
         sql::{
-            self, BATCH, KEPT, Line, Look, SCHEMA, Seen, Shelf, Try, Written, compatible, in_time, micros, seconds,
-            tell,
+            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, in_time, micros,
+            seconds, tell,
         },
     },
     PostgresLedger, Sweep,
@@ -136,8 +136,8 @@ impl PostgresLedger {
     }
 }
 
-impl Shelf for PostgresLedger {
-    async fn look(&self, claim: &Claim) -> Result<Option<Seen>, LedgerError> {
+impl SqlBackend for PostgresLedger {
+    async fn look(&self, claim: &Claim) -> Result<Seen, LedgerError> {
         let transfers = claim.transfers().iter();
         let candidates = [
             bytes(claim.intent().as_bytes()),
@@ -155,17 +155,29 @@ impl Shelf for PostgresLedger {
                 Some(Written { fence: fence?, times: times?, since: since?, mark, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
-                let lines: Vec<Line> = lines
-                    .into_iter()
-                    .map(|(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
-                        (version, mark, false, intent_sold, intent_left, sold, left, own, times, since, block_time)
-                    })
-                    .collect();
-                return Ok(Look::new(&lines).map(Seen::Look));
+                let rows = lines.into_iter().map(
+                    |(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
+                        SnapshotRow {
+                            version,
+                            mark,
+                            // Sweeps go by what this process notes.
+                            due: false,
+                            intent_sold,
+                            intent_left,
+                            sold,
+                            left,
+                            own,
+                            times,
+                            since,
+                            block_time,
+                        }
+                    },
+                );
+                return Ok(Seen::Snapshot(rows.collect()));
             };
             if let Some(lease) = self.settle(claim, first, &written).await? {
                 tell::reserved(&lease, 0);
-                return Ok(Some(Seen::Granted(lease)));
+                return Ok(Seen::Granted(lease));
             }
         }
     }
@@ -181,7 +193,7 @@ impl Shelf for PostgresLedger {
         ask(|| self.rows::<(bool,)>(Flush::Later, &self.statements.prolong, &values)).await.map(drop)
     }
 
-    async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
+    async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
