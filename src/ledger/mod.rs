@@ -11,6 +11,8 @@ pub mod conformance;
 mod decide;
 mod erased;
 mod error;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod events;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;

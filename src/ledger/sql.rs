@@ -276,38 +276,9 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
     Ok(Reservation::Busy { retry_after: AGAIN })
 }
 
-/// Told for whoever counts; the field names are those that metrics layers take for counters.
-pub(super) mod tell {
-    use crate::ledger::Lease;
-
-    pub(in crate::ledger) fn reserved(lease: &Lease, expired: i64) {
-        self::expired(expired);
-        tracing::debug!(monotonic_counter.x402_reserved = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "reserved");
-    }
-
-    pub(in crate::ledger) fn consumed(lease: &Lease) {
-        tracing::debug!(monotonic_counter.x402_consumed = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "consumed");
-    }
-
-    pub(in crate::ledger) fn released(lease: &Lease) {
-        tracing::debug!(monotonic_counter.x402_released = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "released");
-    }
-
-    /// Leases that ran out and were taken over or forgotten: their holders crashed, or hang.
-    pub(in crate::ledger) fn expired(count: i64) {
-        if let Ok(count @ 1..) = u64::try_from(count) {
-            tracing::info!(monotonic_counter.x402_expired = count, "leases expired");
-        }
-    }
-
-    pub(in crate::ledger) fn forgotten(count: i64) {
-        if count > 0 {
-            tracing::debug!(count, "sales forgotten");
-        }
-    }
+/// A number of rows.
+pub(super) fn count(rows: i64) -> u64 {
+    u64::try_from(rows).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{
         Claim, Commit, Handler, Lease, Renewal, Reservation,
         decide::{Candidate, Decision, Entry, decide},
     },
-    starts::{KEPT, Starts},
+    attempt_log::{AttemptLog, KEPT},
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
 
@@ -56,7 +56,7 @@ pub(super) struct State {
     /// What is held. `holders` is the other way round, entry for entry.
     holds: HashMap<PaymentKey, Hold>,
     holders: HashMap<IntentKey, PaymentKey>,
-    starts: Starts,
+    attempts: AttemptLog,
     counts: Counts,
 }
 
@@ -100,7 +100,7 @@ impl State {
     /// `None` when the memory was never begun.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<Reservation> {
         let _ = self.forget_sales(claim.head());
-        self.forget_starts(now);
+        self.forget_attempts(now);
         let mark = self.mark?;
         self.prolong(claim);
         let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
@@ -126,7 +126,7 @@ impl State {
             return Commit::Done;
         }
         let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
-        self.starts.sold(&(hold.intent, key));
+        self.attempts.sold(&(hold.intent, key));
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
         self.ages.push(Reverse(Sale { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
@@ -138,8 +138,8 @@ impl State {
         let Some(hold) = self.take(lease) else { return };
         let pair = (hold.intent, lease.transfer().key());
         match handler {
-            Handler::Started => self.starts.ended(&pair, now),
-            Handler::NotStarted => self.starts.unused(&pair),
+            Handler::Started => self.attempts.ended(&pair, now),
+            Handler::NotStarted => self.attempts.unused(&pair),
         }
         self.counts.released += 1;
     }
@@ -167,7 +167,7 @@ impl State {
         }
         let hold = self.holds.get(&key);
         let own = hold.filter(|hold| hold.intent == intent);
-        let cooling = self.starts.cooling(&(intent, key), own.map(|hold| hold.until), now);
+        let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
         Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), cooling }
     }
 
@@ -182,7 +182,7 @@ impl State {
         let until = now.saturating_add(claim.lease());
         self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until: claim.keep_until(transfer) });
         self.holders.insert(intent, key);
-        self.starts.granted((intent, key), now);
+        self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
         Reservation::Granted(Lease::new(claim, transfer, self.fence))
     }
@@ -200,7 +200,7 @@ impl State {
     fn expire(&mut self, payment: &PaymentKey) {
         if let Some(hold) = self.holds.remove(payment) {
             self.holders.remove(&hold.intent);
-            self.starts.ended(&(hold.intent, *payment), hold.until);
+            self.attempts.ended(&(hold.intent, *payment), hold.until);
             self.counts.expired += 1;
         }
     }
@@ -235,20 +235,23 @@ impl State {
     }
 
     /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
-    fn forget_starts(&mut self, now: Duration) {
+    fn forget_attempts(&mut self, now: Duration) {
         for _ in 0..BATCH {
-            let Some(pair @ (intent, payment)) = self.starts.next_due(now) else { return };
+            let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };
             match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
-                Some(hold) if hold.until.saturating_add(KEPT) > now => self.starts.later(pair, now),
+                Some(hold) if hold.until.saturating_add(KEPT) > now => self.attempts.later(pair, now),
                 Some(_) => {
                     self.expire(&payment);
-                    self.starts.sold(&pair);
+                    self.attempts.sold(&pair);
                 }
-                None => self.starts.forget(pair, now),
+                None => self.attempts.forget(pair, now),
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 impl State {
@@ -264,10 +267,10 @@ impl State {
             + table::<(PaymentKey, ChainTime)>(self.prolonged.capacity())
             + table::<(PaymentKey, Hold)>(self.holds.capacity())
             + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
-            + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
+            + self.attempts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
     }
 
     pub(super) fn tried(&self) -> (usize, usize) {
-        self.starts.sizes()
+        self.attempts.sizes()
     }
 }

@@ -133,7 +133,7 @@ impl Open {
             return Err(Fault::Moved);
         }
         self.companions = companions;
-        super::tell::expired(expired);
+        super::events::expired(super::count(expired));
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 
 use super::{
     super::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
+        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
         sql::{
-            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, in_time, micros,
-            seconds, tell,
+            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
+            micros, seconds,
         },
     },
     PostgresLedger, Sweep,
@@ -108,8 +108,8 @@ impl PostgresLedger {
         let Some(sweep) = self.sweeps.due(seconds(head)) else { return };
         match self.forget(sweep, BATCH).await {
             Ok((sales, leases, attempts)) => {
-                tell::forgotten(sales);
-                tell::expired(leases);
+                events::forgotten(count(sales));
+                events::expired(count(leases));
                 if sales.max(leases).max(attempts) >= BATCH {
                     self.sweeps.again(sweep);
                 }
@@ -176,7 +176,7 @@ impl SqlBackend for PostgresLedger {
                 return Ok(Seen::Snapshot(rows.collect()));
             };
             if let Some(lease) = self.settle(claim, first, &written).await? {
-                tell::reserved(&lease, 0);
+                events::reserved(&lease);
                 return Ok(Seen::Granted(lease));
             }
         }
@@ -198,12 +198,12 @@ impl SqlBackend for PostgresLedger {
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
         let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::Unavailable)?;
-        tell::expired(expired);
+        events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
         let written = Written { fence, times, since, mark, booked: booked == Some(true) };
         let lease = self.settle(claim, wish.transfer, &written).await?;
         if let Some(lease) = &lease {
-            tell::reserved(lease, 0);
+            events::reserved(lease);
         }
         Ok(lease)
     }
@@ -236,7 +236,7 @@ impl Ledger for PostgresLedger {
         let question = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values);
         let (sold,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::Unavailable)?;
         if sold == Some(true) {
-            tell::consumed(lease);
+            events::consumed(lease);
         }
         Ok(if sold.is_some() { Commit::Done } else { Commit::LeaseLost })
     }
@@ -245,7 +245,7 @@ impl Ledger for PostgresLedger {
         let values = held(lease, [flag(handler == Handler::Started)]);
         let question = self.one::<(i64,)>(Flush::Later, &self.statements.release, &values);
         if in_time(self.time_limit, question).await?.is_some_and(|(freed,)| freed > 0) {
-            tell::released(lease);
+            events::released(lease);
         }
         Ok(())
     }
