@@ -201,6 +201,12 @@ impl Snapshot {
         self.0.push(row);
     }
 
+    /// The mark has risen since.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn raise_mark(&mut self, mark: Option<i64>) {
+        self.0.iter_mut().for_each(|row| row.mark = row.mark.max(mark));
+    }
+
     /// What every row says of the ledger and the claim's intent. Of no ledger, a version that there is none of.
     fn ledger(&self) -> SnapshotRow {
         self.0.first().copied().unwrap_or_default()

@@ -30,13 +30,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Answers every claim; tells how many leases had run out.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
-    let mut open: Vec<usize> = (0..batch.len()).filter(|place| claim(&batch[*place]).is_some()).collect();
+    // Nothing is granted to who gave up.
+    let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
+    let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let (mut may_sweep, mut expired) = (true, 0);
     for _ in 0..ROUNDS {
         if open.is_empty() {
             break;
         }
-        let seen = look(work, say, batch, &open).await?;
+        let mut seen = look(work, say, batch, &open).await?;
         if seen.claims.is_empty() {
             // The ledger has lost its own row.
             open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::Incompatible)));
@@ -44,8 +46,9 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
         raise(work, say, batch, &seen).await?;
         if seen.due && std::mem::take(&mut may_sweep) {
             let most = BATCH.max(2 * i64::try_from(open.len()).unwrap_or(BATCH));
-            expired += sweep(work, say, seen.head, most).await?.leases;
-            continue;
+            let swept = sweep(work, say, seen.head, most).await?;
+            expired += swept.leases;
+            seen.forgotten(swept.mark);
         }
         let mut round = Round::default();
         for (place, sight) in &seen.claims {
@@ -74,6 +77,14 @@ struct Seen {
     head: ChainTime,
     /// Something is to be forgotten.
     due: bool,
+}
+
+impl Seen {
+    /// What was forgotten since the look, in the same transaction, need not be looked at again: a sale is one still, and a
+    /// lease or a pause that ended an hour ago is in nobody's way. But the mark has risen.
+    fn forgotten(&mut self, mark: Option<i64>) {
+        self.claims.iter_mut().for_each(|(_, sight)| sight.snapshot.raise_mark(mark));
+    }
 }
 
 /// Of one claim, in its own order.
