@@ -21,8 +21,8 @@ use queue::Queue;
 use statements::{STEPS, Statements};
 
 use super::{
-    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
-    sql::{SCHEMA, compatible, failed, in_time, micros, tell},
+    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
+    sql::{SCHEMA, compatible, count, failed, in_time, micros},
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -172,7 +172,7 @@ impl SqliteLedger {
     pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
         match self.ask(Question::Sweep(head)).await? {
             Answer::Swept(sales) => {
-                tell::forgotten(sales);
+                events::forgotten(count(sales));
                 Ok(u64::try_from(sales).unwrap_or(0))
             }
             _ => Err(LedgerError::Unavailable),
@@ -282,7 +282,7 @@ impl Ledger for SqliteLedger {
             return Err(LedgerError::Unavailable);
         };
         if let Reservation::Granted(lease) = &reservation {
-            tell::reserved(lease, 0);
+            events::reserved(lease);
         }
         Ok(reservation)
     }
@@ -300,14 +300,14 @@ impl Ledger for SqliteLedger {
             return Err(LedgerError::Unavailable);
         };
         if only_now {
-            tell::consumed(lease);
+            events::consumed(lease);
         }
         Ok(if sold { Commit::Done } else { Commit::LeaseLost })
     }
 
     async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
         if let Answer::Released(true) = self.ask(Question::Release(lease.clone(), handler)).await? {
-            tell::released(lease);
+            events::released(lease);
         }
         Ok(())
     }

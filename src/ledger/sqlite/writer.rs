@@ -172,7 +172,7 @@ impl Open {
         }
         self.companions = companions;
         home.record().grow(batch);
-        super::tell::expired(expired);
+        super::events::expired(super::count(expired));
         Ok(())
     }
 

@@ -11,7 +11,8 @@ use super::{
     super::{
         super::{
             Claim, Lease, LedgerError, Reservation,
-            sql::{BATCH, Line, Look, Verdict, compatible, seconds},
+            decide::Decision,
+            sql::{BATCH, Snapshot, SnapshotRow, seconds},
         },
         question::{Answer, Asked, Question},
         statements::Statements,
@@ -82,16 +83,14 @@ impl Seen {
     /// What was forgotten since the look, in the same transaction, need not be looked at again: a sale is one still, and a
     /// lease or a pause that ended an hour ago is in nobody's way. But the mark has risen.
     fn forgotten(&mut self, mark: Option<i64>) {
-        for line in self.claims.iter_mut().flat_map(|(_, sight)| &mut sight.lines) {
-            line.1 = line.1.max(mark);
-        }
+        self.claims.iter_mut().for_each(|(_, sight)| sight.snapshot.raise_mark(mark));
     }
 }
 
 /// Of one claim, in its own order.
 #[derive(Default)]
 struct Sight {
-    lines: Vec<Line>,
+    snapshot: Snapshot,
     /// By candidate: the entries on the intent and on the payment, if any, by their fences.
     entries: Vec<[Option<i64>; 2]>,
 }
@@ -110,26 +109,26 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
         seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
         if let Some((_, sight)) = seen.claims.last_mut() {
             sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
-            sight.lines.push(line(&row)?);
+            sight.snapshot.push(snapshot_row(&row)?);
         }
     }
     Ok(seen)
 }
 
-fn line(row: &SqliteRow) -> sqlx::Result<Line> {
-    Ok((
-        row.try_get(1)?,
-        row.try_get(2)?,
-        row.try_get(3)?,
-        row.try_get(4)?,
-        row.try_get(5)?,
-        row.try_get(6)?,
-        row.try_get(7)?,
-        row.try_get(8)?,
-        row.try_get(9)?,
-        row.try_get(10)?,
-        row.try_get(11)?,
-    ))
+fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
+    Ok(SnapshotRow {
+        version: row.try_get(1)?,
+        mark: row.try_get(2)?,
+        due: row.try_get(3)?,
+        intent_sold: row.try_get(4)?,
+        intent_left: row.try_get(5)?,
+        sold: row.try_get(6)?,
+        left: row.try_get(7)?,
+        own: row.try_get(8)?,
+        times: row.try_get(9)?,
+        since: row.try_get(10)?,
+        block_time: row.try_get(11)?,
+    })
 }
 
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
@@ -137,8 +136,8 @@ fn line(row: &SqliteRow) -> sqlx::Result<Line> {
 async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
     let mut later: HashMap<PaymentKey, Later> = HashMap::new();
     for (place, sight) in &seen.claims {
-        let (Some(claim), Some(look)) = (claim(&batch[*place]), Look::new(&sight.lines)) else { continue };
-        for transfer in look.mined_again(claim) {
+        let Some(claim) = claim(&batch[*place]) else { continue };
+        for transfer in sight.snapshot.mined_again(claim) {
             let shown = later_of(claim, transfer);
             let last = later.entry(transfer.key()).or_insert_with(|| shown.clone());
             // Whichever block is the latest; kept by whichever says longest.
@@ -169,13 +168,9 @@ struct Round {
 impl Round {
     fn judge(&mut self, place: usize, batch: &mut [Asked], sight: &Sight) {
         let Some(claim) = claim(&batch[place]) else { return };
-        let verdict = match (Look::new(&sight.lines), sight.lines.first()) {
-            (Some(look), Some(line)) => compatible(Some(line.0)).and_then(|()| look.judge(claim)),
-            _ => Err(LedgerError::Incompatible),
-        };
-        batch[place].answer = Some(match verdict {
-            Ok(Verdict::Free(wish)) => return self.wish(place, claim, wish.transfer, sight),
-            Ok(Verdict::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
+        batch[place].answer = Some(match sight.snapshot.decide(claim) {
+            Ok(Decision::Free(candidate)) => return self.wish(place, claim, candidate.transfer, sight),
+            Ok(Decision::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
             Err(error) => Err(error),
         });
     }
