@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::protocol::{Address, Network};
+use crate::{
+    ledger::LedgerError,
+    protocol::{Address, Network},
+};
 
 /// A configuration that would sell wrongly, and is therefore refused when building.
 ///
@@ -143,4 +146,16 @@ pub enum HealthError {
         /// How far.
         seconds: u64,
     },
+}
+
+impl HealthError {
+    /// Whether it may pass while the configuration stays as it is: an outage, and no contradiction.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Verifier(error) => error.is_transient(),
+            Self::Ledger(error) => *error == LedgerError::Unavailable,
+            Self::HeadBehindMark { .. } => true,
+        }
+    }
 }

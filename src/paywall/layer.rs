@@ -1,26 +1,11 @@
 //! `X402Layer`: one priced route's configuration.
 
-use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
-use super::{
-    arrival::Pace,
-    builder::{TEXT_MAX, check_text},
-    gate::Gate,
-    nested::Nested,
-    pricing::Prices,
-    sale::delivers,
-    service::X402,
-    shared::{Registered, Shared},
-};
-use crate::{
-    ConfigError,
-    protocol::{Amount, PriceText, QuoteTemplate, Seals, Terms},
-};
-
-type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
+use super::{error::ConfigError, route::Route, service::X402, text};
 
 /// Puts a price on a service. Made by [`Merchant`](crate::Merchant); a clone sells the same thing.
 ///
@@ -41,134 +26,8 @@ pub struct X402Layer {
     route: Arc<Route>,
 }
 
-/// What the service needs of a route.
-#[derive(Clone)]
-pub(crate) struct Route {
-    pub(crate) merchant: Arc<Shared>,
-    pub(crate) resource: Arc<str>,
-    /// Held by every route of this name, and by the register.
-    namesakes: Arc<()>,
-    label: Option<Arc<str>>,
-    pub(crate) prices: Prices,
-    pub(crate) template: QuoteTemplate,
-    /// Ready where the price is fixed.
-    price_text: Option<PriceText>,
-    pub(crate) seals: Seals,
-    pub(crate) gate: Gate,
-    pub(crate) body_limit: usize,
-    pub(crate) body_timeout: Duration,
-    body_rate: u32,
-    pub(crate) price_timeout: Duration,
-    pub(crate) header_only: bool,
-    /// Whether the handler sees `Range` and `If-Range`.
-    pub(crate) keep_ranges: bool,
-    pub(crate) bind: bool,
-    /// Headers that the digest of a request covers, sorted.
-    pub(crate) bound_headers: Vec<HeaderName>,
-    consumes: Arc<ConsumeRule>,
-    /// Whether another price was met inside this one.
-    pub(crate) nested: Nested,
-}
-
-impl Route {
-    /// Whether intents carry a digest of the request, and so its body must be read.
-    pub(crate) fn binds(&self) -> bool {
-        self.bind || self.prices.depends_on_request()
-    }
-
-    pub(crate) fn consumes(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        (self.consumes)(status, headers)
-    }
-
-    /// The terms of a payment to one of the merchant's recipients.
-    pub(crate) fn terms(&self, recipient: crate::protocol::Address, amount: Amount) -> Terms {
-        let merchant = &self.merchant;
-        Terms::new(
-            Arc::clone(&self.resource),
-            merchant.network,
-            recipient,
-            Arc::clone(&merchant.accepted),
-            amount,
-            merchant.max_payment_age,
-        )
-    }
-
-    /// How a body must keep arriving while a payment is held for it.
-    pub(crate) fn pace(&self) -> Pace {
-        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
-    }
-
-    /// The quote with another label: what is left of it that a label may be.
-    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
-        let label: String = label.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
-        let label = match label.trim() {
-            "" => self.label.as_deref().unwrap_or(&self.resource),
-            label => label,
-        };
-        template(&self.merchant, label)
-    }
-
-    /// How a quote writes this amount.
-    pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
-        match &self.price_text {
-            Some(ready) => Cow::Borrowed(ready),
-            None => Cow::Owned(self.template.price(amount)),
-        }
-    }
-}
-
-fn template(merchant: &Shared, label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets)
-}
-
-impl fmt::Debug for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Route")
-            .field("resource", &self.resource)
-            .field("label", &self.label)
-            .field("prices", &self.prices)
-            .field("gate", &self.gate)
-            .field("body_limit", &self.body_limit)
-            .field("body_timeout", &self.body_timeout)
-            .field("body_rate", &self.body_rate)
-            .field("header_only", &self.header_only)
-            .field("keep_ranges", &self.keep_ranges)
-            .field("bind", &self.bind)
-            .field("bound_headers", &self.bound_headers)
-            .finish_non_exhaustive()
-    }
-}
-
 impl X402Layer {
-    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, registered: Registered, prices: Prices) -> Self {
-        let Registered { label, namesakes } = registered;
-        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
-        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
-        let price_text = match prices {
-            Prices::Fixed(amount) => Some(template.price(amount)),
-            Prices::Now(_) | Prices::Later(_) => None,
-        };
-        let route = Route {
-            merchant,
-            resource,
-            namesakes,
-            label,
-            prices,
-            template,
-            price_text,
-            seals,
-            gate: Gate::default(),
-            body_limit: 64 * 1024,
-            body_timeout: Duration::from_secs(10),
-            body_rate: 8 * 1024,
-            price_timeout: Duration::from_secs(10),
-            header_only: false,
-            keep_ranges: false,
-            bind: false,
-            bound_headers: Vec::new(),
-            consumes: Arc::new(delivers),
-            nested: Nested::default(),
-        };
+    pub(crate) fn new(route: Route) -> Self {
         Self { route: Arc::new(route) }
     }
 
@@ -183,15 +42,12 @@ impl X402Layer {
     /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
     /// or another layer of this name, a clone included, goes without one.
     pub fn label(self, label: &str) -> Result<Self, ConfigError> {
-        check_text("a label", label)?;
+        text::check("a label", label)?;
         let label: Arc<str> = Arc::from(label);
         let Route { merchant, resource, namesakes, .. } = &*self.route;
         let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
-        merchant.register_label(resource, &label, alone)?;
-        Ok(self.set(|route| {
-            route.template = template(&route.merchant, &label);
-            route.label = Some(label);
-        }))
+        merchant.catalog.label(resource, &label, alone)?;
+        Ok(self.set(|route| route.set_label(label)))
     }
 
     /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
@@ -202,7 +58,7 @@ impl X402Layer {
     /// For what must be waited for, or hangs on what an outer layer found, there is
     /// [`free_when_async`](Self::free_when_async).
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
-        self.set(|route| route.gate.free_when = Some(Arc::new(free)))
+        self.set(|route| route.bypass.free_when = Some(Arc::new(free)))
     }
 
     /// Lets requests through for which this comes to hold, with an async closure that sees the whole head, extensions of outer
@@ -232,7 +88,7 @@ impl X402Layer {
         F: Fn(&Parts) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = bool> + Send + 'static,
     {
-        self.set(|route| route.gate.free_later = Some(Arc::new(move |parts| Box::pin(free(parts)))))
+        self.set(|route| route.bypass.free_when_async = Some(Arc::new(move |parts| Box::pin(free(parts)))))
     }
 
     /// How long a price, or [`free_when_async`](Self::free_when_async), may be waited for; 10 seconds unless set. Then the
@@ -254,7 +110,7 @@ impl X402Layer {
     ///
     /// Better: put CORS outside the layer, where preflights never reach it.
     pub fn allow_preflight(self) -> Self {
-        self.set(|route| route.gate.preflight = true)
+        self.set(|route| route.bypass.preflight = true)
     }
 
     /// Sets the largest body that is read, in bytes; 64 KiB unless set.

@@ -44,14 +44,6 @@ impl Price {
     pub fn labelled(amount: Amount, label: impl Into<String>) -> Self {
         Self::Labelled { amount, label: label.into() }
     }
-
-    /// Without its label, which matters in a quote only.
-    pub(crate) fn bare(self) -> Self {
-        match self {
-            Self::Labelled { amount, .. } => Self::Charge(amount),
-            other => other,
-        }
-    }
 }
 
 /// The service's own answer to a request that it refuses before it is quoted.

@@ -14,10 +14,10 @@ use tower_service::Service;
 use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
-    future::{Exit, ResponseFuture},
-    gate::Passage,
-    layer::Route,
+    future::ResponseFuture,
     nested,
+    problem::Fault,
+    route::Route,
 };
 
 /// A service whose answers are sold. Made by [`X402Layer`](crate::X402Layer).
@@ -72,28 +72,20 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.route.gate.passage(&request) {
-            Passage::Free => {
-                let exit = Exit::free(request.method(), request.headers());
-                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), exit)
-            }
-            Passage::Preflight => {
-                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), Exit::WithoutAnswer)
-            }
-            Passage::Priced => {
-                // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
-                let (clone, priced_inside) = nested::clone_inside(&self.inner);
-                let polled = mem::replace(&mut self.inner, clone);
-                let (parts, body) = request.into_parts();
-                let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
-                if priced_inside || checkout.order.is_paid_already() {
-                    return ResponseFuture::answered(checkout.order.priced_twice());
-                }
-                if self.route.gate.asks() {
-                    return ResponseFuture::asking(checkout, body);
-                }
-                ResponseFuture::priced(checkout, body)
-            }
+        if let Some(filter) = self.route.bypass.decide(&request) {
+            return ResponseFuture::free(self.inner.call(request.map(RequestBody::streaming)), filter);
         }
+        // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
+        let (clone, priced_inside) = nested::clone_inside(&self.inner);
+        let polled = mem::replace(&mut self.inner, clone);
+        let (parts, body) = request.into_parts();
+        let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
+        if priced_inside || checkout.is_paid_already() {
+            return ResponseFuture::answered(checkout.reject(Fault::NestedPrice));
+        }
+        if self.route.bypass.asks() {
+            return ResponseFuture::maybe_free(checkout, body);
+        }
+        ResponseFuture::priced(checkout, body)
     }
 }

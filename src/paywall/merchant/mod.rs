@@ -1,20 +1,27 @@
 //! `Merchant`: who is paid, on which chain, in which tokens, and what remembers it.
 
+mod builder;
+mod catalog;
+mod inner;
+mod start;
+
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
 use http::request::Parts;
 
+pub use builder::MerchantBuilder;
+pub(super) use catalog::Listing;
+pub(super) use inner::MerchantInner;
+
 use super::{
-    builder::{MerchantBuilder, check_text},
+    error::{ConfigError, HealthError},
     layer::X402Layer,
     pricing::{AsyncClosure, Price, PriceTag, Prices, Pricing},
-    shared::Shared,
+    route::Route,
+    text,
 };
-use crate::{
-    ConfigError, HealthError,
-    protocol::{Address, Amount, Asset, Network},
-};
+use crate::protocol::{Address, Amount, Asset, Network};
 
 /// Who is paid, on which chain, in which tokens; what tells whether, and what remembers it. Makes the layers.
 ///
@@ -39,15 +46,10 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Merchant {
-    pub(crate) shared: Arc<Shared>,
+    inner: Arc<MerchantInner>,
 }
 
 impl Merchant {
-    /// Begins a merchant who is paid at that address: on Base, in USDC, unless told otherwise.
-    pub fn builder(recipient: Address) -> MerchantBuilder {
-        MerchantBuilder::new(recipient)
-    }
-
     /// A layer that charges a fixed price, such as `"0.49 USDC"`, for the resource of that name.
     ///
     /// The name is the seller's own, 1 to 100 characters, and never taken from a URL: routes that share one sell the same thing.
@@ -55,7 +57,7 @@ impl Merchant {
     /// # Errors
     /// [`ConfigError`] for a price or name that cannot be, and for a name that has another price already.
     pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, ConfigError> {
-        let amount = price.into().amount(self.shared.decimals(), self.shared.symbol())?;
+        let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
         self.layer(resource, Prices::Fixed(amount), Some(amount))
     }
 
@@ -96,28 +98,28 @@ impl Merchant {
     }
 
     fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, ConfigError> {
-        check_text("a resource", resource)?;
+        text::check("a resource", resource)?;
         let resource = Arc::from(resource);
-        let registered = self.shared.register(&resource, price)?;
-        Ok(X402Layer::new(Arc::clone(&self.shared), resource, registered, prices))
+        let listing = self.inner.catalog.enter(&resource, price)?;
+        Ok(X402Layer::new(Route::new(Arc::clone(&self.inner), resource, listing, prices)))
     }
 
     /// Who is paid.
     #[must_use]
     pub fn recipient(&self) -> Address {
-        self.shared.recipient()
+        self.inner.recipient()
     }
 
     /// On which chain.
     #[must_use]
     pub fn network(&self) -> Network {
-        self.shared.network
+        self.inner.network
     }
 
     /// The tokens that quotes name, the first of which gives prices their currency.
     #[must_use]
     pub fn assets(&self) -> &[Asset] {
-        &self.shared.assets
+        &self.inner.assets
     }
 
     /// Whether sales can be made right now: the chain can be asked and the ledger written to. Where the merchant
@@ -126,9 +128,9 @@ impl Merchant {
     /// # Errors
     /// [`HealthError`] names the one that does not answer.
     pub async fn health(&self) -> Result<(), HealthError> {
-        self.shared.start.ensure(&self.shared).await?;
-        self.shared.verifier.head().await?;
-        self.shared.ledger.health().await?;
+        self.inner.start.ensure().await?;
+        self.inner.verifier.head().await?;
+        self.inner.ledger.health().await?;
         Ok(())
     }
 }

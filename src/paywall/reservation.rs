@@ -1,4 +1,4 @@
-//! From the moment a pair is asked for until it is committed or released: `Asking`, then `LeaseGuard`.
+//! From the request for a reservation to its commit or release: `PendingReservation`, then `LeaseGuard`.
 
 use std::{
     future::{Future, pending, poll_fn},
@@ -33,10 +33,11 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 const RENEW_TRY: Duration = Duration::from_secs(2);
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 
-/// A reservation that is being asked for. Who stops asking, by leaving or for want of patience, does not leave a
-/// lease behind that blocks the payment until it runs out: the question is followed up in the background, and
-/// what it is granted is given back.
-pub(crate) struct Asking {
+/// A reservation that was requested and is not answered yet.
+///
+/// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind that blocks
+/// the payment until it runs out: the answer is awaited in the background, and a lease that it grants is released.
+pub(crate) struct PendingReservation {
     ledger: Arc<dyn ErasedLedger>,
     /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
     question: Option<Boxed<'static, Reservation>>,
@@ -44,7 +45,7 @@ pub(crate) struct Asking {
     runtime: Option<Handle>,
 }
 
-impl Asking {
+impl PendingReservation {
     pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, claim: Claim) -> Self {
         let (ledger, lease) = (Arc::clone(ledger), claim.lease());
         let question = Some(Arc::clone(&ledger).reserve(claim));
@@ -52,7 +53,7 @@ impl Asking {
     }
 }
 
-impl Future for Asking {
+impl Future for PendingReservation {
     type Output = Result<Reservation, LedgerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -65,7 +66,7 @@ impl Future for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingReservation {
     fn drop(&mut self) {
         let (Some(question), Some(runtime)) = (self.question.take(), self.runtime.take()) else { return };
         let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
@@ -90,7 +91,7 @@ pub(crate) struct LeaseGuard {
 }
 
 /// How the work under a lease ended.
-pub(crate) enum Ended<T> {
+pub(crate) enum HoldOutcome<T> {
     Finished(T),
     LeaseLost,
     HeldTooLong,
@@ -138,18 +139,18 @@ impl LeaseGuard {
         max_hold: Duration,
         late: Option<&Notify>,
         mut work: Pin<&mut impl Future<Output = T>>,
-    ) -> Ended<T> {
+    ) -> HoldOutcome<T> {
         let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
         let mut late = pin!(unconstrained(told(late)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),
-            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(Ended::BodyLate),
+            Poll::Ready(done) => Poll::Ready(HoldOutcome::Finished(done)),
+            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(HoldOutcome::BodyLate),
             Poll::Pending => upkeep.as_mut().poll(cx),
         })
         .await
     }
 
-    async fn upkeep<T>(&self, max_hold: Duration) -> Ended<T> {
+    async fn upkeep<T>(&self, max_hold: Duration) -> HoldOutcome<T> {
         let third = self.lease.length() / 3;
         let end = Instant::now() + max_hold;
         let mut next = Instant::now() + third;
@@ -157,11 +158,11 @@ impl LeaseGuard {
             sleep_until(next.min(end)).await;
             let now = Instant::now();
             if now >= end {
-                return Ended::HeldTooLong;
+                return HoldOutcome::HeldTooLong;
             }
             match timeout_at(end.min(now + RENEW_TRY.min(third / 2)), self.ledger.renew(&self.lease)).await {
                 Ok(Ok(Renewal::Held)) => next = now + third,
-                Ok(Ok(Renewal::LeaseLost)) => return Ended::LeaseLost,
+                Ok(Ok(Renewal::LeaseLost)) => return HoldOutcome::LeaseLost,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
                     next = Instant::now() + RENEW_AGAIN.min(third / 4);

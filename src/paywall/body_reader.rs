@@ -17,7 +17,7 @@ use crate::protocol::{Looked, ProblemCode, Proof, begins_json, form_names_proof,
 
 /// Whether, and why, a body is looked at for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ScanPolicy {
     /// Not at all: the proof is in the header, or the route takes it from nowhere else.
     Never,
     /// Its content type says JSON: it must be.
@@ -28,8 +28,8 @@ pub(crate) enum Look {
     Guess,
 }
 
-impl Look {
-    pub(crate) const fn at(media: Media) -> Self {
+impl ScanPolicy {
+    pub(crate) const fn of(media: Media) -> Self {
         match media {
             Media::Json => Self::Json,
             Media::Form => Self::Form,
@@ -91,8 +91,8 @@ pub(crate) fn is_identity(headers: &HeaderMap) -> bool {
 
 /// How a body is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) look: Look,
+pub(crate) struct ReadPlan {
+    pub(crate) scan: ScanPolicy,
     /// Whether all of it is wanted, looked at or not: for its price or its digest.
     pub(crate) whole: bool,
     pub(crate) identity: bool,
@@ -111,12 +111,12 @@ pub(crate) enum Read {
 
 /// Looks through a body that is too long to be kept.
 #[derive(Debug, Default)]
-struct Sieve {
+struct NameScanner {
     /// The end of what came before, in which a name may have begun.
     tail: Vec<u8>,
 }
 
-impl Sieve {
+impl NameScanner {
     /// As long as the longest name but for one byte.
     const TAIL: usize = 7;
 
@@ -133,16 +133,16 @@ pin_project! {
     ///
     /// A body over the limit that nothing else needs is still looked through to its end, and not kept: most clients
     /// put a proof behind their own members, and none of them may be sent a bill.
-    pub(crate) struct Reader<B> {
+    pub(crate) struct BodyReader<B> {
         #[pin]
         body: B,
-        plan: Plan,
+        plan: ReadPlan,
         // The first byte after white space and a byte order mark.
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
         // Once the body is too long.
-        sieve: Option<Sieve>,
+        scanner: Option<NameScanner>,
         trailers: Trailers,
         // What the header showed: then nothing is looked for in the body.
         header: Option<Proof>,
@@ -150,15 +150,15 @@ pin_project! {
     }
 }
 
-impl<B: Body<Data = Bytes>> Reader<B> {
-    pub(crate) fn new(body: B, plan: Plan, header: Option<Proof>) -> Self {
+impl<B: Body<Data = Bytes>> BodyReader<B> {
+    pub(crate) fn new(body: B, plan: ReadPlan, header: Option<Proof>) -> Self {
         Self {
             body,
             plan,
             begins: None,
             first: Bytes::new(),
             rest: BytesMut::new(),
-            sieve: None,
+            scanner: None,
             trailers: None,
             header,
             timer: None,
@@ -167,17 +167,17 @@ impl<B: Body<Data = Bytes>> Reader<B> {
 
     pub(crate) fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Read, ProblemCode>> {
         loop {
-            match self.as_mut().begun() {
-                Begun::Refused(code) => return Poll::Ready(Err(code)),
-                Begun::NotWanted => {
+            match self.as_mut().progress() {
+                Progress::Refused(code) => return Poll::Ready(Err(code)),
+                Progress::NotWanted => {
                     return Poll::Ready(Ok(Read::Whole { data: Bytes::new(), trailers: None, proof: None }));
                 }
-                Begun::TooLong => {
+                Progress::TooLong => {
                     if self.as_mut().give_up_keeping() {
                         return Poll::Ready(Err(ProblemCode::BodyTooLarge));
                     }
                 }
-                Begun::GoOn => {}
+                Progress::GoOn => {}
             }
             let this = self.as_mut().project();
             match this.body.poll_frame(cx) {
@@ -206,8 +206,8 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     /// Keeps what came; of a body that is too long, tells whether it names a proof.
     fn push(self: Pin<&mut Self>, data: Bytes) -> bool {
         let this = self.project();
-        if let Some(sieve) = this.sieve {
-            return sieve.finds_proof(&data);
+        if let Some(scanner) = this.scanner {
+            return scanner.finds_proof(&data);
         }
         // Each byte is looked at once: many small pieces must not cost more than one large one.
         *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !is_before_text(*byte)));
@@ -226,46 +226,46 @@ impl<B: Body<Data = Bytes>> Reader<B> {
     fn give_up_keeping(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         let kept = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
-        this.sieve.insert(Sieve::default()).finds_proof(&kept)
+        this.scanner.insert(NameScanner::default()).finds_proof(&kept)
     }
 
     /// What can be said of the body so far, and of what it announces.
-    fn begun(self: Pin<&mut Self>) -> Begun {
+    fn progress(self: Pin<&mut Self>) -> Progress {
         let plan = self.plan;
-        if self.sieve.is_some() {
-            return Begun::GoOn;
+        if self.scanner.is_some() {
+            return Progress::GoOn;
         }
         let length = self.kept().len();
         let nothing = length == 0 && self.body.is_end_stream();
-        let looked_at = plan.look.takes(self.begins).map(|takes| takes && !nothing);
-        let strictly = plan.look.strictly(self.begins);
+        let looked_at = plan.scan.takes(self.begins).map(|takes| takes && !nothing);
+        let strictly = plan.scan.strictly(self.begins);
         // Compressed bytes may begin like an array or a string, and are none.
         if looked_at == Some(true) && !plan.identity && !strictly {
-            return Begun::Refused(ProblemCode::UnsupportedEncoding);
+            return Progress::Refused(ProblemCode::UnsupportedEncoding);
         }
         if looked_at == Some(false) && !plan.whole {
-            return Begun::NotWanted;
+            return Progress::NotWanted;
         }
         let announced = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
         // A first byte does not tell text from JSON: that is judged by as much as may be kept.
         let known = looked_at.is_some() && !strictly || plan.whole;
         match length > plan.limit || known && announced > plan.limit - length {
-            true if plan.whole => Begun::Refused(ProblemCode::BodyTooLarge),
-            true if strictly && !begins_json(without_mark(self.kept())) => Begun::NotWanted,
-            true => Begun::TooLong,
-            false => Begun::GoOn,
+            true if plan.whole => Progress::Refused(ProblemCode::BodyTooLarge),
+            true if strictly && !begins_json(without_mark(self.kept())) => Progress::NotWanted,
+            true => Progress::TooLong,
+            false => Progress::GoOn,
         }
     }
 
     fn finish(self: Pin<&mut Self>) -> Result<Read, ProblemCode> {
         let this = self.project();
-        if this.sieve.is_some() {
+        if this.scanner.is_some() {
             return Ok(Read::TooLong);
         }
         let data = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
         let proof = match this.header.take() {
             Some(shown) => Some(shown),
-            None => this.plan.look.find(*this.begins, &data)?,
+            None => this.plan.scan.find(*this.begins, &data)?,
         };
         Ok(Read::Whole { data, trailers: this.trailers.take(), proof })
     }
@@ -281,7 +281,7 @@ fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-enum Begun {
+enum Progress {
     GoOn,
     /// Nothing in it matters here.
     NotWanted,

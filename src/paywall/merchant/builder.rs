@@ -1,26 +1,17 @@
 //! `MerchantBuilder`: every setting, and what refuses those that would sell wrongly.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use super::{
-    merchant::Merchant,
-    shared::Shared,
-    start::{Start, may_pass},
-};
+use super::{Merchant, catalog::Catalog, inner::MerchantInner, start::Start};
 use crate::{
-    ConfigError,
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
+    paywall::{error::ConfigError, text},
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{ErasedVerifier, Verifier},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-pub(super) const TEXT_MAX: usize = 100;
 
 /// Collects what a [`Merchant`] needs. Whatever would sell wrongly is refused by [`build`](Self::build).
 #[must_use]
@@ -43,8 +34,15 @@ pub struct MerchantBuilder {
     lazily: bool,
 }
 
+impl Merchant {
+    /// Begins a merchant who is paid at that address: on Base, in USDC, unless told otherwise.
+    pub fn builder(recipient: Address) -> MerchantBuilder {
+        MerchantBuilder::new(recipient)
+    }
+}
+
 impl MerchantBuilder {
-    pub(super) fn new(recipient: Address) -> Self {
+    fn new(recipient: Address) -> Self {
         Self {
             network: Network::BASE,
             recipients: vec![recipient],
@@ -187,14 +185,14 @@ impl MerchantBuilder {
         let ledger = self.ledger.clone().ok_or(ConfigError::NoLedger)?;
         let keys = self.keys.clone().ok_or(ConfigError::NoSealingKeys)?;
         let lazily = self.lazily;
-        let shared = self.check(verifier, ledger, keys)?;
+        let inner = self.check(verifier, ledger, keys)?;
         let started = match lazily {
-            true => shared.start.ensure(&shared).await,
-            false => shared.start.open(&shared).await,
+            true => inner.start.ensure().await,
+            false => inner.start.open().await,
         };
         match started {
-            Err(error) if !(lazily && may_pass(&error)) => Err(error.into()),
-            _ => Ok(Merchant { shared: Arc::new(shared) }),
+            Err(error) if !(lazily && error.is_transient()) => Err(error.into()),
+            _ => Ok(Merchant { inner: Arc::new(inner) }),
         }
     }
 
@@ -203,7 +201,7 @@ impl MerchantBuilder {
         verifier: Arc<dyn ErasedVerifier>,
         ledger: Arc<dyn ErasedLedger>,
         keys: SealingKeys,
-    ) -> Result<Shared, ConfigError> {
+    ) -> Result<MerchantInner, ConfigError> {
         let mut assets = self.assets;
         if assets.is_empty() {
             assets.push(Asset::usdc_of(self.network).ok_or(ConfigError::NoAsset { network: self.network })?);
@@ -211,10 +209,11 @@ impl MerchantBuilder {
         let accepted: Arc<[Asset]> = assets.iter().chain(&self.former_assets).cloned().collect();
         check_assets(self.network, &accepted)?;
         check_recipients(&self.recipients, &accepted)?;
-        for (what, text) in [("a realm", Some(&self.realm)), ("a contact", self.contact.as_ref())] {
-            if let Some(text) = text.filter(|text| what != "a realm" || !text.is_empty()) {
-                check_text(what, text)?;
-            }
+        if !self.realm.is_empty() {
+            text::check("a realm", &self.realm)?;
+        }
+        if let Some(contact) = &self.contact {
+            text::check("a contact", contact)?;
         }
         let second = Duration::from_secs(1);
         check_duration("quote_ttl", self.quote_ttl, second, 30 * DAY)?;
@@ -222,7 +221,14 @@ impl MerchantBuilder {
         check_duration("max_payment_age", self.max_payment_age, second, 365 * DAY)?;
         check_duration("max_hold", self.max_hold, second, DAY)?;
         check_duration("lease", self.lease, second, Duration::from_secs(60 * 60))?;
-        Ok(Shared {
+        let start = Start::new(
+            self.network,
+            Arc::clone(&accepted),
+            Arc::clone(&verifier),
+            Arc::clone(&ledger),
+            Arc::clone(&self.clock),
+        );
+        Ok(MerchantInner {
             network: self.network,
             recipients: self.recipients,
             assets,
@@ -238,8 +244,8 @@ impl MerchantBuilder {
             max_hold: self.max_hold,
             lease: self.lease,
             contact: self.contact,
-            start: Start::default(),
-            resources: Mutex::default(),
+            start,
+            catalog: Catalog::default(),
         })
     }
 }
@@ -268,7 +274,7 @@ fn check_assets(network: Network, assets: &[Asset]) -> Result<(), ConfigError> {
         if asset.decimals() > 77 {
             return Err(ConfigError::OutOfRange { what: "decimals" });
         }
-        check_text("a symbol", asset.symbol())?;
+        text::check("a symbol", asset.symbol())?;
     }
     Ok(())
 }
@@ -282,12 +288,4 @@ fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), Conf
 
 fn check_duration(what: &'static str, span: Duration, min: Duration, max: Duration) -> Result<(), ConfigError> {
     if (min..=max).contains(&span) { Ok(()) } else { Err(ConfigError::BadDuration { what, min, max }) }
-}
-
-/// Refuses text that is empty, too long, or could break a header or a log line.
-pub(crate) fn check_text(what: &'static str, text: &str) -> Result<(), ConfigError> {
-    if text.is_empty() || text.chars().count() > TEXT_MAX || text.chars().any(char::is_control) {
-        return Err(ConfigError::BadText { what, max: TEXT_MAX });
-    }
-    Ok(())
 }
