@@ -7,16 +7,16 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, request::Parts};
+use http::{Method, Response, request::Parts};
 use http_body::Body;
-use tower_service::Service;
 use tracing::Instrument as _;
 
 use super::{
-    body::{RequestBody, ResponseBody},
+    body::ResponseBody,
     body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
     bypass::AnswerFilter,
     deliver::deliver,
+    inner_service::InnerService,
     priced_request::PricedRequest,
     problem::{Rejection, without_bill},
     quote::{quote, quote_when_ready},
@@ -75,9 +75,7 @@ impl<S: Clone, B> Checkout<S, B> {
 
 impl<S, B, ResB> Checkout<S, B>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Send + 'static,
 {

@@ -18,6 +18,7 @@ use super::{
     body_reader::BodyReader,
     bypass::AnswerFilter,
     checkout::{Answer, Checkout, Next, Running},
+    inner_service::InnerService,
 };
 
 pin_project! {
@@ -53,9 +54,7 @@ impl<S, B, ResB, F, E> From<Next<S, B, ResB, E>> for State<S, B, ResB, F, E> {
 
 impl<S, B, ResB> ResponseFuture<S, B, ResB>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Send + 'static,
 {
@@ -80,9 +79,7 @@ where
 
 impl<S, B, ResB> Future for ResponseFuture<S, B, ResB>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Send + 'static,
 {

@@ -5,13 +5,13 @@ use std::{future::Future, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
-use super::{error::ConfigError, route::Route, service::X402, text};
+use super::{error::BuildError, inner_service::CloneService, route::Route, service::X402, text};
 
 /// Puts a price on a service. Made by [`Merchant`](crate::Merchant); a clone sells the same thing.
 ///
 /// ```
 /// # use tower_x402::{Merchant, X402Layer};
-/// # fn layer(merchant: &Merchant) -> Result<X402Layer, tower_x402::ConfigError> {
+/// # fn layer(merchant: &Merchant) -> Result<X402Layer, tower_x402::BuildError> {
 /// let layer = merchant
 ///     .charge("weather", "0.05 USDC")?
 ///     .label("Tomorrow's weather")?
@@ -39,9 +39,9 @@ impl X402Layer {
     /// What the quote says is sold, 1 to 100 characters; the resource's name unless set. One name has one label.
     ///
     /// # Errors
-    /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
+    /// [`BuildError::InvalidText`], and [`BuildError::ConflictingResource`] where this name has another label already,
     /// or another layer of this name, a clone included, goes without one.
-    pub fn label(self, label: &str) -> Result<Self, ConfigError> {
+    pub fn label(self, label: &str) -> Result<Self, BuildError> {
         text::check("a label", label)?;
         let label: Arc<str> = Arc::from(label);
         let Route { merchant, resource, namesakes, .. } = &*self.route;
@@ -95,10 +95,10 @@ impl X402Layer {
     /// answer is 503 `price_unavailable`, and nothing is taken.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn price_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn price_timeout(self, timeout: Duration) -> Result<Self, BuildError> {
         if timeout.is_zero() {
-            return Err(ConfigError::OutOfRange { what: "price_timeout" });
+            return Err(BuildError::OutOfRange { what: "price_timeout" });
         }
         Ok(self.set(|route| route.price_timeout = timeout))
     }
@@ -120,10 +120,10 @@ impl X402Layer {
     /// or `txHash` anywhere is it refused, because a payment that is shown there is not read.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_limit(self, bytes: usize) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_limit(self, bytes: usize) -> Result<Self, BuildError> {
         if bytes == 0 {
-            return Err(ConfigError::OutOfRange { what: "body_limit" });
+            return Err(BuildError::OutOfRange { what: "body_limit" });
         }
         Ok(self.set(|route| route.body_limit = bytes))
     }
@@ -136,10 +136,10 @@ impl X402Layer {
     /// [`body_rate`](Self::body_rate).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_timeout(self, timeout: Duration) -> Result<Self, BuildError> {
         if timeout.is_zero() {
-            return Err(ConfigError::OutOfRange { what: "body_timeout" });
+            return Err(BuildError::OutOfRange { what: "body_timeout" });
         }
         Ok(self.set(|route| route.body_timeout = timeout))
     }
@@ -153,10 +153,10 @@ impl X402Layer {
     /// head is there the body may take any time.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, BuildError> {
         if bytes_per_second == 0 {
-            return Err(ConfigError::OutOfRange { what: "body_rate" });
+            return Err(BuildError::OutOfRange { what: "body_rate" });
         }
         Ok(self.set(|route| route.body_rate = bytes_per_second))
     }
@@ -213,7 +213,7 @@ impl X402Layer {
     }
 }
 
-impl<S> Layer<S> for X402Layer {
+impl<S: CloneService> Layer<S> for X402Layer {
     type Service = X402<S>;
 
     fn layer(&self, inner: S) -> X402<S> {

@@ -9,6 +9,7 @@ mod consumption;
 mod deliver;
 mod error;
 mod future;
+mod inner_service;
 mod layer;
 mod media;
 mod merchant;
@@ -26,7 +27,7 @@ mod time_limits;
 
 pub use body::{RequestBody, ResponseBody};
 pub use consumption::Consumption;
-pub use error::{ConfigError, HealthError};
+pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
 pub use merchant::{Merchant, MerchantBuilder};

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use crate::{ConfigError, protocol::Amount};
+use crate::{BuildError, protocol::Amount};
 
 /// What one request costs.
 #[derive(Debug)]
@@ -152,18 +152,18 @@ enum Tag {
 
 impl PriceTag {
     /// Reads the price in the currency of these decimals and that symbol.
-    pub(crate) fn amount(&self, decimals: u8, symbol: &str) -> Result<Amount, ConfigError> {
+    pub(crate) fn amount(&self, decimals: u8, symbol: &str) -> Result<Amount, BuildError> {
         let amount = match &self.0 {
             Tag::Amount(amount) => *amount,
             Tag::Text(text) => {
-                let (number, named) = text.split_once(' ').ok_or(ConfigError::BadPrice { decimals })?;
+                let (number, named) = text.split_once(' ').ok_or(BuildError::InvalidPrice { decimals })?;
                 if named != symbol {
-                    return Err(ConfigError::WrongSymbol { symbol: symbol.to_owned() });
+                    return Err(BuildError::WrongSymbol { symbol: symbol.to_owned() });
                 }
-                Amount::parse_decimal(number, decimals).map_err(|_| ConfigError::BadPrice { decimals })?
+                Amount::parse_decimal(number, decimals).map_err(|_| BuildError::InvalidPrice { decimals })?
             }
         };
-        if amount.is_zero() { Err(ConfigError::BadPrice { decimals }) } else { Ok(amount) }
+        if amount.is_zero() { Err(BuildError::InvalidPrice { decimals }) } else { Ok(amount) }
     }
 }
 

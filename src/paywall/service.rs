@@ -15,6 +15,7 @@ use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
     future::ResponseFuture,
+    inner_service::InnerService,
     nested,
     problem::Fault,
     route::Route,
@@ -55,17 +56,14 @@ impl<S: Clone> Clone for X402<S> {
     }
 }
 
-impl<S, B, ResB> Service<Request<B>> for X402<S>
+impl<S, B> Service<Request<B>> for X402<S>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: InnerService<B> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
-    ResB: Send + 'static,
 {
-    type Response = Response<ResponseBody<ResB>>;
+    type Response = Response<ResponseBody<S::ResponseBody>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, B, ResB>;
+    type Future = ResponseFuture<S, B, S::ResponseBody>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)

@@ -1,14 +1,14 @@
 //! The rule for texts that a seller sets: they reach headers, quotes and logs.
 
-use super::error::ConfigError;
+use super::error::BuildError;
 
 /// How many characters a text may have.
 const MAX: usize = 100;
 
 /// Refuses a text that is empty, too long, or could break a header or a log line.
-pub(crate) fn check(what: &'static str, text: &str) -> Result<(), ConfigError> {
+pub(crate) fn check(what: &'static str, text: &str) -> Result<(), BuildError> {
     if text.is_empty() || text.chars().count() > MAX || text.chars().any(char::is_control) {
-        return Err(ConfigError::BadText { what, max: MAX });
+        return Err(BuildError::InvalidText { what, max: MAX });
     }
     Ok(())
 }

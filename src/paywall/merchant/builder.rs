@@ -6,7 +6,7 @@ use super::{Merchant, catalog::Catalog, inner::MerchantInner, start::Start};
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
-    paywall::{error::ConfigError, text},
+    paywall::{error::BuildError, text},
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{ErasedVerifier, Verifier},
 };
@@ -179,11 +179,11 @@ impl MerchantBuilder {
     /// and a minute at most.
     ///
     /// # Errors
-    /// [`ConfigError`] names what would have sold wrongly, or [what cannot be reached](ConfigError::Verifier).
-    pub async fn build(self) -> Result<Merchant, ConfigError> {
-        let verifier = self.verifier.clone().ok_or(ConfigError::NoVerifier)?;
-        let ledger = self.ledger.clone().ok_or(ConfigError::NoLedger)?;
-        let keys = self.keys.clone().ok_or(ConfigError::NoSealingKeys)?;
+    /// [`BuildError`] names what would have sold wrongly, or [what cannot be reached](BuildError::Verifier).
+    pub async fn build(self) -> Result<Merchant, BuildError> {
+        let verifier = self.verifier.clone().ok_or(BuildError::NoVerifier)?;
+        let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;
+        let keys = self.keys.clone().ok_or(BuildError::NoSealingKeys)?;
         let lazily = self.lazily;
         let inner = self.check(verifier, ledger, keys)?;
         let started = match lazily {
@@ -201,10 +201,10 @@ impl MerchantBuilder {
         verifier: Arc<dyn ErasedVerifier>,
         ledger: Arc<dyn ErasedLedger>,
         keys: SealingKeys,
-    ) -> Result<MerchantInner, ConfigError> {
+    ) -> Result<MerchantInner, BuildError> {
         let mut assets = self.assets;
         if assets.is_empty() {
-            assets.push(Asset::usdc_of(self.network).ok_or(ConfigError::NoAsset { network: self.network })?);
+            assets.push(Asset::usdc_of(self.network).ok_or(BuildError::NoAsset { network: self.network })?);
         }
         let accepted: Arc<[Asset]> = assets.iter().chain(&self.former_assets).cloned().collect();
         check_assets(self.network, &accepted)?;
@@ -261,31 +261,31 @@ impl fmt::Debug for MerchantBuilder {
     }
 }
 
-fn check_assets(network: Network, assets: &[Asset]) -> Result<(), ConfigError> {
+fn check_assets(network: Network, assets: &[Asset]) -> Result<(), BuildError> {
     let expected = assets.first().map_or(0, Asset::decimals);
     for asset in assets {
         let contract = asset.contract();
         if asset.network() != network {
-            return Err(ConfigError::WrongNetwork { contract, asset: asset.network(), merchant: network });
+            return Err(BuildError::WrongNetwork { contract, asset: asset.network(), merchant: network });
         }
         if asset.decimals() != expected {
-            return Err(ConfigError::MixedDecimals { contract, expected, found: asset.decimals() });
+            return Err(BuildError::MixedDecimals { contract, expected, found: asset.decimals() });
         }
         if asset.decimals() > 77 {
-            return Err(ConfigError::OutOfRange { what: "decimals" });
+            return Err(BuildError::OutOfRange { what: "decimals" });
         }
         text::check("a symbol", asset.symbol())?;
     }
     Ok(())
 }
 
-fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), ConfigError> {
+fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), BuildError> {
     match recipients.iter().find(|&&r| r == Address::ZERO || assets.iter().any(|asset| asset.contract() == r)) {
-        Some(&recipient) => Err(ConfigError::BadRecipient { recipient }),
+        Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
         None => Ok(()),
     }
 }
 
-fn check_duration(what: &'static str, span: Duration, min: Duration, max: Duration) -> Result<(), ConfigError> {
-    if (min..=max).contains(&span) { Ok(()) } else { Err(ConfigError::BadDuration { what, min, max }) }
+fn check_duration(what: &'static str, span: Duration, min: Duration, max: Duration) -> Result<(), BuildError> {
+    if (min..=max).contains(&span) { Ok(()) } else { Err(BuildError::InvalidDuration { what, min, max }) }
 }

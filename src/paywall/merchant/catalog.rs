@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{paywall::error::ConfigError, protocol::Amount};
+use crate::{paywall::error::BuildError, protocol::Amount};
 
 /// Every name that a merchant's layers were made for.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Listing {
 
 impl Catalog {
     /// Enters a name with its price.
-    pub(crate) fn enter(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Listing, ConfigError> {
+    pub(crate) fn enter(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Listing, BuildError> {
         let mut entries = self.entries();
         match entries.get(resource) {
             Some(entry) if price.is_some() && entry.price == price => {
@@ -47,7 +47,7 @@ impl Catalog {
     }
 
     /// Sets a name's label: one for all layers of that name, and therefore only while the caller's layer is `alone`.
-    pub(crate) fn label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), ConfigError> {
+    pub(crate) fn label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), BuildError> {
         let mut entries = self.entries();
         let entry = entries.get_mut(resource).ok_or_else(|| conflict(resource))?;
         match &entry.label {
@@ -65,6 +65,6 @@ impl Catalog {
     }
 }
 
-fn conflict(resource: &str) -> ConfigError {
-    ConfigError::ConflictingResource { resource: resource.to_owned() }
+fn conflict(resource: &str) -> BuildError {
+    BuildError::ConflictingResource { resource: resource.to_owned() }
 }

@@ -15,7 +15,7 @@ pub(super) use catalog::Listing;
 pub(super) use inner::MerchantInner;
 
 use super::{
-    error::{ConfigError, HealthError},
+    error::{BuildError, HealthError},
     layer::X402Layer,
     pricing::{AsyncClosure, Price, PriceTag, Prices, Pricing},
     route::Route,
@@ -41,7 +41,7 @@ use crate::protocol::{Address, Amount, Asset, Network};
 /// # let _ = layer;
 /// // One name, one price.
 /// assert!(merchant.charge("demand-insights", "0.50 USDC").is_err());
-/// # Ok::<(), tower_x402::ConfigError>(())
+/// # Ok::<(), tower_x402::BuildError>(())
 /// # }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ impl Merchant {
     /// The name is the seller's own, 1 to 100 characters, and never taken from a URL: routes that share one sell the same thing.
     ///
     /// # Errors
-    /// [`ConfigError`] for a price or name that cannot be, and for a name that has another price already.
-    pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, ConfigError> {
+    /// [`BuildError`] for a price or name that cannot be, and for a name that has another price already.
+    pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
         let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
         self.layer(resource, Prices::Fixed(amount), Some(amount))
     }
@@ -68,12 +68,12 @@ impl Merchant {
     /// named by [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
     ///
     /// # Errors
-    /// [`ConfigError`] for a name that cannot be, or that is taken: clone the layer to use it twice.
+    /// [`BuildError`] for a name that cannot be, or that is taken: clone the layer to use it twice.
     pub fn price_with(
         &self,
         resource: &str,
         price: impl Fn(&Parts, &Bytes) -> Price + Send + Sync + 'static,
-    ) -> Result<X402Layer, ConfigError> {
+    ) -> Result<X402Layer, BuildError> {
         self.layer(resource, Prices::Now(Arc::new(price)), None)
     }
 
@@ -81,7 +81,7 @@ impl Merchant {
     ///
     /// # Errors
     /// As [`price_with`](Self::price_with).
-    pub fn price_with_async<F, Fut>(&self, resource: &str, price: F) -> Result<X402Layer, ConfigError>
+    pub fn price_with_async<F, Fut>(&self, resource: &str, price: F) -> Result<X402Layer, BuildError>
     where
         F: Fn(Parts, Bytes) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Price> + Send + 'static,
@@ -93,11 +93,11 @@ impl Merchant {
     ///
     /// # Errors
     /// As [`price_with`](Self::price_with).
-    pub fn price_by(&self, resource: &str, pricing: impl Pricing) -> Result<X402Layer, ConfigError> {
+    pub fn price_by(&self, resource: &str, pricing: impl Pricing) -> Result<X402Layer, BuildError> {
         self.layer(resource, Prices::Later(Arc::new(pricing)), None)
     }
 
-    fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, ConfigError> {
+    fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, BuildError> {
         text::check("a resource", resource)?;
         let resource = Arc::from(resource);
         let listing = self.inner.catalog.enter(&resource, price)?;
