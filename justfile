@@ -49,6 +49,10 @@ bench-http *args:
     @command -v wrk >/dev/null || { echo "wrk is missing: apt-get install wrk" >&2; exit 1; }
     cargo run --release --manifest-path benches/peers/Cargo.toml -p http-bench -- {{ args }}
 
+# The public API, compared with tests/public-api.txt; `--write` writes that text anew (cargo install cargo-public-api)
+api *args:
+    bash .ci/public-api {{ args }}
+
 # Licences, sources, banned crates, known vulnerabilities (the last need a network)
 deny:
     cargo deny check

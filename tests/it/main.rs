@@ -38,6 +38,7 @@ mod proofs;
 mod races;
 mod readme;
 mod sale;
+mod security_table;
 mod selling;
 mod servers;
 mod support;

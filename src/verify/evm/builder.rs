@@ -89,9 +89,9 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// How often the chain brings a block: how long a head counts as fresh, and how long an unknown transaction is not
-    /// asked about again unless a new block is seen. While somebody waits for a payment to be mined, the head is looked at
-    /// up to four times a second. Default: Base's 2 s.
+    /// How often the chain brings a block: how long a head counts as fresh, and how long a transaction that is unknown or
+    /// pays nothing is not asked about again unless a new block is seen. While somebody waits for a payment to be mined, the
+    /// head is looked at up to four times a second. Default: Base's 2 s.
     pub const fn block_time(mut self, block_time: Duration) -> Self {
         self.block_time = block_time;
         self

@@ -66,14 +66,9 @@ pub(super) fn judge(
 
 /// The receipt's block, if the receipt is of this transaction, agrees with itself, and stands where it counts.
 fn settled<'a>(transaction: TxHash, receipt: &Receipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
-    let mined_in = receipt.mined_in?;
-    let block = canonical.filter(|block| block.number == mined_in.number && block.hash == mined_in.hash)?;
+    let block = canonical.filter(|block| receipt.is_of(block))?;
     let deep_enough = tip.confirmed.is_some_and(|highest| block.number <= highest);
-    let consistent = receipt
-        .logs
-        .iter()
-        .all(|log| !log.removed && log.transaction == Some(transaction) && log.block == Some(block.hash));
-    (receipt.transaction == transaction && deep_enough && consistent).then_some(block)
+    (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
 /// The transfer of an accepted token from somebody else to the recipient that this log tells of, whatever its amount.

@@ -18,10 +18,12 @@
 //! # Ok(()) }
 //! ```
 
+mod asked;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod bench;
 mod builder;
+mod cell;
 mod chain;
 mod decode;
 mod endpoint;
@@ -229,13 +231,18 @@ impl Inner {
         let unknown = Verdict::NotConfirmed { retry_after: policy.retry_after };
         let Some(mut found) = found else { return Ok(unknown) };
         let mut block = self.sealed(&found, tip).await?;
-        if !is_in(&found, block.as_ref()) {
-            // In memory since before a reorganisation, or from a block that was not sealed then.
-            let Some(newer) = receipts.again(transaction, found).await? else { return Ok(unknown) };
-            block = self.sealed(&newer, tip).await?;
+        let mut verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+        if !stands(&verdict, &found, block.as_ref()) {
+            // In memory since before a reorganisation, from a block that was not sealed then, or not true.
+            let contradicted = block.is_some_and(|block| !found.receipt.is_of(&block));
+            let doubted = Arc::clone(&found);
+            let Some(newer) = receipts.again(transaction, found, contradicted).await? else { return Ok(unknown) };
             found = newer;
+            if !Arc::ptr_eq(&found, &doubted) {
+                block = self.sealed(&found, tip).await?;
+                verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+            }
         }
-        let verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
         if let (Verdict::Paid { .. }, Some(block), Some(watch)) = (&verdict, &block, &self.watch) {
             watch.paid(transaction, block);
         }
@@ -258,8 +265,14 @@ impl Inner {
     }
 }
 
-fn is_in(found: &Found, block: Option<&Block>) -> bool {
-    found.receipt.mined_in.zip(block).is_some_and(|(claimed, block)| claimed.hash == block.hash)
+/// Whether a verdict may rest on what is remembered: a payment, or one in the chain that is not deep enough yet. A node that
+/// said something else once may say better by now.
+fn stands(verdict: &Verdict, found: &Found, block: Option<&Block>) -> bool {
+    match verdict {
+        Verdict::Paid { .. } => true,
+        Verdict::NotConfirmed { .. } => block.is_some_and(|block| found.receipt.is_of(block)),
+        _ => false,
+    }
 }
 
 const fn name(verdict: &Verdict) -> &'static str {

@@ -12,6 +12,7 @@ use serde_json::{json, value::RawValue};
 use tokio::time::{sleep, timeout};
 
 use super::{
+    asked::{Asked, NoAnswer, Tag, Whom},
     decode,
     endpoint::{Due, Endpoint, Round},
     proof::Prover,
@@ -34,36 +35,6 @@ pub(super) struct Pool {
     pub(super) clock: Arc<dyn Clock>,
     /// The endpoint to ask first, and until when.
     lead: Mutex<(usize, Duration)>,
-}
-
-/// Which block.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Tag {
-    Latest,
-    Safe,
-    Finalized,
-    Number(u64),
-}
-
-/// What the endpoints said.
-pub(super) enum Asked<T> {
-    /// The endpoint of this index did, and that decides it.
-    Decided(usize, T),
-    /// Each said something that decides nothing alone.
-    Doubtful(Vec<(usize, T)>),
-}
-
-/// Why there is neither.
-pub(super) struct NoAnswer {
-    pub(super) error: VerifyError,
-    /// An endpoint that is up answered with nothing usable: the question may be the reason.
-    pub(super) unusable: bool,
-}
-
-impl From<NoAnswer> for VerifyError {
-    fn from(none: NoAnswer) -> Self {
-        none.error
-    }
 }
 
 type Call<'a> = BoxFuture<'a, Called<'a>>;
@@ -93,27 +64,44 @@ impl Pool {
 
     /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
     pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<Receipt>, NoAnswer> {
+        match self.receipts(transaction, Whom::default(), |_| true).await? {
+            Asked::Decided(_, receipt) => Ok(Some(receipt)),
+            Asked::Doubtful(_) => Ok(None),
+        }
+    }
+
+    /// The receipt of a transaction that `settles` it, or else all that were said to be it; that there is none is believed
+    /// as above.
+    pub(super) async fn receipts(
+        &self,
+        transaction: TxHash,
+        whom: Whom,
+        settles: impl Fn(&Receipt) -> bool + Send + Sync,
+    ) -> Result<Asked<Receipt>, NoAnswer> {
         let question = Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) };
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
-        self.ask(&question, read, |_, receipt| receipt.is_some()).await.map(Asked::any_some)
+        let settles = |_, receipt: &Option<Receipt>| receipt.as_ref().is_some_and(&settles);
+        self.ask(&question, whom, read, settles).await.map(Asked::flatten)
     }
 
     /// The sealed block at a height or under a name; believed to be absent like a receipt.
     pub(super) async fn block(&self, tag: Tag) -> Result<Option<Block>, VerifyError> {
-        self.block_if(tag, |_| true).await
+        self.block_if(tag, None, |_| true).await
     }
 
-    /// Like [`block`](Self::block); a block that is not `possible` is no usable answer.
+    /// Like [`block`](Self::block), and this endpoint is asked `first`; a block that is not `possible` is no usable answer.
     pub(super) async fn block_if(
         &self,
         tag: Tag,
+        first: Option<usize>,
         possible: impl Fn(&Block) -> bool + Send + Sync,
     ) -> Result<Option<Block>, VerifyError> {
         let read = |raw: &RawValue| match tag.read(raw)? {
             Some(block) if !possible(&block) => Err(Fault::Answer),
             block => Ok(block),
         };
-        Ok(self.ask(&tag.question(), read, |_, block| block.is_some()).await?.any_some())
+        let whom = Whom { first, but: None };
+        Ok(self.ask(&tag.question(), whom, read, |_, block| block.is_some()).await?.any_some())
     }
 
     /// The latest block. One that is not `possible` is no usable answer; `settles` tells whether what an endpoint says is
@@ -131,7 +119,7 @@ impl Pool {
                 latest.filter(&possible).ok_or(Fault::Endpoint)
             }
         };
-        Ok(self.ask_all(&Tag::Latest.question(), read, settles).await?)
+        Ok(self.ask_all(&Tag::Latest.question(), Whom::default(), read, settles).await?)
     }
 
     /// A contract call that changes nothing; `None` where it reverted.
@@ -145,12 +133,13 @@ impl Pool {
             Err(Fault::Reverted) => Ok(None),
             answer => answer.and_then(&read).map(Some),
         };
-        Ok(self.ask_all(&question, read, |_, _| true).await?.any_some())
+        Ok(self.ask_all(&question, Whom::default(), read, |_, _| true).await?.any_some())
     }
 
     async fn ask<T: Send>(
         &self,
         question: &Question,
+        whom: Whom,
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
     ) -> Result<Asked<T>, NoAnswer> {
@@ -158,17 +147,18 @@ impl Pool {
             Err(Fault::Reverted) => Err(Fault::Answer),
             answer => answer.and_then(&read),
         };
-        self.ask_all(question, read, settles).await
+        self.ask_all(question, whom, read, settles).await
     }
 
     /// Asks one endpoint, then the others as the need arises, until an answer settles it or none is left.
     async fn ask_all<T: Send>(
         &self,
         question: &Question,
+        whom: Whom,
         read: impl Fn(Result<&RawValue, Fault>) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
     ) -> Result<Asked<T>, NoAnswer> {
-        let mut others = self.order().map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
+        let mut others = self.order(whom).map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
         let mut calls: FuturesUnordered<Call<'_>> = FuturesUnordered::new();
         calls.extend(others.next().map(|first| self.call(first, question)));
         let (mut doubtful, mut unusable) = (Vec::new(), false);
@@ -255,21 +245,23 @@ impl Pool {
     }
 
     /// Whom to ask, in order: those that can be expected to answer; if there are none, those that failed but once.
-    fn order(&self) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
+    fn order(&self, whom: Whom) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
         let now = self.clock.monotonic();
         let (lead, until) = *self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut order: Vec<_> = self.endpoints.iter().filter(|endpoint| endpoint.is_live(now)).collect();
+        let all = || self.endpoints.iter().filter(|endpoint| Some(endpoint.index) != whom.but);
+        let mut order: Vec<_> = all().filter(|endpoint| endpoint.is_live(now)).collect();
         if order.is_empty() {
-            order.extend(self.endpoints.iter().filter(|endpoint| !endpoint.is_shut(now)));
+            order.extend(all().filter(|endpoint| !endpoint.is_shut(now)));
         }
-        order.sort_by_key(|endpoint| endpoint.index != lead || now >= until);
+        order.sort_by_key(|endpoint| (Some(endpoint.index) != whom.first, endpoint.index != lead || now >= until));
         if order.is_empty() { Err(self.no_answer()) } else { Ok(order) }
     }
 
     fn lead_by(&self, index: usize) {
+        let now = self.clock.monotonic();
         let mut lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-        if lead.0 != index {
-            *lead = (index, self.clock.monotonic() + LEAD_LASTS);
+        if lead.0 != index || now >= lead.1 {
+            *lead = (index, now + LEAD_LASTS);
         }
     }
 
@@ -278,34 +270,5 @@ impl Pool {
         let mut wrong = self.endpoints.iter().map(|endpoint| endpoint.wrong());
         let first = wrong.next().flatten().filter(|_| wrong.all(|other| other.is_some()));
         VerifyError::new(first.unwrap_or(VerifyErrorKind::Unavailable))
-    }
-}
-
-impl<T> Asked<Option<T>> {
-    fn any_some(self) -> Option<T> {
-        match self {
-            Self::Decided(_, answer) => answer,
-            Self::Doubtful(answers) => answers.into_iter().find_map(|(_, answer)| answer),
-        }
-    }
-}
-
-impl Tag {
-    fn question(self) -> Question {
-        let name = match self {
-            Self::Latest => "latest".to_owned(),
-            Self::Safe => "safe".to_owned(),
-            Self::Finalized => "finalized".to_owned(),
-            Self::Number(number) => format!("{number:#x}"),
-        };
-        Question { method: "eth_getBlockByNumber", params: json!([name, false]) }
-    }
-
-    fn read(self, raw: &RawValue) -> Result<Option<Block>, Fault> {
-        let block = decode::block(raw)?;
-        match (self, block) {
-            (Self::Number(number), Some(block)) if block.number != number => Err(Fault::Answer),
-            _ => Ok(block),
-        }
     }
 }

@@ -47,6 +47,13 @@ pub(super) struct Log {
 }
 
 impl Receipt {
+    /// Whether it was mined in this block, and all its logs say so too.
+    pub(super) fn is_of(&self, block: &Block) -> bool {
+        let transaction = Some(self.transaction);
+        let fits = |log: &Log| !log.removed && log.transaction == transaction && log.block == Some(block.hash);
+        self.mined_in == Some(MinedIn { number: block.number, hash: block.hash }) && self.logs.iter().all(fits)
+    }
+
     /// Roughly how much memory its logs take, in bytes: each has two allocations of its own.
     pub(super) fn allocated(&self) -> usize {
         let own = |log: &Log| size_of::<[u8; 32]>() * log.topics.capacity() + log.data.capacity() + 32;

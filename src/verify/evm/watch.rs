@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    rpc::{Pool, Tag},
+    asked::Tag,
+    rpc::Pool,
     view::{Block, BlockHash},
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
