@@ -56,16 +56,16 @@
 //! # }).unwrap();
 //! ```
 //!
-//! # Rooms
+//! # Modules
 //!
 //! | Module | Question it answers |
 //! |---|---|
-//! | [`X402Layer`], [`Merchant`] and what stands beside them | the door: who may pass |
+//! | [`X402Layer`], [`Merchant`] and the types beside them | the paywall: may this request pass? |
 //! | [`verify`] | is it paid? [`Verifier`](verify::Verifier), and with `evm` ERC-20 transfers over JSON-RPC |
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`protocol`] | what is said: values and headers |
-//! | [`clock`] | what time is it |
+//! | [`clock`] | what time is it? |
 //!
 //! # Features
 //!
@@ -82,27 +82,28 @@
 //!
 //! # The order of layers
 //!
-//! - CORS and tracing belong *outside*, where preflights never reach the door; see [CORS](#cors).
-//! - In axum, put the layer on a route's methods, *after* all of them: whatever is added behind it is free. There are two ways:
-//!   - `get(a).post(b).route_layer(paid)` prices the methods that are named, and quotes no 405. It does **not** cover
+//! - CORS and tracing belong *outside*, where preflights never reach the paywall; see [CORS](#cors).
+//! - In axum, put the layer on a route's methods, *after* all of them: any method added later is free. There are two ways:
+//!   - `get(a).post(b).route_layer(paid)` prices the methods that are listed, and quotes no 405. It does **not** cover
 //!     `any(…)` or a method router's `fallback(…)`: `any(a).get(b).route_layer(paid)` gives `a` away.
 //!   - `any(a).get(b).layer(paid)` prices every method, fallbacks included. Use it wherever the route has one.
-//! - On a whole `Router`, `route_layer` prices all routes that were added before it, their fallbacks for other methods
-//!   included, and no 404; `layer` goes around the 404, too.
-//! - Let handlers take a [`Receipt`]: with the feature `axum` it is an extractor, which answers 500 where no layer sold the
+//! - On a whole `Router`, `route_layer` prices all routes that were added before it, with their fallbacks for other methods,
+//!   but not the 404; `layer` prices the 404, too.
+//! - Let handlers take a [`Receipt`]: with the feature `axum` it is an extractor, which answers 500 if no layer sold the
 //!   request. A route that lost its layer then gives nothing away.
 //! - One request has one price. A layer around a service that has one already, or the same layer twice, is answered
-//!   500 at the first request, and told in the log. An inner price that is hidden is found only when the first payment is
+//!   500 at the first request, and logged as an error. An inner price that is hidden is found only when the first payment is
 //!   shown: behind a `Router` that is used as a service (in `nest_service`, in `fallback_service`, or with the layer put
 //!   around it by `ServiceBuilder`) and behind a `Buffer`. That payment stays unspent, but it was made; from then on this
 //!   process answers 500 instead of the outer layer's quotes. This goes for everything behind that layer, also where
 //!   `Router::layer` covers a hidden price and unpriced routes alike; a payment made for one of those is still honoured.
-//! - `nest` strips the path that a request digest sees; that is consistent, as long as quote and redemption take the same way.
-//! - Put time-outs *inside*, on the handler, or use [`MerchantBuilder::max_hold`]. One outside cuts a commit short: the
-//!   payment is then safe or sold, and the payer has to ask again to learn which.
-//! - Limits outside count quotes; limits inside make a quote wait where the handler has no room, for readiness is forwarded.
-//!   A `LoadShed` may stand inside: an error that comes at once, before anything was waited for, is no attempt of the payer's.
-//! - A layer inside that builds a response anew must carry its extensions over, or [`Consumption`] is lost with them.
+//! - `nest` strips the path that a request digest covers. That is consistent as long as quote and redemption take the same
+//!   route.
+//! - Put time-outs *inside*, on the handler, or use [`MerchantBuilder::max_hold`]. One outside interrupts a commit: the
+//!   payment is then safe or sold, and the payer must ask again to learn which.
+//! - Limits outside count quotes; limits inside make a quote wait while the handler has no room, because readiness is forwarded.
+//!   A `LoadShed` may be inside: an error that comes at once, before anything was waited for, does not count as an attempt.
+//! - A layer inside that builds a new response must copy the extensions, or [`Consumption`] is lost with them.
 //! - An inner service that is not `Clone` (a `RateLimit`) needs a `Buffer`.
 
 //! # CORS

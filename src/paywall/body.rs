@@ -161,7 +161,7 @@ impl<B: Body<Data = Bytes>> Body for RequestBody<B> {
         let this = self.project();
         let frame = this.kind.poll_frame(cx);
         if let Some(arrival) = this.arrival {
-            arrival.see(&frame, cx);
+            arrival.observe(&frame, cx);
         }
         frame
     }

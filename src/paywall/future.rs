@@ -1,4 +1,4 @@
-//! `ResponseFuture`: a free request, one whose body is being read, a quote, or a checkout under way.
+//! `ResponseFuture`: the states of a request to an `X402` service.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use super::{
 };
 
 pin_project! {
-    /// The answer of an [`X402`](crate::X402) service.
+    /// The response future of an [`X402`](crate::X402) service.
     pub struct ResponseFuture<S, B, ResB>
     where
         S: Service<Request<RequestBody<B>>>,

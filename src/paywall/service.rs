@@ -1,4 +1,4 @@
-//! `X402<S>`: the service behind the door.
+//! `X402<S>`: the service behind the paywall.
 
 use std::{
     mem,
@@ -21,7 +21,37 @@ use super::{
     route::Route,
 };
 
-/// A service whose answers are sold. Made by [`X402Layer`](crate::X402Layer).
+/// A service whose answers are sold. Created by [`X402Layer`](crate::X402Layer).
+///
+/// It answers `Request<B>` if the service inside answers `Request<RequestBody<B>>`, is `Clone`, and has a future, an error and a
+/// response body that are `Send`. It never adds an error of its own: a refusal is a response, with its
+/// [`ProblemCode`](crate::protocol::ProblemCode) in the extensions.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{ChainTime, SealingKeys}, testing::ScriptedVerifier};
+/// # let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+/// #     .verifier(ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000)))
+/// #     .ledger(MemoryLedger::new())
+/// #     .sealing_keys(SealingKeys::random()?)
+/// #     .build()
+/// #     .await?;
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_x402::{RequestBody, protocol::ProblemCode};
+///
+/// let paid = merchant.charge("greeting", "0.49 USDC")?.layer(service_fn(
+///     async |_: Request<RequestBody<Full<Bytes>>>| Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::from("hello"))),
+/// ));
+/// let proof = r#"{"intentId":"not-an-intent"}"#;
+/// let answer = paid.oneshot(Request::builder().header("x402-payment", proof).body(Full::default())?).await?;
+/// assert_eq!(answer.extensions().get(), Some(&ProblemCode::TxRequired));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct X402<S> {
     route: Arc<Route>,
@@ -33,17 +63,17 @@ impl<S> X402<S> {
         Self { route, inner }
     }
 
-    /// The service inside.
+    /// Returns a reference to the service inside.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service inside. Called directly it sells nothing.
+    /// Returns a mutable reference to the service inside. Called directly, it sells nothing.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The service inside.
+    /// Returns the service inside.
     pub fn into_inner(self) -> S {
         self.inner
     }

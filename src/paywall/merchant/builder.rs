@@ -1,4 +1,4 @@
-//! `MerchantBuilder`: every setting, and what refuses those that would sell wrongly.
+//! `MerchantBuilder`: the settings of a merchant, and their checks.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,7 +13,32 @@ use crate::{
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Collects what a [`Merchant`] needs. Whatever would sell wrongly is refused by [`build`](Self::build).
+/// Configures a [`Merchant`]. Created by [`Merchant::builder`].
+///
+/// [`verifier`](Self::verifier), [`ledger`](Self::ledger) and [`sealing_keys`](Self::sealing_keys) are required.
+/// [`build`](Self::build) refuses every setting that would sell wrongly.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{Network, SealingKeys}};
+/// # use tower_x402::{protocol::ChainTime, testing::ScriptedVerifier};
+/// # let verifier = ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000));
+///
+/// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+///     .network(Network::BASE_SEPOLIA)
+///     .verifier(verifier)
+///     .ledger(MemoryLedger::new())
+///     .sealing_keys(SealingKeys::random()?)
+///     .quote_ttl(Duration::from_secs(5 * 60))
+///     .contact("billing@example.com")
+///     .build()
+///     .await?;
+/// assert_eq!(merchant.network(), Network::BASE_SEPOLIA);
+/// # Ok::<(), tower_x402::BuildError>(())
+/// # }).unwrap();
+/// ```
 #[must_use]
 pub struct MerchantBuilder {
     network: Network,
@@ -35,7 +60,7 @@ pub struct MerchantBuilder {
 }
 
 impl Merchant {
-    /// Begins a merchant who is paid at that address: on Base, in USDC, unless told otherwise.
+    /// Returns a builder for a merchant that is paid at this address: on Base, in USDC, unless set otherwise.
     pub fn builder(recipient: Address) -> MerchantBuilder {
         MerchantBuilder::new(recipient)
     }
@@ -63,108 +88,111 @@ impl MerchantBuilder {
         }
     }
 
-    /// What tells whether a payment was made. Required.
+    /// Sets the verifier of payments. Required.
     pub fn verifier(mut self, verifier: impl Verifier) -> Self {
         self.verifier = Some(Arc::new(verifier));
         self
     }
 
-    /// What remembers what was sold. Required. One recipient on one chain has one ledger, however many merchants
-    /// and processes there are: share it, and give all who share it one [`max_payment_age`](Self::max_payment_age).
+    /// Sets the ledger of sales. Required.
+    ///
+    /// One recipient on one network must have exactly one ledger, however many merchants and processes there are: share it among
+    /// them, and give them all the same [`max_payment_age`](Self::max_payment_age). With two ledgers one payment buys twice.
     pub fn ledger(mut self, ledger: impl Ledger) -> Self {
         self.ledger = Some(Arc::new(ledger));
         self
     }
 
-    /// What quotes are sealed with. Required; the same for all replicas.
+    /// Sets the keys with which quotes are sealed. Required, and the same for all replicas.
     pub fn sealing_keys(mut self, keys: SealingKeys) -> Self {
         self.keys = Some(keys);
         self
     }
 
-    /// The chain; [`Network::BASE`] unless set.
+    /// Sets the network; [`Network::BASE`] by default.
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// A token that is accepted; the chain's USDC unless one is named. The first one gives prices their currency.
+    /// Adds a token that is accepted. The first one is the currency of prices; the network's USDC if none is added.
     pub fn asset(mut self, asset: Asset) -> Self {
         self.assets.push(asset);
         self
     }
 
-    /// A token that quotes name no more, but that still counts in payments.
+    /// Adds a token that quotes no longer name, but that still counts in payments.
     pub fn former_asset(mut self, asset: Asset) -> Self {
         self.former_assets.push(asset);
         self
     }
 
-    /// A recipient of before, whose open quotes are still honoured: payments to it count for them.
+    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them.
     pub fn former_recipient(mut self, recipient: Address) -> Self {
         self.recipients.push(recipient);
         self
     }
 
-    /// Sets this merchant apart from others that share its sealing keys: none honours the other's quotes.
+    /// Sets a realm, which separates merchants that share their sealing keys: none honours the quotes of another.
     pub fn realm(mut self, realm: impl Into<String>) -> Self {
         self.realm = realm.into();
         self
     }
 
-    /// How long one may pay for a quote; 15 minutes unless set, 1 second to 30 days.
+    /// Sets how long a quote can be paid; 15 minutes by default, 1 second to 30 days.
     pub fn quote_ttl(mut self, ttl: Duration) -> Self {
         self.quote_ttl = ttl;
         self
     }
 
-    /// How much later than its expiry a quote's payment may be mined; 1 minute unless set, at most a day.
+    /// Sets how long after a quote's expiry its payment may still be mined; 1 minute by default, at most a day.
     pub fn quote_grace(mut self, grace: Duration) -> Self {
         self.quote_grace = grace;
         self
     }
 
-    /// How old a payment may be, in chain time, when it is redeemed; 24 hours unless set, 1 second to a year.
+    /// Sets how old a payment may be, in chain time, when it is redeemed; 24 hours by default, 1 second to a year.
     ///
-    /// It bounds what a ledger must remember.
+    /// The ledger must remember sales for that long.
     pub fn max_payment_age(mut self, age: Duration) -> Self {
         self.max_payment_age = age;
         self
     }
 
-    /// How long a handler may take for a paid answer; 10 minutes unless set, 1 second to a day.
+    /// Sets how long a handler may take for a paid answer; 10 minutes by default, 1 second to a day.
     pub fn max_hold(mut self, hold: Duration) -> Self {
         self.max_hold = hold;
         self
     }
 
-    /// How long a reservation outlives its holder's crash; 60 seconds unless set, 1 second to an hour. Renewed at a third of that.
+    /// Sets how long a reservation outlives a crash of the process that holds it; 60 seconds by default, 1 second to an hour.
+    ///
+    /// A reservation that is held is renewed every third of this.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How to reach the seller, told to payers whose payment is too old.
+    /// Sets how to reach the seller. It is sent to payers whose payment is too old.
     pub fn contact(mut self, contact: impl Into<String>) -> Self {
         self.contact = Some(contact.into());
         self
     }
 
-    /// The clock that quotes are dated by; for tests.
+    /// Sets the clock by which quotes are dated, for tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Opens also while chain or ledger cannot be asked, so that what is free is served.
+    /// Lets [`build`](Self::build) succeed while the chain or the ledger does not answer, so that free requests are served.
     ///
-    /// [`build`](Self::build) then gives a merchant whose priced routes answer 503, `verification_unavailable` or
-    /// `ledger_unavailable`, to everybody: until chain id and decimals are proved and the ledger has begun, nobody is asked
-    /// to pay and nothing is sold. The next priced request, or [`Merchant::health`], makes up for it, at most once a
-    /// second. An answer that contradicts the settings (another chain, other decimals) is an error of `build` all the same;
-    /// one that comes later is told by `health`.
+    /// Until the chain id and the decimals are verified and the ledger has begun, priced routes answer every request with 503,
+    /// `verification_unavailable` or `ledger_unavailable`: nothing is quoted and nothing is sold. The next priced request, or
+    /// [`Merchant::health`], tries again, at most once a second. An answer that contradicts the settings (another chain, other
+    /// decimals) is an error of `build` all the same, and of `health` if it comes later.
     ///
-    /// The verifier must not need the chain either: see
+    /// The verifier must be built without the chain, too: see
     #[cfg_attr(feature = "evm", doc = "[`connect_lazily`](crate::verify::evm::EvmVerifierBuilder::connect_lazily).")]
     #[cfg_attr(not(feature = "evm"), doc = "`connect_lazily` of the `evm` feature.")]
     pub fn start_lazily(mut self) -> Self {
@@ -172,14 +200,14 @@ impl MerchantBuilder {
         self
     }
 
-    /// Checks everything, asks the chain for its id and head and the tokens for their decimals, and starts the ledger's memory.
+    /// Checks the settings, verifies the chain's id and the tokens' decimals, and lets the ledger begin.
     ///
-    /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. So that
-    /// no payment for a quote of this merchant is refused with it, this waits for the chain to get there: a block or two,
-    /// and a minute at most.
+    /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. The merchant
+    /// must not refuse payments for its own quotes by that, and so this waits until the chain has got there: a block or two, and
+    /// a minute at most.
     ///
     /// # Errors
-    /// [`BuildError`] names what would have sold wrongly, or [what cannot be reached](BuildError::Verifier).
+    /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
     pub async fn build(self) -> Result<Merchant, BuildError> {
         let verifier = self.verifier.clone().ok_or(BuildError::NoVerifier)?;
         let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;

@@ -1,4 +1,4 @@
-//! `Merchant`: who is paid, on which chain, in which tokens, and what remembers it.
+//! `Merchant`: the seller, and the layers that sell for it.
 
 mod builder;
 mod catalog;
@@ -23,7 +23,9 @@ use super::{
 };
 use crate::protocol::{Address, Amount, Asset, Network};
 
-/// Who is paid, on which chain, in which tokens; what tells whether, and what remembers it. Makes the layers.
+/// A seller: the address that is paid, the network and the tokens, the verifier of payments and the ledger of sales.
+///
+/// It makes the [`X402Layer`]s of its routes. A clone is the same merchant.
 ///
 /// ```
 /// # #[cfg(feature = "test-util")]
@@ -50,25 +52,40 @@ pub struct Merchant {
 }
 
 impl Merchant {
-    /// A layer that charges a fixed price, such as `"0.49 USDC"`, for the resource of that name.
+    /// Returns a layer that charges a fixed price, such as `"0.49 USDC"`, for the resource of that name.
     ///
-    /// The name is the seller's own, 1 to 100 characters, and never taken from a URL: routes that share one sell the same thing.
+    /// The name is chosen by the seller, has 1 to 100 characters, and is never taken from a URL. Routes of one name sell the same
+    /// thing.
     ///
     /// # Errors
-    /// [`BuildError`] for a price or name that cannot be, and for a name that has another price already.
+    /// [`BuildError`] for an invalid price or name, and for a name that has another price already.
     pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
         let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
         self.layer(resource, Prices::Fixed(amount), Some(amount))
     }
 
-    /// A layer whose price a closure tells from the request's head and body.
+    /// Returns a layer whose price is computed by a closure from the request's head and body.
     ///
-    /// It is asked when quoting and again for each redemption that is shown; see [`Pricing`] for when it runs. An intent quoted at less than the price is now honoured
-    /// only for the request that was quoted, by method, path, query and body: a price may hang on these, and on the headers
-    /// named by [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
+    /// The closure runs for the quote and again for each redemption; see [`Pricing`] for the details. An intent that was quoted at
+    /// less than the present price is honoured only for the request that was quoted: the same method, path, query, content type
+    /// and encoding, and body. The price may depend on these and on the headers listed with
+    /// [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
+    ///
+    /// ```
+    /// # use tower_x402::{BuildError, Merchant, X402Layer};
+    /// use tower_x402::{Price, protocol::Amount};
+    ///
+    /// # fn layer(merchant: &Merchant) -> Result<X402Layer, BuildError> {
+    /// // One cent for each kilobyte or part of it; USDC has 6 decimals.
+    /// merchant.price_with("summary", |_head, body| match body.len() {
+    ///     0 => Price::Free,
+    ///     bytes => Price::Charge(Amount::from_cents(bytes.div_ceil(1024) as u64, 6)),
+    /// })
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// [`BuildError`] for a name that cannot be, or that is taken: clone the layer to use it twice.
+    /// [`BuildError`] for an invalid name, and for a name that is taken: clone the layer to use it for several routes.
     pub fn price_with(
         &self,
         resource: &str,
@@ -77,7 +94,7 @@ impl Merchant {
         self.layer(resource, Prices::Now(Arc::new(price)), None)
     }
 
-    /// As [`price_with`](Self::price_with), with an async closure.
+    /// Returns a layer as [`price_with`](Self::price_with) does, for an async closure.
     ///
     /// # Errors
     /// As [`price_with`](Self::price_with).
@@ -89,7 +106,7 @@ impl Merchant {
         self.price_by(resource, AsyncClosure(price))
     }
 
-    /// As [`price_with`](Self::price_with), with a [`Pricing`] of one's own.
+    /// Returns a layer as [`price_with`](Self::price_with) does, for a type that implements [`Pricing`].
     ///
     /// # Errors
     /// As [`price_with`](Self::price_with).
@@ -104,29 +121,30 @@ impl Merchant {
         Ok(X402Layer::new(Route::new(Arc::clone(&self.inner), resource, listing, prices)))
     }
 
-    /// Who is paid.
+    /// Returns the address that is paid.
     #[must_use]
     pub fn recipient(&self) -> Address {
         self.inner.recipient()
     }
 
-    /// On which chain.
+    /// Returns the network on which it is paid.
     #[must_use]
     pub fn network(&self) -> Network {
         self.inner.network
     }
 
-    /// The tokens that quotes name, the first of which gives prices their currency.
+    /// Returns the tokens that quotes name. The first one is the currency of prices.
     #[must_use]
     pub fn assets(&self) -> &[Asset] {
         &self.inner.assets
     }
 
-    /// Whether sales can be made right now: the chain can be asked and the ledger written to. Where the merchant
-    /// [has not started yet](MerchantBuilder::start_lazily), this starts it.
+    /// Checks that sales can be made right now: that the verifier answers, and that the ledger can be written to.
+    ///
+    /// It starts a merchant that [has not started yet](MerchantBuilder::start_lazily).
     ///
     /// # Errors
-    /// [`HealthError`] names the one that does not answer.
+    /// [`HealthError`] names the backend that does not answer.
     pub async fn health(&self) -> Result<(), HealthError> {
         self.inner.start.ensure().await?;
         self.inner.verifier.head().await?;
