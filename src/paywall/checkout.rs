@@ -42,6 +42,7 @@ pub(crate) struct Checkout<S, B> {
 }
 
 /// What a checkout does next.
+#[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be an allocation for each body")]
 pub(crate) enum Next<S, B, ResB, E> {
     /// Reads the body, and hands it to [`Checkout::body_read`].
     ReadBody(BodyReader<B>, Checkout<S, B>),

@@ -228,9 +228,9 @@ fn literal(text: &str, before: Option<char>) -> usize {
         through(2, "*/")
     } else if text.starts_with('r') && text[1 + hashes..].starts_with('"') && !before.is_some_and(is_word) {
         through(2 + hashes, &format!("\"{}", "#".repeat(hashes)))
-    } else if text.starts_with('"') {
+    } else if let Some(string) = text.strip_prefix('"') {
         let mut escaped = false;
-        let end = text[1..].find(|c| {
+        let end = string.find(|c| {
             let ends = c == '"' && !escaped;
             escaped = c == '\\' && !escaped;
             ends
