@@ -35,7 +35,7 @@ bench-instructions *args:
 bench-allocations:
     cargo test --all-features --test allocations -- --nocapture
 
-# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in the README
+# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in benches/README.md
 bench-ledger *args:
     cargo bench --all-features --bench ledger {{ args }}
 

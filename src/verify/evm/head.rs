@@ -8,14 +8,14 @@ use std::{
 
 use super::{
     Finality,
-    asked::{Asked, Tag},
-    cell::{Cell, Named, Now, is_leap},
     chain::Step,
-    flight::Flights,
+    endpoint_pool::EndpointPool,
     gate::Gate,
+    head_state::{HeadState, Named, Now, is_leap},
     judge::Tip,
-    rpc::Pool,
-    view::{Block, MinedIn, Receipt},
+    pool_answer::{BlockTag, PoolAnswer},
+    single_flight::SingleFlight,
+    view::{Block, MinedIn, TxReceipt},
 };
 use crate::{
     clock::Clock,
@@ -29,12 +29,12 @@ const QUIET_MAX: Duration = Duration::from_secs(60);
 const HURRY: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Head {
-    cell: Mutex<Option<Cell>>,
+    cell: Mutex<Option<HeadState>>,
     /// When the last refresh began, whatever came of it (monotonic).
     asked_at: Mutex<Option<Duration>>,
-    refreshes: Flights<(), Tip>,
-    look_ups: Flights<u64, Option<Block>>,
-    pool: Arc<Pool>,
+    refreshes: SingleFlight<(), Tip>,
+    look_ups: SingleFlight<u64, Option<Block>>,
+    pool: Arc<EndpointPool>,
     gate: Gate,
     clock: Arc<dyn Clock>,
     finality: Finality,
@@ -45,21 +45,21 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn new(
-        pool: Arc<Pool>,
+        pool: Arc<EndpointPool>,
         gate: Gate,
         clock: Arc<dyn Clock>,
         finality: Finality,
         block_time: Duration,
         max_age: Option<Duration>,
     ) -> Self {
-        let (refreshes, look_ups) = (Flights::default(), Flights::default());
+        let (refreshes, look_ups) = (SingleFlight::default(), SingleFlight::default());
         let (cell, asked_at) = (Mutex::new(None), Mutex::new(None));
         Self { cell, asked_at, refreshes, look_ups, pool, gate, clock, finality, block_time, max_age }
     }
 
     /// The head, not older than one block time.
     pub(super) async fn tip(self: &Arc<Self>) -> Result<Tip, VerifyError> {
-        let known = self.cell().as_ref().filter(|cell| self.is_fresh(cell)).map(Cell::tip);
+        let known = self.cell().as_ref().filter(|cell| self.is_fresh(cell)).map(HeadState::tip);
         let tip = match known {
             Some(tip) => tip,
             None => self.refreshes.join((), || Arc::clone(self).refresh(0)).await?,
@@ -75,7 +75,7 @@ impl Head {
     /// Another head than this one, if there is one by now, for a payment that may be in the next block or in the one
     /// `wanted`. However many wait, however often, the chain is asked once in [`HURRY`].
     pub(super) async fn after(self: &Arc<Self>, tip: &Tip, wanted: u64) -> Option<Tip> {
-        let known = self.cell().as_ref().map(Cell::tip).filter(|known| known != tip);
+        let known = self.cell().as_ref().map(HeadState::tip).filter(|known| known != tip);
         let newer = if let Some(known) = known {
             known
         } else if let Some(refreshed) = self.refreshes.join_under_way(&()).await {
@@ -103,13 +103,13 @@ impl Head {
     }
 
     /// Whether a block that is remembered is the receipt's.
-    pub(super) fn remembers(&self, receipt: &Receipt) -> bool {
+    pub(super) fn remembers(&self, receipt: &TxReceipt) -> bool {
         let block = |mined_in: MinedIn| self.cell().as_ref()?.chain.at(mined_in.number);
         receipt.mined_in.and_then(block).is_some_and(|block| receipt.is_of(&block))
     }
 
     /// Whether the sealed block at the height that the receipt names is its own.
-    pub(super) async fn seals(self: &Arc<Self>, receipt: &Receipt) -> bool {
+    pub(super) async fn seals(self: &Arc<Self>, receipt: &TxReceipt) -> bool {
         let height = self.cell().as_ref().map(|cell| cell.chain.head().number);
         let Some(mined_in) = receipt.mined_in.filter(|mined_in| Some(mined_in.number) <= height) else { return false };
         let block = self.block(mined_in.number).await;
@@ -122,7 +122,7 @@ impl Head {
         // Its time decides how old a payment is, and the head stands on it.
         let possible =
             |block: &Block| known.is_none_or(|(head, _)| block.number > head.number || block.time <= head.time);
-        let block = self.pool.block_if(Tag::Number(number), self.source(), possible).await?;
+        let block = self.pool.block_if(BlockTag::Number(number), self.source(), possible).await?;
         if let (Some(block), Some(cell), Some((_, generation))) = (block, self.cell().as_mut(), known) {
             cell.chain.learn(block, generation);
         }
@@ -137,7 +137,7 @@ impl Head {
         let now = self.clock.monotonic();
         let mut cell = self.cell();
         if let Some((source, latest)) = latest {
-            cell.get_or_insert_with(|| Cell::new(latest, source, began)).follow(latest, source, began);
+            cell.get_or_insert_with(|| HeadState::new(latest, source, began)).follow(latest, source, began);
         }
         let cell = cell.as_mut().ok_or_else(VerifyError::unavailable)?;
         cell.refreshed(now);
@@ -179,8 +179,8 @@ impl Head {
             None => !now.is_stale(latest),
         };
         let answers = match self.pool.latest(possible, settles).await? {
-            Asked::Decided(endpoint, latest) => return Ok(Some((endpoint, latest))),
-            Asked::Doubtful(answers) => answers,
+            PoolAnswer::Decided(endpoint, latest) => return Ok(Some((endpoint, latest))),
+            PoolAnswer::Doubtful(answers) => answers,
         };
         let mut cell = self.cell();
         let Some(cell) = cell.as_mut() else {
@@ -194,14 +194,14 @@ impl Head {
     async fn confirmed_by_name(&self) -> Result<Option<u64>, VerifyError> {
         let tag = match self.finality {
             Finality::Confirmations(_) => return Ok(None),
-            Finality::Safe => Tag::Safe,
-            Finality::Finalized => Tag::Finalized,
+            Finality::Safe => BlockTag::Safe,
+            Finality::Finalized => BlockTag::Finalized,
         };
         let block = self.pool.block_if(tag, self.source(), |_| true).await?;
         Ok(block.map(|block| block.number))
     }
 
-    fn is_fresh(&self, cell: &Cell) -> bool {
+    fn is_fresh(&self, cell: &HeadState) -> bool {
         self.clock.monotonic() < cell.refreshed_at + self.block_time
     }
 
@@ -233,7 +233,7 @@ impl Head {
         self.cell().as_ref().map(|cell| cell.source)
     }
 
-    fn cell(&self) -> MutexGuard<'_, Option<Cell>> {
+    fn cell(&self) -> MutexGuard<'_, Option<HeadState>> {
         self.cell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,24 +18,24 @@
 //! # Ok(()) }
 //! ```
 
-mod asked;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod bench;
 mod builder;
-mod cell;
 mod chain;
 mod decode;
 mod endpoint;
-mod flight;
+mod endpoint_check;
+mod endpoint_pool;
 mod gate;
 mod head;
+mod head_state;
 mod judge;
-mod proof;
+mod pool_answer;
 mod receipts;
-mod rpc;
+mod reorg_monitor;
+mod single_flight;
 mod view;
-mod watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -45,12 +45,12 @@ use tracing::Instrument as _;
 pub use builder::EvmVerifierBuilder;
 
 use self::{
+    endpoint_pool::EndpointPool,
     head::Head,
     judge::{Policy, Tip, judge},
     receipts::{Found, Receipts},
-    rpc::Pool,
+    reorg_monitor::ReorgMonitor,
     view::Block,
-    watch::Watch,
 };
 use crate::{
     protocol::{Address, Asset, ChainTime, Network, Terms, TxHash},
@@ -98,12 +98,12 @@ pub struct EvmVerifier {
 struct Inner {
     network: Network,
     finality: Finality,
-    pool: Arc<Pool>,
+    pool: Arc<EndpointPool>,
     head: Arc<Head>,
     receipts: Arc<Receipts>,
     policy: Policy,
     /// Not where only what is safe counts anyway.
-    watch: Option<Arc<Watch>>,
+    reorgs: Option<Arc<ReorgMonitor>>,
     total_timeout: Duration,
 }
 
@@ -144,7 +144,7 @@ impl EvmVerifier {
     /// later redemptions, at most once a minute.
     #[must_use]
     pub fn vanished_payments(&self) -> u64 {
-        self.inner.watch.as_ref().map_or(0, |watch| watch.vanished())
+        self.inner.reorgs.as_ref().map_or(0, |reorgs| reorgs.vanished())
     }
 
     /// A token with the decimals and the symbol that its contract states.
@@ -174,7 +174,7 @@ impl Verifier for EvmVerifier {
             return Err(VerifyError::new(VerifyErrorKind::WrongChain { expected, found }));
         }
         let tokens = assets.iter().map(|asset| (asset.contract(), asset.decimals())).collect();
-        self.inner.pool.prover.accept(&self.inner.pool.endpoints, tokens).await
+        self.inner.pool.check.accept(&self.inner.pool.endpoints, tokens).await
     }
 
     async fn verify(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
@@ -243,8 +243,8 @@ impl Inner {
                 verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
             }
         }
-        if let (Verdict::Paid { .. }, Some(block), Some(watch)) = (&verdict, &block, &self.watch) {
-            watch.paid(transaction, block);
+        if let (Verdict::Paid { .. }, Some(block), Some(reorgs)) = (&verdict, &block, &self.reorgs) {
+            reorgs.paid(transaction, block);
         }
         Ok(verdict)
     }

@@ -9,12 +9,12 @@ use moka::{
 use tokio::time::timeout;
 
 use super::{
-    asked::{Asked, NoAnswer, Whom},
-    flight::Flights,
+    endpoint_pool::EndpointPool,
     gate::Gate,
     head::Head,
-    rpc::Pool,
-    view::Receipt,
+    pool_answer::{NoAnswer, PoolAnswer, Whom},
+    single_flight::SingleFlight,
+    view::TxReceipt,
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
@@ -29,7 +29,7 @@ const ENTRY: usize = 320;
 /// A receipt, and when it was fetched (monotonic).
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) receipt: Receipt,
+    pub(super) receipt: TxReceipt,
     fetched_at: Duration,
     /// The endpoint that alone was believed, while others were not asked.
     by: Option<usize>,
@@ -48,8 +48,8 @@ pub(super) struct Receipts {
     found: Cache<TxHash, Arc<Found>>,
     /// Apart, so that a flood of made-up hashes pushes out no receipt.
     misses: Cache<TxHash, Miss>,
-    under_way: Flights<TxHash, Option<Arc<Found>>>,
-    pool: Arc<Pool>,
+    under_way: SingleFlight<TxHash, Option<Arc<Found>>>,
+    pool: Arc<EndpointPool>,
     /// Which tells when there was a new block.
     head: Arc<Head>,
     gate: Gate,
@@ -72,7 +72,7 @@ fn least_recently_used<V: Clone + Send + Sync + 'static>(capacity: u64) -> Cache
 
 impl Receipts {
     pub(super) fn new(
-        pool: Arc<Pool>,
+        pool: Arc<EndpointPool>,
         head: Arc<Head>,
         gate: Gate,
         clock: Arc<dyn Clock>,
@@ -81,7 +81,7 @@ impl Receipts {
         cache_bytes: u64,
     ) -> Self {
         let (found, misses) = (cache(cache_bytes), least_recently_used(MISSES_MAX).build());
-        let under_way = Flights::default();
+        let under_way = SingleFlight::default();
         Self { found, misses, under_way, pool, head, gate, clock, block_time, patience }
     }
 
@@ -175,16 +175,16 @@ impl Receipts {
         &self,
         transaction: TxHash,
         doubted: Option<&Found>,
-    ) -> Result<Option<(Option<usize>, Receipt)>, NoAnswer> {
+    ) -> Result<Option<(Option<usize>, TxReceipt)>, NoAnswer> {
         let recent = doubted.filter(|doubted| self.is_current(doubted.fetched_at));
         let whom = Whom { first: None, but: recent.and_then(|doubted| doubted.by) };
-        let settles = |receipt: &Receipt| doubted.is_none() || self.head.remembers(receipt);
+        let settles = |receipt: &TxReceipt| doubted.is_none() || self.head.remembers(receipt);
         let answers = match self.pool.receipts(transaction, whom, settles).await {
-            Ok(Asked::Decided(endpoint, receipt)) => {
+            Ok(PoolAnswer::Decided(endpoint, receipt)) => {
                 let alone = self.pool.endpoints.len() > 1;
                 return Ok(Some((alone.then_some(endpoint), receipt)));
             }
-            Ok(Asked::Doubtful(answers)) => answers,
+            Ok(PoolAnswer::Doubtful(answers)) => answers,
             // Whoever is down has no say.
             Err(NoAnswer { unusable: false, .. }) if recent.is_some() => Vec::new(),
             Err(none) => return Err(none),
@@ -195,7 +195,7 @@ impl Receipts {
     }
 
     /// The one that is in the chain, or else any.
-    async fn choose(&self, mut receipts: Vec<Receipt>) -> Option<Receipt> {
+    async fn choose(&self, mut receipts: Vec<TxReceipt>) -> Option<TxReceipt> {
         let last = receipts.pop()?;
         for receipt in receipts {
             if self.head.seals(&receipt).await {
@@ -231,7 +231,7 @@ mod tests {
         };
         let mined_in = Some(MinedIn { number, hash: [3; 32] });
         let logs = (0..logs).map(log).collect();
-        let receipt = Receipt { transaction: transaction(number), mined_in, success: Some(true), logs };
+        let receipt = TxReceipt { transaction: transaction(number), mined_in, success: Some(true), logs };
         Arc::new(Found { receipt, fetched_at: Duration::ZERO, by: None })
     }
 

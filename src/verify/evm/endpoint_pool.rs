@@ -1,4 +1,4 @@
-//! `Pool`: one question, several endpoints. The first is asked; when it is slow, fails, or its answer alone decides
+//! `EndpointPool`: one question, several endpoints. The first is asked; when it is slow, fails, or its answer alone decides
 //! nothing (`null`), so are the others.
 
 use std::{
@@ -12,11 +12,11 @@ use serde_json::{json, value::RawValue};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    asked::{Asked, NoAnswer, Tag, Whom},
     decode,
     endpoint::{Due, Endpoint, Round},
-    proof::Prover,
-    view::{Block, Receipt},
+    endpoint_check::EndpointCheck,
+    pool_answer::{BlockTag, NoAnswer, PoolAnswer, Whom},
+    view::{Block, TxReceipt},
 };
 use crate::{
     clock::Clock,
@@ -28,9 +28,9 @@ use crate::{
 /// How long an endpoint that stood in for another is asked first.
 const LEAD_LASTS: Duration = Duration::from_secs(60);
 
-pub(super) struct Pool {
+pub(super) struct EndpointPool {
     pub(super) endpoints: Vec<Arc<Endpoint>>,
-    pub(super) prover: Prover,
+    pub(super) check: EndpointCheck,
     pub(super) call_timeout: Duration,
     pub(super) clock: Arc<dyn Clock>,
     /// The endpoint to ask first, and until when.
@@ -46,27 +46,27 @@ struct Called<'a> {
     answer: Result<Box<RawValue>, Fault>,
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for EndpointPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("EndpointPool").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
 
-impl Pool {
+impl EndpointPool {
     pub(super) fn new(
         endpoints: Vec<Arc<Endpoint>>,
-        prover: Prover,
+        check: EndpointCheck,
         call_timeout: Duration,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { endpoints, prover, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
+        Self { endpoints, check, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
     }
 
     /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
-    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<Receipt>, NoAnswer> {
+    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<TxReceipt>, NoAnswer> {
         match self.receipts(transaction, Whom::default(), |_| true).await? {
-            Asked::Decided(_, receipt) => Ok(Some(receipt)),
-            Asked::Doubtful(_) => Ok(None),
+            PoolAnswer::Decided(_, receipt) => Ok(Some(receipt)),
+            PoolAnswer::Doubtful(_) => Ok(None),
         }
     }
 
@@ -76,23 +76,23 @@ impl Pool {
         &self,
         transaction: TxHash,
         whom: Whom,
-        settles: impl Fn(&Receipt) -> bool + Send + Sync,
-    ) -> Result<Asked<Receipt>, NoAnswer> {
+        settles: impl Fn(&TxReceipt) -> bool + Send + Sync,
+    ) -> Result<PoolAnswer<TxReceipt>, NoAnswer> {
         let question = Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) };
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
-        let settles = |_, receipt: &Option<Receipt>| receipt.as_ref().is_some_and(&settles);
-        self.ask(&question, whom, read, settles).await.map(Asked::flatten)
+        let settles = |_, receipt: &Option<TxReceipt>| receipt.as_ref().is_some_and(&settles);
+        self.ask(&question, whom, read, settles).await.map(PoolAnswer::flatten)
     }
 
     /// The sealed block at a height or under a name; believed to be absent like a receipt.
-    pub(super) async fn block(&self, tag: Tag) -> Result<Option<Block>, VerifyError> {
+    pub(super) async fn block(&self, tag: BlockTag) -> Result<Option<Block>, VerifyError> {
         self.block_if(tag, None, |_| true).await
     }
 
     /// Like [`block`](Self::block), and this endpoint is asked `first`; a block that is not `possible` is no usable answer.
     pub(super) async fn block_if(
         &self,
-        tag: Tag,
+        tag: BlockTag,
         first: Option<usize>,
         possible: impl Fn(&Block) -> bool + Send + Sync,
     ) -> Result<Option<Block>, VerifyError> {
@@ -110,16 +110,16 @@ impl Pool {
         &self,
         possible: impl Fn(&Block) -> bool + Send + Sync,
         settles: impl Fn(usize, &Block) -> bool + Send + Sync,
-    ) -> Result<Asked<Block>, VerifyError> {
+    ) -> Result<PoolAnswer<Block>, VerifyError> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(fault) if fault.is_of_the_endpoint() => Err(fault),
             // No client chose this question: whoever has no good answer to it has none to any.
             answer => {
-                let latest = answer.and_then(|raw| Tag::Latest.read(raw)).ok().flatten();
+                let latest = answer.and_then(|raw| BlockTag::Latest.read(raw)).ok().flatten();
                 latest.filter(&possible).ok_or(Fault::Endpoint)
             }
         };
-        Ok(self.ask_all(&Tag::Latest.question(), Whom::default(), read, settles).await?)
+        Ok(self.ask_all(&BlockTag::Latest.question(), Whom::default(), read, settles).await?)
     }
 
     /// A contract call that changes nothing; `None` where it reverted.
@@ -142,7 +142,7 @@ impl Pool {
         whom: Whom,
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, NoAnswer> {
+    ) -> Result<PoolAnswer<T>, NoAnswer> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(Fault::Reverted) => Err(Fault::Answer),
             answer => answer.and_then(&read),
@@ -157,7 +157,7 @@ impl Pool {
         whom: Whom,
         read: impl Fn(Result<&RawValue, Fault>) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, NoAnswer> {
+    ) -> Result<PoolAnswer<T>, NoAnswer> {
         let mut others = self.order(whom).map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
         let mut calls: FuturesUnordered<Call<'_>> = FuturesUnordered::new();
         calls.extend(others.next().map(|first| self.call(first, question)));
@@ -178,7 +178,7 @@ impl Pool {
             match answer {
                 Ok(answer) if settles(endpoint.index, &answer) => {
                     self.lead_by(endpoint.index);
-                    return Ok(Asked::Decided(endpoint.index, answer));
+                    return Ok(PoolAnswer::Decided(endpoint.index, answer));
                 }
                 Ok(answer) => {
                     doubtful.push((endpoint.index, answer));
@@ -195,7 +195,7 @@ impl Pool {
         if unusable || doubtful.is_empty() {
             return Err(NoAnswer { error: self.no_answer(), unusable });
         }
-        Ok(Asked::Doubtful(doubtful))
+        Ok(PoolAnswer::Doubtful(doubtful))
     }
 
     /// What an answer, or the lack of one, says of the endpoint.
@@ -218,7 +218,7 @@ impl Pool {
                 if endpoint.due(self.clock.monotonic()) == Due::Nothing {
                     return call.await;
                 }
-                match tokio::join!(self.prover.prove(endpoint), call) {
+                match tokio::join!(self.check.prove(endpoint), call) {
                     (Err(_), Ok(_) | Err(Fault::Answer | Fault::Reverted)) => Err(Fault::Endpoint),
                     (_, answer) => answer,
                 }
@@ -237,7 +237,7 @@ impl Pool {
     pub(super) async fn prove_again(&self, index: usize) -> bool {
         let Some(endpoint) = self.endpoints.get(index) else { return false };
         let round = endpoint.round();
-        let proved = self.prover.prove(endpoint).await.is_ok();
+        let proved = self.check.prove(endpoint).await.is_ok();
         if !proved {
             self.note(endpoint, round, Some(Fault::Endpoint));
         }

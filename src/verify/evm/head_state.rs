@@ -1,4 +1,4 @@
-//! `Cell`: the head as it is known, who named it, and which answers replace it. Pure: it is told what was said, and when.
+//! `HeadState`: the head as it is known, who named it, and which answers replace it. Pure: it is told what was said, and when.
 
 use std::{
     cmp::Ordering,
@@ -37,7 +37,7 @@ pub(super) struct Now {
 
 /// Times are monotonic.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct HeadState {
     pub(super) chain: Chain,
     /// The latest time that any head had: nodes that take turns in being behind bring nothing newer.
     newest: ChainTime,
@@ -80,7 +80,7 @@ impl Now {
     }
 }
 
-impl Cell {
+impl HeadState {
     pub(super) fn new(head: Block, source: usize, began: Duration) -> Self {
         Self {
             chain: Chain::new(head),
@@ -227,7 +227,7 @@ mod tests {
 
     /// After how many seconds the second endpoint's head replaces that of the first, which stands still.
     fn replaced_after(stands: Block, max_age: Option<Duration>, moves: impl Fn(u64) -> Block) -> Option<(u64, u64)> {
-        let mut cell = Cell::new(stands, 0, Duration::ZERO);
+        let mut cell = HeadState::new(stands, 0, Duration::ZERO);
         cell.refreshed(Duration::ZERO);
         (2..60).step_by(2).find_map(|seconds| {
             let now = at(seconds, max_age);
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_head_that_its_own_source_takes_back_does_not_stay() {
         let now = at(100, MINUTE);
-        let mut cell = Cell::new(block(100, 90), 0, now.monotonic);
+        let mut cell = HeadState::new(block(100, 90), 0, now.monotonic);
         let old = block(20, 0);
         assert!(!cell.settles((0, &old), 0, &now), "it would be stale");
         assert_eq!(cell.choose(vec![(0, old)], false, &now), Some((0, old)));

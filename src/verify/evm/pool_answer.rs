@@ -10,7 +10,7 @@ use crate::{
 
 /// Which block.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Tag {
+pub(super) enum BlockTag {
     Latest,
     Safe,
     Finalized,
@@ -18,7 +18,7 @@ pub(super) enum Tag {
 }
 
 /// What the endpoints said.
-pub(super) enum Asked<T> {
+pub(super) enum PoolAnswer<T> {
     /// The endpoint of this index did, and that decides it.
     Decided(usize, T),
     /// Each said something that decides nothing alone.
@@ -45,14 +45,14 @@ impl From<NoAnswer> for VerifyError {
     }
 }
 
-impl<T> Asked<Option<T>> {
-    pub(super) fn flatten(self) -> Asked<T> {
+impl<T> PoolAnswer<Option<T>> {
+    pub(super) fn flatten(self) -> PoolAnswer<T> {
         let doubtful = match self {
-            Self::Decided(endpoint, Some(answer)) => return Asked::Decided(endpoint, answer),
+            Self::Decided(endpoint, Some(answer)) => return PoolAnswer::Decided(endpoint, answer),
             Self::Decided(_, None) => Vec::new(),
             Self::Doubtful(answers) => answers,
         };
-        Asked::Doubtful(doubtful.into_iter().filter_map(|(endpoint, answer)| Some((endpoint, answer?))).collect())
+        PoolAnswer::Doubtful(doubtful.into_iter().filter_map(|(endpoint, answer)| Some((endpoint, answer?))).collect())
     }
 
     pub(super) fn any_some(self) -> Option<T> {
@@ -63,7 +63,7 @@ impl<T> Asked<Option<T>> {
     }
 }
 
-impl Tag {
+impl BlockTag {
     pub(super) fn question(self) -> Question {
         let name = match self {
             Self::Latest => "latest".to_owned(),
