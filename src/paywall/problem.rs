@@ -217,7 +217,7 @@ struct Body<'a> {
     contact: Option<&'a str>,
 }
 
-/// At least one second, and never less than was meant, but for waits of more than a day: they are somebody's mistake.
+/// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).clamp(1, LONGEST_WAIT)
 }
