@@ -88,39 +88,45 @@
 //!   only, must be given `https://` addresses all the same, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two of them with one wallet pay for nothing twice, but get into each other's way.
 
-mod answer;
 mod body;
-mod book;
 mod budget;
-mod buy;
-mod erased;
+mod builder;
+mod directives;
+mod drafts;
 mod error;
+mod events;
 mod exclusive;
 mod host;
+mod inner;
 mod journal;
 mod layer;
 mod left_over;
-mod no_payer;
-mod order;
-mod pay;
 mod payer;
-mod redeem;
+mod progress;
+mod purchase;
+mod purchase_id;
+mod redemption;
+mod registry;
+mod replay_request;
+mod reply;
 mod reqwest;
+mod seller;
 mod service;
-mod step;
+mod settings;
+mod settlement;
 mod wallet;
 
 pub use body::{Body, ReplayBody, ResponseBody};
 pub use budget::{Budget, BudgetBuilder, BudgetError, Declined, Proposal};
+pub use builder::PayLayerBuilder;
+pub use directives::{Paid, ResumeOnly};
 pub use error::PayError;
-pub use journal::{
-    Entry, FileJournal, Journal, JournalError, MemoryJournal, ParsePurchaseIdError, PurchaseId, RETENTION, State,
-};
-pub use layer::{PayLayer, PayLayerBuilder};
-pub use no_payer::NoPayer;
-pub use order::ProofIn;
-pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+pub use events::{Event, Purchase, Step, Took};
+pub use journal::{Entry, FileJournal, Journal, JournalError, MemoryJournal, RETENTION, State};
+pub use layer::PayLayer;
+pub use payer::{Fate, NoPayer, Payer, PayerError, Payment, Prepared, Turn};
+pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
+pub use replay_request::ProofIn;
 pub use reqwest::{FollowsNoRedirects, ReqwestClient};
-pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
-pub use step::{Event, Purchase, Step, Took};
+pub use service::{Pay, ResponseFuture};
 pub use wallet::{WalletError, WalletPayer, WalletPayerBuilder};

@@ -1,59 +1,17 @@
 //! `Entry`: one purchase, as the journal keeps it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::Prepared,
+    client::{Prepared, PurchaseId},
     protocol::{Address, Amount, Network, Quote, TxHash},
 };
 
-/// What names a purchase: 128 random bits, as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PurchaseId([u8; 16]);
-
-impl PurchaseId {
-    /// From the bytes.
-    #[must_use]
-    pub const fn new(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    pub(in crate::client) fn random() -> Self {
-        Self(rand::random())
-    }
-}
-
-impl fmt::Display for PurchaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(const_hex::Buffer::<16, false>::new().format(&self.0))
-    }
-}
-
-impl fmt::Debug for PurchaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for PurchaseId {
-    type Err = ParsePurchaseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut bytes = [0; 16];
-        const_hex::decode_to_slice(text, &mut bytes).map_err(|_| ParsePurchaseIdError)?;
-        Ok(Self(bytes))
-    }
-}
-
-/// Why a text is no [`PurchaseId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a purchase is named by 32 hexadecimal digits")]
-#[non_exhaustive]
-pub struct ParsePurchaseIdError;
-
-crate::protocol::serde_as_text!(PurchaseId);
+/// For how long a closed purchase is kept after [`Entry::counts_from`], in seconds: the day that a budget looks back
+/// on, and an hour.
+pub const RETENTION: u64 = 25 * 60 * 60;
 
 /// Where a purchase stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,10 +126,10 @@ impl Entry {
     }
 
     /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
-    /// [`RETENTION`](super::RETENTION) after [`counts_from`](Self::counts_from).
+    /// [`RETENTION`] after [`counts_from`](Self::counts_from).
     #[must_use]
     pub const fn is_kept_at(&self, now: u64) -> bool {
-        self.state.is_open() || now < self.counts_from().saturating_add(super::RETENTION)
+        self.state.is_open() || now < self.counts_from().saturating_add(RETENTION)
     }
 
     /// When the day begins for which it counts against the budget, in Unix seconds: when its transfer was settled,

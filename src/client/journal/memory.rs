@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Entry, Journal, JournalError, PurchaseId};
+use super::{Entry, Journal, JournalError};
+use crate::client::PurchaseId;
 
 /// Remembers purchases until the process ends. A crash between paying and the answer loses the payment:
 /// for money that matters there is [`FileJournal`](super::FileJournal).

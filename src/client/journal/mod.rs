@@ -2,13 +2,15 @@
 
 mod entry;
 mod erased;
+mod error;
 mod file;
 mod memory;
 
 use std::future::Future;
 
-pub use entry::{Entry, ParsePurchaseIdError, PurchaseId, State};
+pub use entry::{Entry, RETENTION, State};
 pub(super) use erased::ErasedJournal;
+pub use error::JournalError;
 pub use file::FileJournal;
 pub use memory::MemoryJournal;
 
@@ -34,34 +36,4 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`JournalError`]: it is not known to be written, so nothing is sent.
     fn record(&self, entry: &Entry) -> impl Future<Output = Result<(), JournalError>> + Send;
-}
-
-/// For how long a closed purchase is kept after [`Entry::counts_from`], in seconds: the day that a budget looks back
-/// on, and an hour.
-pub const RETENTION: u64 = 25 * 60 * 60;
-
-/// Why a journal cannot be opened, read or written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JournalError {
-    /// Another process has it.
-    #[error("another process uses this journal: wait for it, or name another journal")]
-    Locked,
-    /// Something in it is no entry.
-    #[error(
-        "line {line} of the journal cannot be read: move the file away only after looking at what it says was paid"
-    )]
-    Corrupt {
-        /// The line, from 1.
-        line: usize,
-    },
-    /// An earlier write failed half-way and could not be undone.
-    #[error("an earlier write to the journal failed: open it again")]
-    Broken,
-    /// The file system refused.
-    #[error("the journal's file cannot be used")]
-    Io(#[from] std::io::Error),
-    /// Anything else, for journals of your own.
-    #[error("the journal failed")]
-    Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

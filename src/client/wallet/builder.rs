@@ -1,18 +1,42 @@
 //! `WalletPayerBuilder`: a wallet from its parts.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
 use futures_util::future::join_all;
 use reqwest::Url;
 
-use super::{Decimals, FINAL_AFTER, MAX_FEE_PER_GAS, Shared, WalletError, WalletPayer, node::Node, nodes::Nodes};
+use super::{
+    WalletError, WalletPayer,
+    account::{Account, Policy, Signer},
+    node::Node,
+    nodes::Nodes,
+    nonce_manager::NonceManager,
+};
 use crate::{
     json_rpc::is_local,
     protocol::{Address, Network},
 };
 
-type Signer = Box<dyn TxSigner<Signature> + Send + Sync>;
+impl WalletPayer {
+    /// A wallet from a private key (64 hexadecimal digits, with or without `0x`; space around it is ignored) and the
+    /// URL of one node: https, or http on this machine. Asks the node which chain it serves. For several nodes, and for
+    /// keys that are elsewhere, there is [`builder`](Self::builder).
+    ///
+    /// # Errors
+    /// [`WalletError`] says which of the three is not right.
+    pub async fn connect(private_key_hex: &str, rpc_url: &str) -> Result<Self, WalletError> {
+        Self::builder().key(private_key_hex).endpoint(rpc_url).connect().await
+    }
+
+    /// A wallet from its parts.
+    pub fn builder() -> WalletPayerBuilder {
+        WalletPayerBuilder::new()
+    }
+}
 
 /// Builds a [`WalletPayer`]: a key, and the nodes to pay through.
 ///
@@ -91,21 +115,16 @@ impl WalletPayerBuilder {
         for (node, _) in nodes.iter().zip(&chains).filter(|(_, chain)| chain.is_ok()) {
             node.proved();
         }
-        let shared = Shared {
+        let account = Account {
             nodes: Nodes::new(nodes, chain_id),
             address: Address::new(signer.address().into()),
             signer,
             network: Network::eip155(chain_id),
             turn: Arc::default(),
-            nonces: super::Nonces::default(),
-            decimals: Decimals::default(),
+            nonces: NonceManager::default(),
+            decimals: Mutex::default(),
         };
-        Ok(WalletPayer {
-            shared: Arc::new(shared),
-            max_fee_per_gas: MAX_FEE_PER_GAS,
-            final_after: FINAL_AFTER,
-            tagged: true,
-        })
+        Ok(WalletPayer { account: Arc::new(account), policy: Policy::default() })
     }
 }
 

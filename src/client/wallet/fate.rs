@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{
-    Fate, WalletPayer,
+    Fate,
+    account::Account,
     likeness::{Likeness, likeness},
     node::{Failure, Node, TxReceipt},
     taker::{Search, search},
@@ -25,16 +26,16 @@ const DISAGREE: PayerError =
 const UNSEEN: PayerError =
     PayerError::Unavailable("the payment's nonce is used, but no node can show by what: ask one that keeps old state");
 
-pub(super) async fn fate(wallet: &WalletPayer, sent: &[Sent]) -> Result<Fate, PayerError> {
+pub(super) async fn fate(account: &Account, final_after: u64, sent: &[Sent]) -> Result<Fate, PayerError> {
     let ours: Vec<TxHash> = sent.iter().rev().map(|sent| sent.hash).collect();
     // Receipts first: nothing else matters to a payment that is in a block.
-    if let Some(fate) = by_receipt(wallet, &ours).await? {
+    if let Some(fate) = by_receipt(account, final_after, &ours).await? {
         return Ok(fate);
     }
-    if let Some(fate) = by_nonce(wallet, sent, &ours).await? {
+    if let Some(fate) = by_nonce(account, final_after, sent, &ours).await? {
         return Ok(fate);
     }
-    by_pool(wallet, &ours).await
+    by_pool(account, &ours).await
 }
 
 /// What one endpoint knows of transactions of which at most one can be in a block.
@@ -52,8 +53,8 @@ enum Look {
 }
 
 /// The fate that receipts tell; `None` if all endpoints that answer have none.
-async fn by_receipt(wallet: &WalletPayer, hashes: &[TxHash]) -> Result<Option<Fate>, PayerError> {
-    let looks = wallet.shared.nodes.each(|node| look(node, hashes)).await;
+async fn by_receipt(account: &Account, final_after: u64, hashes: &[TxHash]) -> Result<Option<Fate>, PayerError> {
+    let looks = account.nodes.each(|node| look(node, hashes)).await;
     let mut seen = None;
     let mut best = 0;
     for answer in looks.iter().flatten() {
@@ -63,7 +64,7 @@ async fn by_receipt(wallet: &WalletPayer, hashes: &[TxHash]) -> Result<Option<Fa
                 best = depth;
                 seen = Some(Fate::Mined { transaction, confirmations: depth.saturating_add(1) });
             }
-            Look::InBlock { transaction, succeeded: false, depth } if depth >= wallet.final_after => {
+            Look::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
                 seen = seen.filter(|fate| matches!(fate, Fate::Mined { .. })).or(Some(Fate::Reverted { transaction }));
             }
             Look::Absent => {}
@@ -77,12 +78,12 @@ async fn by_receipt(wallet: &WalletPayer, hashes: &[TxHash]) -> Result<Option<Fa
             _ => Ok(seen),
         };
     };
-    let (final_after, hash) = (wallet.final_after, [transaction]);
+    let hash = [transaction];
     let reverted = async |node| {
         let look = look(node, &hash).await?;
         Ok(matches!(look, Look::InBlock { succeeded: false, depth, .. } if depth >= final_after))
     };
-    if wallet.shared.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
+    if account.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
 }
 
 async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
@@ -119,15 +120,20 @@ async fn judged(node: &Node, head: u64, hash: TxHash, receipt: &TxReceipt) -> Re
 }
 
 /// The fate that the account's nonce tells, where it was used long enough ago.
-async fn by_nonce(wallet: &WalletPayer, sent: &[Sent], ours: &[TxHash]) -> Result<Option<Fate>, PayerError> {
+async fn by_nonce(
+    account: &Account,
+    final_after: u64,
+    sent: &[Sent],
+    ours: &[TxHash],
+) -> Result<Option<Fate>, PayerError> {
     let newest = sent.last().ok_or(PayerError::Foreign)?;
-    let (account, chain_id) = (wallet.shared.address, wallet.shared.network.chain_id());
-    let (nonce, final_after) = (newest.transaction.nonce, wallet.final_after);
+    let (address, chain_id) = (account.address, account.network.chain_id());
+    let nonce = newest.transaction.nonce;
     let mut is_used = false;
     let mut taker = None;
-    for node in wallet.shared.nodes.in_order() {
-        let look_for = |node| search(node, account, chain_id, nonce, final_after);
-        match timeout(SEARCH_LIMIT, wallet.shared.nodes.heard(node, &look_for)).await {
+    for node in account.nodes.in_order() {
+        let look_for = |node| search(node, address, chain_id, nonce, final_after);
+        match timeout(SEARCH_LIMIT, account.nodes.heard(node, &look_for)).await {
             Ok(Ok(Search::Taken(found))) => {
                 taker = Some(found);
                 break;
@@ -143,7 +149,7 @@ async fn by_nonce(wallet: &WalletPayer, sent: &[Sent], ours: &[TxHash]) -> Resul
     }
     let hash = [taker.hash];
     match likeness(&newest.transaction, &taker) {
-        Likeness::Same => match by_receipt(wallet, &hash).await? {
+        Likeness::Same => match by_receipt(account, final_after, &hash).await? {
             Some(fate) => Ok(Some(fate)),
             None => Err(PayerError::Unavailable("no node has a receipt of what took the payment's nonce")),
         },
@@ -156,13 +162,13 @@ async fn by_nonce(wallet: &WalletPayer, sent: &[Sent], ours: &[TxHash]) -> Resul
                 let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
                 Ok(is_deep && look(node, ours).await? == Look::Absent)
             };
-            if wallet.shared.nodes.all_say(displaced).await { Ok(Some(Fate::Impossible)) } else { Err(DISAGREE) }
+            if account.nodes.all_say(displaced).await { Ok(Some(Fate::Impossible)) } else { Err(DISAGREE) }
         }
     }
 }
 
 /// Whether any endpoint has it waiting.
-async fn by_pool(wallet: &WalletPayer, ours: &[TxHash]) -> Result<Fate, PayerError> {
+async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<Fate, PayerError> {
     let known = async |node: &Node| {
         for hash in ours {
             if node.transaction(*hash).await?.is_some_and(|known| known.hash == *hash) {
@@ -171,7 +177,7 @@ async fn by_pool(wallet: &WalletPayer, ours: &[TxHash]) -> Result<Fate, PayerErr
         }
         Ok(false)
     };
-    let answers: Vec<Result<bool, Failure>> = wallet.shared.nodes.each(known).await;
+    let answers: Vec<Result<bool, Failure>> = account.nodes.each(known).await;
     if answers.iter().flatten().any(|known| *known) {
         return Ok(Fate::Pending);
     }

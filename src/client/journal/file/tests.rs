@@ -393,7 +393,7 @@ proptest! {
                     Step::Tear(length) => {
                         drop(journal.take());
                         let mut torn = Vec::new();
-                        lines::write(&mut torn, &paying(200)).unwrap();
+                        format::write(&mut torn, &paying(200)).unwrap();
                         torn.truncate((length as usize).min(torn.len() - 1));
                         let mut bytes = place.bytes();
                         bytes.extend(torn);

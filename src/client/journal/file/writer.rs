@@ -1,13 +1,15 @@
-//! The queue before the file: what is asked first is done first, whichever thread gets to it, and whoever still waits.
+//! `Writer`: the queue before the file. What is asked first is done first, whichever thread gets to it, and whether or not
+//! the caller still waits.
 
 use std::{
+    collections::VecDeque,
     mem,
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use super::{Shared, VecDeque, keeper::Keeper};
+use super::store::Store;
 use crate::client::{Entry, JournalError};
 
 type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
@@ -17,19 +19,38 @@ pub(super) enum Job {
     Load(Answer<Vec<Entry>>),
 }
 
-/// Queues a job. The first one of an empty queue sends a thread for it and for all that come until that one is there.
-pub(super) fn push(shared: &Arc<Shared>, job: Job) {
-    let mut jobs = jobs(shared);
-    jobs.push_back(job);
-    if jobs.len() == 1 {
-        let errand = Errand { shared: Arc::clone(shared), done: false };
-        drop(jobs);
-        spawn_blocking(move || errand.run());
+/// Writes to one file, one thread at a time. Clones are one writer.
+#[derive(Clone)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    jobs: Mutex<VecDeque<Job>>,
+    store: Mutex<Store>,
+}
+
+impl Writer {
+    pub(super) fn new(store: Store) -> Self {
+        Self { shared: Arc::new(Shared { jobs: Mutex::default(), store: Mutex::new(store) }) }
+    }
+
+    /// Queues a job. The first one of an empty queue sends a thread for it and for all that come until that one is there.
+    pub(super) fn push(&self, job: Job) {
+        let mut jobs = self.shared.jobs();
+        jobs.push_back(job);
+        if jobs.len() == 1 {
+            let errand = Errand { shared: Arc::clone(&self.shared), done: false };
+            drop(jobs);
+            spawn_blocking(move || errand.run());
+        }
     }
 }
 
-fn jobs(shared: &Shared) -> MutexGuard<'_, VecDeque<Job>> {
-    shared.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A thread's way to the file and back.
@@ -42,7 +63,7 @@ struct Errand {
 impl Drop for Errand {
     fn drop(&mut self) {
         if !self.done {
-            jobs(&self.shared).clear();
+            self.shared.jobs().clear();
         }
     }
 }
@@ -50,12 +71,12 @@ impl Drop for Errand {
 impl Errand {
     fn run(mut self) {
         let answers = {
-            let keeper = self.shared.keeper.lock();
-            let jobs = mem::take(&mut *jobs(&self.shared));
+            let store = self.shared.store.lock();
+            let jobs = mem::take(&mut *self.shared.jobs());
             self.done = true;
             // After a panic nobody knows what the file says; to drop the jobs is to answer `Broken`.
-            let Ok(mut keeper) = keeper else { return };
-            work(&mut keeper, jobs)
+            let Ok(mut store) = store else { return };
+            work(&mut store, jobs)
         };
         // First let go of the journal, so that whoever has the answer can close it and open it again.
         drop(self);
@@ -66,7 +87,7 @@ impl Errand {
 }
 
 /// Does the jobs in their order, with one write for all that is recorded in a row. Gives the answers, to be sent.
-fn work(keeper: &mut Keeper, jobs: VecDeque<Job>) -> Vec<Box<dyn FnOnce()>> {
+fn work(store: &mut Store, jobs: VecDeque<Job>) -> Vec<Box<dyn FnOnce()>> {
     let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
     let (mut entries, mut waiting) = (Vec::new(), Vec::new());
     for job in jobs {
@@ -76,21 +97,21 @@ fn work(keeper: &mut Keeper, jobs: VecDeque<Job>) -> Vec<Box<dyn FnOnce()>> {
                 waiting.push(answer);
             }
             Job::Load(answer) => {
-                answers.extend(record(keeper, mem::take(&mut entries), mem::take(&mut waiting)));
-                let loaded = keeper.entries();
+                answers.extend(record(store, mem::take(&mut entries), mem::take(&mut waiting)));
+                let loaded = store.entries();
                 answers.push(Box::new(move || drop(answer.send(loaded))));
             }
         }
     }
-    answers.extend(record(keeper, entries, waiting));
+    answers.extend(record(store, entries, waiting));
     answers
 }
 
-fn record(keeper: &mut Keeper, entries: Vec<Entry>, waiting: Vec<Answer<()>>) -> Option<Box<dyn FnOnce()>> {
+fn record(store: &mut Store, entries: Vec<Entry>, waiting: Vec<Answer<()>>) -> Option<Box<dyn FnOnce()>> {
     if entries.is_empty() {
         return None;
     }
-    let recorded = keeper.record(entries);
+    let recorded = store.record(entries);
     // Whoever asked may be gone: it is recorded all the same.
     Some(Box::new(move || {
         waiting.into_iter().for_each(|answer| drop(answer.send(recorded.as_ref().copied().map_err(alike))));

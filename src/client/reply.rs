@@ -20,9 +20,9 @@ const REFUSAL_MAX: usize = 16 * 1024;
 /// And it comes in a few pieces: a body of empty ones would never reach the limit, nor let a time-out in between.
 const PIECES_MAX: usize = 256;
 
-/// What to do next.
+/// What a seller says to a proof of payment, as what to do next.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum SellerReply {
     /// This is the answer.
     Sold,
     /// The same payment, with this intent.
@@ -48,36 +48,36 @@ pub(super) enum Said {
 }
 
 /// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
-pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> Said {
+pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
     if is_sold(status, headers) {
-        return Said::Sold;
+        return SellerReply::Sold;
     }
     let after = retry_after(headers);
     match code {
-        Some(ProblemCode::PaymentRequired) => return Said::Billed,
-        Some(ProblemCode::TxNotConfirmed) => return Said::NotConfirmed(after),
-        Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return Said::Elsewhere,
+        Some(ProblemCode::PaymentRequired) => return SellerReply::Billed,
+        Some(ProblemCode::TxNotConfirmed) => return SellerReply::NotConfirmed(after),
+        Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return SellerReply::Elsewhere,
         Some(code) => match code.retry() {
             // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
-            RetryRule::Investigate if status == code.status() => return Said::Refused(code),
+            RetryRule::Investigate if status == code.status() => return SellerReply::Refused(code),
             RetryRule::Investigate => {}
-            RetryRule::AskAgain => return Said::Later(Some(code), after),
+            RetryRule::AskAgain => return SellerReply::Later(Some(code), after),
             RetryRule::RedeemWithFreshIntent => {}
-            _ => return Said::Misunderstood,
+            _ => return SellerReply::Misunderstood,
         },
         None => {}
     }
     if let Some(intent) = fresh_intent(status, headers) {
-        return Said::Fresh(intent);
+        return SellerReply::Fresh(intent);
     }
     match (status, after) {
-        (StatusCode::PAYMENT_REQUIRED, _) => Said::Billed,
-        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => Said::Redirected,
-        (status, Some(after)) if is_passing(status) => Said::Later(None, Some(after)),
-        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => Said::Failed,
-        (status, None) if status.is_server_error() => Said::Failed,
-        _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => Said::Misunderstood,
-        _ => Said::Declined,
+        (StatusCode::PAYMENT_REQUIRED, _) => SellerReply::Billed,
+        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => SellerReply::Redirected,
+        (status, Some(after)) if is_passing(status) => SellerReply::Later(None, Some(after)),
+        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => SellerReply::Failed,
+        (status, None) if status.is_server_error() => SellerReply::Failed,
+        _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => SellerReply::Misunderstood,
+        _ => SellerReply::Declined,
     }
 }
 

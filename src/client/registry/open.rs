@@ -1,4 +1,4 @@
-//! `Open`: the purchases that are not finished, found by request, by seller and price, and by age.
+//! `OpenPurchases`: the purchases that are not finished, found by request, by seller and price, and by age.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,23 +12,23 @@ type Place = (u64, PurchaseId);
 /// What a payment must have in common with a quote to be exactly what it asks for.
 type Terms = (String, Address, Amount);
 
-/// Open purchases. Each is in `pages`, and in the indexes that lead to it.
+/// Open purchases. Each is in `records`, and in the indexes that lead to it.
 #[derive(Default)]
-pub(super) struct Open {
-    pages: HashMap<PurchaseId, Page>,
+pub(super) struct OpenPurchases {
+    records: HashMap<PurchaseId, Record>,
     by_request: HashMap<String, BTreeSet<Place>>,
     by_secret: HashMap<String, BTreeSet<Place>>,
     unspent: HashMap<Terms, BTreeSet<Place>>,
     unspent_by_age: BTreeSet<Place>,
 }
 
-struct Page {
+struct Record {
     entry: Entry,
-    /// A call is at work on it.
+    /// A call works on it.
     claimed: bool,
 }
 
-impl Open {
+impl OpenPurchases {
     /// Enters a purchase as it stands now.
     pub(super) fn enter(&mut self, entry: Entry, claimed: bool) {
         self.close(entry.id);
@@ -41,12 +41,12 @@ impl Open {
             self.unspent.entry(terms(&entry)).or_default().insert(place);
             self.unspent_by_age.insert((entry.counts_from(), entry.id));
         }
-        self.pages.insert(entry.id, Page { entry, claimed });
+        self.records.insert(entry.id, Record { entry, claimed });
     }
 
     /// Takes a purchase out.
     pub(super) fn close(&mut self, id: PurchaseId) {
-        let Some(Page { entry, .. }) = self.pages.remove(&id) else { return };
+        let Some(Record { entry, .. }) = self.records.remove(&id) else { return };
         let place = place(&entry);
         take(&mut self.by_request, &entry.fingerprint, place);
         if let Some(secret) = &entry.secret {
@@ -60,9 +60,9 @@ impl Open {
 
     /// Marks a purchase as worked on.
     pub(super) fn claim(&mut self, id: PurchaseId) -> Option<Entry> {
-        let page = self.pages.get_mut(&id).filter(|page| !page.claimed)?;
-        page.claimed = true;
-        Some(page.entry.clone())
+        let record = self.records.get_mut(&id).filter(|record| !record.claimed)?;
+        record.claimed = true;
+        Some(record.entry.clone())
     }
 
     pub(super) fn first_of_request(&self, fingerprint: &str, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
@@ -74,9 +74,9 @@ impl Open {
     }
 
     pub(super) fn is_paid_for(&self, secret: &str, except: PurchaseId) -> bool {
-        let moves = |page: &Page| matches!(page.entry.state, State::Paying | State::Redeeming);
+        let moves = |record: &Record| matches!(record.entry.state, State::Paying | State::Redeeming);
         let others = self.by_secret.get(secret).into_iter().flatten().filter(|(_, id)| *id != except);
-        others.filter_map(|(_, id)| self.pages.get(id)).any(moves)
+        others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
 
     pub(super) fn unspent_before(&self, moment: u64) -> Option<PurchaseId> {
@@ -85,19 +85,19 @@ impl Open {
     }
 
     pub(super) fn free(&self, id: PurchaseId) -> Option<PurchaseId> {
-        self.pages.get(&id).is_some_and(|page| !page.claimed).then_some(id)
+        self.records.get(&id).is_some_and(|record| !record.claimed).then_some(id)
     }
 
     /// All of them, oldest first.
     pub(super) fn entries(&self) -> Vec<Entry> {
-        let mut open: Vec<Entry> = self.pages.values().map(|page| page.entry.clone()).collect();
+        let mut open: Vec<Entry> = self.records.values().map(|record| record.entry.clone()).collect();
         open.sort_by_key(place);
         open
     }
 
     fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
-        let fits = |page: &Page| !page.claimed && fits(&page.entry);
-        places.iter().map(|(_, id)| *id).find(|id| self.pages.get(id).is_some_and(fits))
+        let fits = |record: &Record| !record.claimed && fits(&record.entry);
+        places.iter().map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
     }
 }
 

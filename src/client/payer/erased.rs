@@ -7,7 +7,7 @@ use crate::protocol::TxHash;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-pub(super) trait ErasedPayer: Send + Sync + 'static {
+pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
     fn turn(&self) -> Boxed<'_, Turn>;
     fn prepare<'a>(&'a self, payment: &'a Payment) -> Boxed<'a, Result<Prepared, PayerError>>;
     fn send<'a>(&'a self, prepared: &'a Prepared) -> Boxed<'a, Result<TxHash, PayerError>>;

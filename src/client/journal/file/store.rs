@@ -1,4 +1,4 @@
-//! `Keeper`: the one thread at a time that has the file.
+//! `Store`: the one thread at a time that has the file.
 
 use std::{
     fs::{self, File},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     disk,
-    lines::{self, Entries},
+    format::{self, Entries},
     log::{Log, Storage},
 };
 use crate::client::{Entry, JournalError};
@@ -18,7 +18,7 @@ const SMALL: u64 = 1024 * 1024;
 /// How many times longer than what it must hold a file may get.
 const SLACK: u64 = 4;
 
-pub(super) struct Keeper {
+pub(super) struct Store {
     path: PathBuf,
     log: Log<File>,
     entries: Entries,
@@ -27,25 +27,25 @@ pub(super) struct Keeper {
     _lock: File,
 }
 
-impl Keeper {
+impl Store {
     pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
         let path = disk::begin(path)?;
         let lock = disk::lock(&path)?;
         let mut file = disk::open(&path)?;
         let bytes = fs::read(&path)?;
-        let lines::Found { mut entries, lines, end } = lines::read(&bytes)?;
+        let format::Found { mut entries, lines, end } = format::read(&bytes)?;
         if end < bytes.len() {
             file.cut(end as u64)?;
         }
         // What a crash left unsynced was not acknowledged, but counts from now on.
         file.sync_all()?;
-        lines::prune(&mut entries, now());
+        format::prune(&mut entries, now());
         let dropped = entries.len() < lines;
-        let mut keeper = Self { path, log: Log::new(file, end as u64), entries, look_at: SMALL, _lock: lock };
+        let mut store = Self { path, log: Log::new(file, end as u64), entries, look_at: SMALL, _lock: lock };
         if dropped {
-            keeper.compact()?;
+            store.compact()?;
         }
-        Ok(keeper)
+        Ok(store)
     }
 
     /// Every entry that must be there.
@@ -54,7 +54,7 @@ impl Keeper {
             return Err(JournalError::Broken);
         }
         let mut entries = self.entries.clone();
-        lines::prune(&mut entries, now());
+        format::prune(&mut entries, now());
         Ok(entries.into_values().collect())
     }
 
@@ -62,7 +62,7 @@ impl Keeper {
     pub(super) fn record(&mut self, entries: Vec<Entry>) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
         for entry in &entries {
-            lines::write(&mut bytes, entry)?;
+            format::write(&mut bytes, entry)?;
         }
         self.log.append(&bytes)?;
         self.entries.extend(entries.into_iter().map(|entry| (entry.id, entry)));
@@ -74,7 +74,7 @@ impl Keeper {
     }
 
     fn shrink(&mut self) -> Result<(), JournalError> {
-        lines::prune(&mut self.entries, now());
+        format::prune(&mut self.entries, now());
         let live = self.image()?.len() as u64;
         self.look_at = SMALL.max(live.saturating_mul(SLACK));
         if self.log.length() > self.look_at {
@@ -104,7 +104,7 @@ impl Keeper {
     fn image(&self) -> Result<Vec<u8>, JournalError> {
         let mut image = Vec::new();
         for entry in self.entries.values() {
-            lines::write(&mut image, entry)?;
+            format::write(&mut image, entry)?;
         }
         Ok(image)
     }

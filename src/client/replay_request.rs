@@ -24,12 +24,17 @@ pub enum ProofIn {
     Body,
 }
 
-pub(super) struct Order<B> {
+pub(super) struct ReplayRequest<B> {
     parts: Parts,
     /// `None` once it was sent and could not be kept.
     body: Option<B>,
     /// The body, where it is in memory.
     bytes: Option<Bytes>,
+    pub(super) identity: RequestIdentity,
+}
+
+/// What tells a request from others.
+pub(super) struct RequestIdentity {
     /// Host, and port where it is not the scheme's own, in their one spelling; empty where the request names none.
     pub(super) host: String,
     /// Method and path, for the journal.
@@ -38,7 +43,7 @@ pub(super) struct Order<B> {
     pub(super) fingerprint: Option<String>,
 }
 
-impl<B: ReplayBody> Order<B> {
+impl<B: ReplayBody> ReplayRequest<B> {
     pub(super) fn new(request: Request<B>) -> Self {
         let (parts, body) = request.into_parts();
         let bytes = body.bytes();
@@ -47,7 +52,8 @@ impl<B: ReplayBody> Order<B> {
         let content =
             bytes.as_deref().map(|bytes| ("bytes", bytes)).or(body.name().map(|name| ("name", name.as_bytes())));
         let fingerprint = content.map(|(kind, content)| fingerprint(&parts, &host, kind, content));
-        Self { host, what, fingerprint, bytes, parts, body: Some(body) }
+        let identity = RequestIdentity { host, what, fingerprint };
+        Self { identity, bytes, parts, body: Some(body) }
     }
 
     pub(super) fn resumes_only(&self) -> bool {
@@ -178,7 +184,7 @@ mod tests {
 
     fn print(method: &str, uri: &str, body: Body) -> String {
         let request = Request::builder().method(method).uri(uri).body(body).unwrap();
-        Order::new(request).fingerprint.unwrap()
+        ReplayRequest::new(request).identity.fingerprint.unwrap()
     }
 
     fn named(name: &str) -> Body {

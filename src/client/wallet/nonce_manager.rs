@@ -1,4 +1,4 @@
-//! `Nonces`: which one comes next, by nodes that lag or err, and what was sent from here.
+//! `NonceManager`: which nonce comes next, by nodes that lag or err, and what was sent from here.
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +28,11 @@ pub(super) struct Counted {
 /// The nonces that nodes accepted from here, and when. Each is remembered by itself: one that was far off does not
 /// move those that come after it.
 #[derive(Debug, Default)]
-pub(super) struct Nonces {
+pub(super) struct NonceManager {
     sent: Mutex<BTreeMap<u64, Instant>>,
 }
 
-impl Nonces {
+impl NonceManager {
     /// The nonce to use, where nodes count so; `None` where they cannot be right.
     ///
     /// The lower of two answers counts: a transaction whose nonce is used already never is mined, and is found out, but one
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    impl Nonces {
+    impl NonceManager {
         fn after(&self, latest: u64, pending: u64) -> Option<u64> {
             self.next(&[Counted { latest, pending }])
         }
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_sent_counts_for_a_minute() {
-        let nonces = Nonces::default();
+        let nonces = NonceManager::default();
         assert_eq!(nonces.after(3, 3), Some(3));
         (3..8).for_each(|nonce| nonces.used(nonce));
         assert_eq!(nonces.after(3, 3), Some(8), "a node that lags");
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_implausible_count_is_refused_and_a_wrong_one_does_not_stick() {
-        let nonces = Nonces::default();
+        let nonces = NonceManager::default();
         for pending in [3 + GAP_MAX + 1, 0x7fff_ffff, u64::MAX] {
             assert_eq!(nonces.after(3, pending), None);
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn of_several_nodes_an_absurd_one_is_left_out_and_two_heights_apart_are_refused() {
-        let (nonces, counted) = (Nonces::default(), |latest, pending| Counted { latest, pending });
+        let (nonces, counted) = (NonceManager::default(), |latest, pending| Counted { latest, pending });
         assert_eq!(nonces.next(&[]), None);
         assert_eq!(nonces.next(&[counted(3, 0x7fff_ffff), counted(3, 5)]), Some(5));
         assert_eq!(nonces.next(&[counted(3, 3), counted(3, 3 + GAP_MAX)]), Some(3), "no gap by one node's word");

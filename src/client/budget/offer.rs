@@ -1,0 +1,33 @@
+//! `Offer`: what a budget is asked about a quote.
+
+use super::Declined;
+use crate::protocol::Quote;
+
+/// What a budget is asked about a quote.
+pub(in crate::client) struct Offer<'a> {
+    pub(in crate::client) quote: &'a Quote,
+    /// Host and port; empty where the request names none.
+    pub(in crate::client) host: &'a str,
+    pub(in crate::client) plain_http: bool,
+    /// In Unix seconds.
+    pub(in crate::client) now: u64,
+    /// How many seconds there must be left.
+    pub(in crate::client) least_time: u64,
+}
+
+impl Offer<'_> {
+    /// Whether it can be paid in time.
+    pub(in crate::client) fn is_in_time(&self) -> Result<(), Declined> {
+        is_in_time(self.quote, self.now, self.least_time)
+    }
+}
+
+/// Whether a quote leaves the time that a payment takes, in seconds: approval and the wait for other payments take
+/// theirs, so it is asked more than once.
+pub(in crate::client) fn is_in_time(quote: &Quote, now: u64, least: u64) -> Result<(), Declined> {
+    match quote.expiry.checked_sub(now) {
+        None | Some(0) => Err(Declined::Expired),
+        Some(left) if left < least => Err(Declined::ExpiresSoon { left, least }),
+        Some(_) => Ok(()),
+    }
+}
