@@ -33,7 +33,7 @@ use http::{Request, header::CONTENT_TYPE};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        Body, Budget, FileJournal, MemoryJournal, NoPayer, Paid, PayLayer, PayLayerBuilder, ProofIn, Purchase,
+        AlreadyPaid, Body, Budget, FileJournal, MemoryJournal, NoPayer, PayLayer, PayLayerBuilder, ProofIn, Purchase,
         ReqwestClient, ResumeOnly, WalletPayer,
     },
     protocol::{Asset, Network},
@@ -88,7 +88,7 @@ fn write(mut to: io::Stdout, said: &[u8]) -> io::Result<()> {
 }
 
 async fn run(args: &Args) -> Result<Bought, BoxError> {
-    let layer = layer(args).await?.on_step(steps::show);
+    let layer = layer(args).await?.on_event(steps::show);
     let layer = layer.proof_in(if args.header_redeem { ProofIn::Header } else { ProofIn::Body }).build().await?;
     let client = layer.layer(ReqwestClient::new(reqwest::Client::builder())?);
 
@@ -98,7 +98,7 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
         request.extensions_mut().insert(ResumeOnly);
     }
     if let Some(transaction) = args.paid {
-        request.extensions_mut().insert(Paid(transaction));
+        request.extensions_mut().insert(AlreadyPaid(transaction));
     }
     let response = client.oneshot(request).await?;
     let (parts, body) = response.into_parts();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde_json::{Value, json};
-use tower_x402::client::{PayError, Purchase, State};
+use tower_x402::client::{PayError, Purchase, PurchaseState};
 
 use super::screen;
 
@@ -29,7 +29,7 @@ impl fmt::Display for Torn {
 
 impl Torn {
     fn is_sold(&self) -> bool {
-        self.purchase.as_ref().is_some_and(|purchase| purchase.state == State::Answered)
+        self.purchase.as_ref().is_some_and(|purchase| purchase.state == PurchaseState::Answered)
     }
 
     fn is_kept(&self) -> bool {
@@ -58,7 +58,7 @@ impl Bought {
         match &self.purchase {
             // Not every seller confirms; an answer is an answer.
             _ if self.status.is_success() => 0,
-            Some(purchase) if purchase.state == State::Answered => 0,
+            Some(purchase) if purchase.state == PurchaseState::Answered => 0,
             Some(_) => 4,
             None => 1,
         }
@@ -79,14 +79,14 @@ impl Bought {
                 "payer": purchase.payer,
                 "recipient": purchase.recipient,
                 "transaction": purchase.transaction,
-                "answered": purchase.state == State::Answered,
+                "answered": purchase.state == PurchaseState::Answered,
                 "confirmed": purchase.confirmed,
                 "attempts": purchase.attempts,
                 "milliseconds": {
-                    "quote": purchase.took.quote.as_millis(),
-                    "pay": purchase.took.pay.as_millis(),
-                    "confirm": purchase.took.confirm.as_millis(),
-                    "redeem": purchase.took.redeem.as_millis(),
+                    "quote": purchase.timings.quote.as_millis(),
+                    "pay": purchase.timings.pay.as_millis(),
+                    "confirm": purchase.timings.confirm.as_millis(),
+                    "redeem": purchase.timings.redeem.as_millis(),
                 },
             })
         });

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Budget, Event, Journal, JournalError, PayLayer, Payer, ProofIn, Step, inner::ClientInner, journal::ErasedJournal,
-    payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
+    Budget, Journal, JournalError, PayLayer, Payer, ProofIn, PurchaseEvent, PurchaseProgress, inner::ClientInner,
+    journal::ErasedJournal, payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -101,15 +101,15 @@ impl PayLayerBuilder {
     }
 
     /// Told of every step of every purchase, in the calling task: be quick. Takes the place of
-    /// [`on_event`](Self::on_event).
-    pub fn on_step(self, on_step: impl Fn(&Step) + Send + Sync + 'static) -> Self {
-        self.on_event(move |event| on_step(&event.step))
+    /// [`on_progress`](Self::on_progress).
+    pub fn on_event(self, on_event: impl Fn(&PurchaseEvent) + Send + Sync + 'static) -> Self {
+        self.on_progress(move |progress| on_event(&progress.event))
     }
 
     /// Told of every step of every purchase, with the purchase's name, in the calling task: be quick. Takes the place
-    /// of [`on_step`](Self::on_step).
-    pub fn on_event(mut self, on_event: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.on_progress = Some(Arc::new(on_event));
+    /// of [`on_event`](Self::on_event).
+    pub fn on_progress(mut self, on_progress: impl Fn(&PurchaseProgress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(on_progress));
         self
     }
 

@@ -11,4 +11,4 @@ pub struct ResumeOnly;
 /// Put into a request's extensions: this transaction paid already, by another wallet or without a journal. The layer
 /// asks for a quote, pays nothing, and redeems it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paid(pub TxHash);
+pub struct AlreadyPaid(pub TxHash);

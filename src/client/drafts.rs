@@ -1,15 +1,17 @@
 //! What a quote becomes once it may be paid: a journal entry, a proposal, a transfer.
 
-use super::{Entry, Payment, Proposal, PurchaseId, ReplayBody, State, replay_request::ReplayRequest};
+use super::{
+    JournalEntry, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest, replay_request::ReplayRequest,
+};
 use crate::protocol::{Asset, Quote};
 
 /// The entry of a purchase for which nothing is prepared yet.
-pub(super) fn entry<B: ReplayBody>(request: &ReplayRequest<B>, quote: &Quote, id: PurchaseId, at: u64) -> Entry {
+pub(super) fn entry<B: ReplayBody>(request: &ReplayRequest<B>, quote: &Quote, id: PurchaseId, at: u64) -> JournalEntry {
     let identity = &request.identity;
-    Entry {
+    JournalEntry {
         id,
         at,
-        state: State::Paying,
+        state: PurchaseState::Paying,
         host: identity.host.clone(),
         request: identity.what.clone(),
         fingerprint: identity.fingerprint.clone().unwrap_or_default(),
@@ -50,8 +52,8 @@ pub(super) fn proposal<B: ReplayBody>(
 }
 
 /// The transfer that a proposal asks for.
-pub(super) fn payment(proposal: &Proposal, quote: &Quote) -> Payment {
+pub(super) fn payment(proposal: &Proposal, quote: &Quote) -> TransferRequest {
     let assets = proposal.assets.iter().cloned();
-    let payment = Payment::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
+    let payment = TransferRequest::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
     payment.tagged(quote.intent.as_str())
 }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{Declined, JournalError, PayerError, PurchaseId};
+use super::{BudgetDenial, JournalError, PayerError, PurchaseId};
 use crate::protocol::{ProblemCode, QuoteError, TxHash};
 
 /// Why there is no answer.
@@ -27,7 +27,7 @@ pub enum PayError {
     NotReplayable,
     /// The budget does not allow it. Nothing was paid.
     #[error(transparent)]
-    Declined(#[from] Declined),
+    Declined(#[from] BudgetDenial),
     /// No transfer could be made ready. Nothing was paid.
     #[error("no transfer could be made ready, so nothing was paid")]
     Payer(#[source] PayerError),

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{PurchaseId, State};
+use super::{PurchaseId, PurchaseState};
 use crate::protocol::{Address, Amount, Network, ProblemCode, Quote, TxHash};
 
-/// One step, and of which purchase it is. See [`PayLayerBuilder::on_event`](super::PayLayerBuilder::on_event).
+/// One step, and of which purchase it is. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Event {
+pub struct PurchaseProgress {
     /// The purchase's name in the journal. A call names a new one until it finds one to go on with:
-    /// [`Step::Resumed`] then says so, and is the first to have its name.
+    /// [`PurchaseEvent::Resumed`] then says so, and is the first to have its name.
     pub purchase: PurchaseId,
     /// Whom the request goes to: host, and port where it is not the usual one.
     pub host: String,
     /// Method and path, without the query, which may hold secrets.
     pub request: String,
     /// What is done.
-    pub step: Step,
+    pub event: PurchaseEvent,
 }
 
 /// One step of a purchase, for those who show or log progress. See
-/// [`PayLayerBuilder::on_step`](super::PayLayerBuilder::on_step).
+/// [`PayLayerBuilder::on_event`](super::PayLayerBuilder::on_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step {
+pub enum PurchaseEvent {
     /// The seller asks for money. What it wrote is its own: show it escaped.
     Quoted(Box<Quote>),
     /// An earlier purchase of the same request, or a payment that bought nothing yet, is gone on with.
@@ -77,7 +77,7 @@ pub enum Step {
     Answered(StatusCode),
 }
 
-impl Step {
+impl PurchaseEvent {
     /// Its name, for logs: what a step carries may be the seller's own words.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -101,11 +101,11 @@ impl Step {
 pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
-    /// Where it stands: [`State::Answered`]; [`State::Unspent`] where the seller answered without confirming that it took
+    /// Where it stands: [`PurchaseState::Answered`]; [`PurchaseState::Unspent`] where the seller answered without confirming that it took
     /// the payment, which is kept for the same request, and for others to
-    /// this seller at this price; [`State::Redeeming`] where the server failed again and again
+    /// this seller at this price; [`PurchaseState::Redeeming`] where the server failed again and again
     /// without saying what became of the payment, and the same request asks again.
-    pub state: State,
+    pub state: PurchaseState,
     /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction.
     pub confirmed: bool,
     /// Who was paid.
@@ -127,13 +127,13 @@ pub struct Purchase {
     /// How often this call redeemed.
     pub attempts: u32,
     /// How long this call took, step by step.
-    pub took: Took,
+    pub timings: Timings,
 }
 
 /// How long the steps of a purchase took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Took {
+pub struct Timings {
     /// Until the quote was there.
     pub quote: Duration,
     /// Until the transfer was sent: budget, approval, signing and journal included.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use tower_layer::Layer;
 
-use super::{Budget, Entry, JournalError, Pay, PurchaseId, budget::Spent, host, inner::ClientInner};
+use super::{Budget, JournalEntry, JournalError, Pay, PurchaseId, budget::Spent, host, inner::ClientInner};
 use crate::protocol::Amount;
 
 /// Makes a client pay: see [the module](super).
@@ -70,7 +70,7 @@ impl PayLayer {
 
     /// The purchases that are not finished, oldest first: each is gone on with when its request is sent again.
     #[must_use]
-    pub fn unfinished(&self) -> Vec<Entry> {
+    pub fn unfinished(&self) -> Vec<JournalEntry> {
         self.inner.registry.unfinished()
     }
 

@@ -1,7 +1,7 @@
 //! Payments that bought nothing yet, put to another quote before anything new is paid.
 
 use super::{
-    Entry, PayError, State,
+    JournalEntry, PayError, PurchaseState,
     registry::{PurchaseGuard, PurchaseRegistry},
     replay_request::RequestIdentity,
 };
@@ -41,8 +41,8 @@ pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, 
 
 /// Puts a payment to a quote for this request.
 pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, quote: &Quote) {
-    let adopt = |entry: &mut Entry| {
-        entry.state = State::Redeeming;
+    let adopt = |entry: &mut JournalEntry| {
+        entry.state = PurchaseState::Redeeming;
         entry.delivered = false;
         entry.takes_terms_of(quote);
         entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
@@ -56,7 +56,7 @@ pub(super) const fn is_used_up(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }
 
-fn not_covered(entry: &Entry, quote: &Quote) -> PayError {
+fn not_covered(entry: &JournalEntry, quote: &Quote) -> PayError {
     let Some(transaction) = entry.transaction() else {
         return PayError::Unsettled { transaction: None, reason: None };
     };

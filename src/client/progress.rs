@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Event, PurchaseId, Step};
+use super::{PurchaseEvent, PurchaseId, PurchaseProgress};
 
-pub(super) type OnProgress = dyn Fn(&Event) + Send + Sync;
+pub(super) type OnProgress = dyn Fn(&PurchaseProgress) + Send + Sync;
 
 /// Reports the steps of one purchase.
 #[derive(Clone)]
@@ -30,11 +30,16 @@ impl Progress {
         self.purchase = purchase;
     }
 
-    pub(super) fn report(&self, step: Step) {
+    pub(super) fn report(&self, event: PurchaseEvent) {
         let purchase = self.purchase;
-        tracing::debug!(%purchase, step = step.name(), "purchase");
+        tracing::debug!(%purchase, event = event.name(), "purchase");
         if let Some(on_progress) = &self.on_progress {
-            on_progress(&Event { purchase, host: self.host.to_string(), request: self.request.to_string(), step });
+            on_progress(&PurchaseProgress {
+                purchase,
+                host: self.host.to_string(),
+                request: self.request.to_string(),
+                event,
+            });
         }
     }
 }

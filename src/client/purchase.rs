@@ -13,7 +13,7 @@ use tower_service::Service;
 use tracing::Span;
 
 use super::{
-    Entry, PayError, ProofIn, Purchase, PurchaseId, ReplayBody, ResponseBody, Step, Took,
+    JournalEntry, PayError, ProofIn, Purchase, PurchaseEvent, PurchaseId, ReplayBody, ResponseBody, Timings,
     budget::Offer,
     drafts,
     inner::ClientInner,
@@ -40,7 +40,7 @@ pub(super) struct PurchaseFlow<S, B> {
     /// Of what is bought now: under a name of its own, until there is a purchase to go on with.
     progress: Progress,
     attempts: u32,
-    took: Took,
+    timings: Timings,
     started: Instant,
     deadline: Instant,
 }
@@ -59,7 +59,7 @@ where
         let RequestIdentity { host, what, .. } = &request.identity;
         let progress = Progress::new(PurchaseId::random(), host, what, inner.on_progress.clone());
         let seller = Seller::new(service, request);
-        Self { inner, seller, progress, attempts: 0, took: Took::default(), started: now, deadline }
+        Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started: now, deadline }
     }
 
     pub(super) async fn run(mut self) -> Result<Response<ResponseBody<R>>, PayError> {
@@ -112,8 +112,8 @@ where
             Offered::Answered(response) => return Ok(response),
             Offered::Quoted(quote) => quote,
         };
-        self.took.quote = self.lap();
-        self.progress.report(Step::Quoted(quote.clone()));
+        self.timings.quote = self.lap();
+        self.progress.report(PurchaseEvent::Quoted(quote.clone()));
         if let Some(transaction) = self.request().paid() {
             let guard = self.paid_elsewhere(&quote, transaction).await;
             return self.finish(guard).await;
@@ -162,7 +162,7 @@ where
     fn goes_on_with(&mut self, guard: &PurchaseGuard) {
         let entry = guard.entry();
         self.progress.turn_to(entry.id);
-        self.progress.report(Step::Resumed { purchase: entry.id, transaction: entry.transaction() });
+        self.progress.report(PurchaseEvent::Resumed { purchase: entry.id, transaction: entry.transaction() });
     }
 
     /// Makes a new payment.
@@ -178,7 +178,7 @@ where
         self.deadline += asked.elapsed();
         let driver = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let guard = driver.pay(&payment, quote).await?;
-        self.took.pay = self.lap();
+        self.timings.pay = self.lap();
         Ok(guard)
     }
 
@@ -188,7 +188,7 @@ where
         guard
     }
 
-    fn entry(&self, quote: &Quote) -> Entry {
+    fn entry(&self, quote: &Quote) -> JournalEntry {
         drafts::entry(self.request(), quote, self.progress.purchase(), self.inner.clock.unix())
     }
 
@@ -213,7 +213,7 @@ where
         let mut transfer = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;
         span.record("transaction", tracing::field::display(transaction));
-        self.took.confirm = self.lap();
+        self.timings.confirm = self.lap();
         let mut redemption =
             Redemption::new(&inner.settings, self.progress.clone(), self.deadline, self.proof_place(), self.attempts);
         loop {
@@ -259,12 +259,12 @@ where
     /// The response for the caller.
     fn answered(
         &mut self,
-        entry: &Entry,
+        entry: &JournalEntry,
         transaction: TxHash,
         parts: Parts,
         body: ResponseBody<R>,
     ) -> Response<ResponseBody<R>> {
-        self.took.redeem = self.lap();
+        self.timings.redeem = self.lap();
         let prepared = entry.prepared.iter().find(|one| one.transaction == Some(transaction)).or(entry.prepared.last());
         let purchase = Purchase {
             id: entry.id,
@@ -279,7 +279,7 @@ where
             transaction,
             sent: entry.prepared.len(),
             attempts: self.attempts,
-            took: self.took,
+            timings: self.timings,
         };
         let mut response = Response::from_parts(parts, body);
         response.extensions_mut().insert(purchase);

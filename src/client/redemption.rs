@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::{
-    Entry, PayError, ProofIn, ReplayBody, ResponseBody, State, Step,
+    JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
     progress::Progress,
     registry::PurchaseGuard,
     reply::SellerReply,
@@ -52,7 +52,7 @@ pub(super) enum Redeemed<R> {
 
 /// What a reply asks for.
 enum Next {
-    Close(State),
+    Close(PurchaseState),
     Pause(Option<ProblemCode>, Option<Duration>),
     NotConfirmed(Option<Duration>),
     Renew(String),
@@ -110,7 +110,7 @@ impl<'a> Redemption<'a> {
             match self.next(reply) {
                 Next::Close(state) => {
                     close(guard, transaction, state, &parts).await;
-                    self.progress.report(Step::Answered(parts.status));
+                    self.progress.report(PurchaseEvent::Answered(parts.status));
                     return Ok(Redeemed::Answered(parts, body));
                 }
                 Next::Pause(code, after) => self.pause(transaction, code, after).await?,
@@ -120,7 +120,7 @@ impl<'a> Redemption<'a> {
                 }
                 Next::Renew(intent) => {
                     guard.note(|entry| entry.intent = intent).await;
-                    self.progress.report(Step::Renewed);
+                    self.progress.report(PurchaseEvent::Renewed);
                 }
                 Next::Again => {}
                 Next::Fail(failing) => return Err(fail(guard, transaction, failing, &parts).await),
@@ -132,7 +132,7 @@ impl<'a> Redemption<'a> {
     async fn present<S, B, R>(
         &mut self,
         seller: &mut Seller<S, B>,
-        entry: &Entry,
+        entry: &JournalEntry,
         transaction: TxHash,
     ) -> Result<Option<Replied<R>>, PayError>
     where
@@ -145,7 +145,7 @@ impl<'a> Redemption<'a> {
         let unsent = PayError::Unanswered { transaction, code: None };
         let proven = seller.proven(&entry.intent, transaction, self.place).ok_or(unsent)?;
         self.attempts += 1;
-        self.progress.report(Step::Redeeming { transaction, attempt: self.attempts });
+        self.progress.report(PurchaseEvent::Redeeming { transaction, attempt: self.attempts });
         let patience = self.settings.patience_until(self.deadline);
         Ok(seller.present(proven, patience).await)
     }
@@ -153,9 +153,9 @@ impl<'a> Redemption<'a> {
     /// Decides what a reply asks for, and counts what is not endless.
     fn next(&mut self, reply: SellerReply) -> Next {
         match reply {
-            SellerReply::Sold => Next::Close(State::Answered),
-            SellerReply::Declined => Next::Close(State::Unspent),
-            SellerReply::Failed if self.failures + 1 >= FAILURES_MAX => Next::Close(State::Redeeming),
+            SellerReply::Sold => Next::Close(PurchaseState::Answered),
+            SellerReply::Declined => Next::Close(PurchaseState::Unspent),
+            SellerReply::Failed if self.failures + 1 >= FAILURES_MAX => Next::Close(PurchaseState::Redeeming),
             SellerReply::Failed => {
                 self.failures += 1;
                 Next::Pause(None, None)
@@ -194,16 +194,16 @@ impl<'a> Redemption<'a> {
         if Instant::now() + pause > self.deadline {
             return Err(PayError::Unanswered { transaction, code });
         }
-        self.progress.report(Step::Waiting { code, pause });
+        self.progress.report(PurchaseEvent::Waiting { code, pause });
         sleep(pause).await;
         Ok(())
     }
 }
 
 /// Records the last state of a purchase that has an answer.
-async fn close(guard: &mut PurchaseGuard, transaction: TxHash, state: State, parts: &Parts) {
-    let delivered = state == State::Unspent && parts.status.is_success();
-    let close = |entry: &mut Entry| {
+async fn close(guard: &mut PurchaseGuard, transaction: TxHash, state: PurchaseState, parts: &Parts) {
+    let delivered = state == PurchaseState::Unspent && parts.status.is_success();
+    let close = |entry: &mut JournalEntry| {
         (entry.state, entry.transaction, entry.delivered) = (state, Some(transaction), delivered);
     };
     guard.note(close).await;
@@ -215,11 +215,11 @@ async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, 
         Failing::BilledAgain => billed_again(guard, transaction).await,
         Failing::Redirected => PayError::Redirected { transaction },
         Failing::Refused(code) => {
-            guard.note(|entry| entry.state = State::Refused).await;
+            guard.note(|entry| entry.state = PurchaseState::Refused).await;
             PayError::Refused { transaction, code }
         }
         Failing::Misunderstood => {
-            guard.note(|entry| entry.state = State::Unspent).await;
+            guard.note(|entry| entry.state = PurchaseState::Unspent).await;
             PayError::Misunderstood { transaction, status: parts.status }
         }
         Failing::TooManyIntents => PayError::Misunderstood { transaction, status: parts.status },
@@ -228,10 +228,10 @@ async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, 
 
 /// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
 async fn billed_again(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
-    let count = |entry: &mut Entry| {
+    let count = |entry: &mut JournalEntry| {
         entry.billed += 1;
         if entry.billed >= BILLS_MAX {
-            entry.state = State::Refused;
+            entry.state = PurchaseState::Refused;
         }
     };
     guard.note(count).await;

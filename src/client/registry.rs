@@ -10,7 +10,9 @@ use std::{fmt, sync::Arc};
 
 pub(super) use self::guard::PurchaseGuard;
 use self::{inner::RegistryInner, open::OpenPurchases};
-use super::{Budget, Declined, Entry, JournalError, PurchaseId, State, budget::Spent, journal::ErasedJournal};
+use super::{
+    Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, budget::Spent, journal::ErasedJournal,
+};
 use crate::{
     clock::Clock,
     protocol::{Quote, TxHash},
@@ -33,7 +35,7 @@ impl PurchaseRegistry {
     /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
     /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
     pub(super) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
-        self.of_request(fingerprint, |entry| unspent_too || entry.state != State::Unspent)
+        self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
     }
 
     /// Guards the purchase of the same request that this transaction paid.
@@ -43,7 +45,7 @@ impl PurchaseRegistry {
 
     /// Guards a payment for the same request that bought nothing: one that covers this quote, else one that does not.
     pub(super) fn left_over(&self, fingerprint: &str, quote: &Quote) -> Option<PurchaseGuard> {
-        let left = |entry: &Entry| entry.state == State::Unspent;
+        let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
         self.of_request(fingerprint, |entry| left(entry) && entry.covers(quote))
             .or_else(|| self.of_request(fingerprint, left))
     }
@@ -54,7 +56,7 @@ impl PurchaseRegistry {
         self.guarded(|open| open.first_unspent(host, quote, |entry| entry.pays(quote)))
     }
 
-    fn of_request(&self, fingerprint: &str, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseGuard> {
+    fn of_request(&self, fingerprint: &str, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseGuard> {
         self.guarded(|open| open.first_of_request(fingerprint, fits))
     }
 
@@ -70,12 +72,12 @@ impl PurchaseRegistry {
         for _ in 0..CLOSED_AT_ONCE {
             let Some(mut old) = self.guarded(|open| open.unspent_before(accepted_since)) else { return };
             tracing::info!(purchase = %old.entry().id, "a payment that bought nothing is too old for any seller");
-            old.note(|entry| entry.state = State::Refused).await;
+            old.note(|entry| entry.state = PurchaseState::Refused).await;
         }
     }
 
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
-    pub(super) fn reserve(&self, entry: Entry, budget: &Budget) -> Result<PurchaseGuard, Declined> {
+    pub(super) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, BudgetDenial> {
         let mut tables = self.inner.tables();
         tables.spent.forget(entry.at);
         budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;
@@ -84,7 +86,7 @@ impl PurchaseRegistry {
     }
 
     /// Guards a purchase that moves no money, because it was paid elsewhere.
-    pub(super) fn paid_elsewhere(&self, entry: Entry) -> PurchaseGuard {
+    pub(super) fn paid_elsewhere(&self, entry: JournalEntry) -> PurchaseGuard {
         PurchaseGuard::new(&self.inner, entry)
     }
 
@@ -94,14 +96,14 @@ impl PurchaseRegistry {
     }
 
     /// Returns the purchases that are open, oldest first.
-    pub(super) fn unfinished(&self) -> Vec<Entry> {
+    pub(super) fn unfinished(&self) -> Vec<JournalEntry> {
         self.inner.tables().open.entries()
     }
 
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
     pub(super) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
-        guard.record(|entry| entry.state = State::Refused).await?;
+        guard.record(|entry| entry.state = PurchaseState::Refused).await?;
         Ok(true)
     }
 }

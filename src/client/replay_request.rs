@@ -10,7 +10,7 @@ use http::{
 };
 use serde_json::value::RawValue;
 
-use super::{Paid, ReplayBody, ResumeOnly, host};
+use super::{AlreadyPaid, ReplayBody, ResumeOnly, host};
 use crate::protocol::{TxHash, ascii_json, headers::X402_PAYMENT};
 
 /// Where a proof of payment travels.
@@ -61,7 +61,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
     }
 
     pub(super) fn paid(&self) -> Option<TxHash> {
-        self.parts.extensions.get::<Paid>().map(|paid| paid.0)
+        self.parts.extensions.get::<AlreadyPaid>().map(|paid| paid.0)
     }
 
     /// Whether the caller sends a proof of his own: then he pays for himself.

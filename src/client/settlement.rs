@@ -8,8 +8,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use self::watch::{Next, Sending, Watch};
 use super::{
-    Declined, Entry, Fate, PayError, PayerError, Payment, Prepared, State, Step, budget::is_in_time,
-    payer::ErasedPayer, progress::Progress, registry::PurchaseGuard, settings::Settings,
+    BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState, TransferRequest,
+    TransferStatus, budget::is_in_time, payer::ErasedPayer, progress::Progress, registry::PurchaseGuard,
+    settings::Settings,
 };
 use crate::{
     clock::Clock,
@@ -56,7 +57,7 @@ impl<'a> TransferDriver<'a> {
         Self { context, guard, progress, deadline, watch: Watch::default(), waiting: None }
     }
 
-    pub(super) const fn entry(&self) -> &Entry {
+    pub(super) const fn entry(&self) -> &JournalEntry {
         self.guard.entry()
     }
 
@@ -65,22 +66,22 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Pays for a purchase whose money is set aside: prepares the transfer, records it, sends it.
-    pub(super) async fn pay(mut self, payment: &Payment, quote: &Quote) -> Result<PurchaseGuard, PayError> {
+    pub(super) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
         let payer = self.context.payer;
-        let _turn = in_time(self.deadline, "waiting for the payer's other payments", payer.turn()).await?;
+        let _turn = in_time(self.deadline, "waiting for the payer's other payments", payer.submit_guard()).await?;
         self.is_in_time(quote)?;
         // In the turn: whatever was prepared for this intent is in the registry by now.
         if self.guard.is_intent_taken(quote.intent.as_str()) {
-            return Err(Declined::IntentReused.into());
+            return Err(BudgetDenial::IntentReused.into());
         }
         let prepared = in_time(self.deadline, "preparing the transfer", payer.prepare(payment)).await?;
         let prepared = prepared.map_err(PayError::Payer)?;
         self.is_in_time(quote)?;
         let (payer, transaction) = (prepared.payer, prepared.transaction);
         if payer == quote.recipient {
-            return Err(Declined::NoSeller(payer).into());
+            return Err(BudgetDenial::NoSeller(payer).into());
         }
-        let record = |entry: &mut Entry| {
+        let record = |entry: &mut JournalEntry| {
             entry.prepared.push(prepared);
             entry.secret = Some(quote.intent.as_str().to_owned());
         };
@@ -88,13 +89,13 @@ impl<'a> TransferDriver<'a> {
             self.guard.discard();
             return Err(PayError::Journal(error));
         }
-        self.progress.report(Step::Paying { payer, transaction });
-        // Whether it went out or not, its fate tells.
+        self.progress.report(PurchaseEvent::Paying { payer, transaction });
+        // Whether it went out or not, its status tells.
         let _ = self.send().await;
         Ok(self.guard)
     }
 
-    fn is_in_time(&self, quote: &Quote) -> Result<(), Declined> {
+    fn is_in_time(&self, quote: &Quote) -> Result<(), BudgetDenial> {
         is_in_time(quote, self.context.clock.unix(), self.context.settings.least_time_to_pay.as_secs())
     }
 
@@ -103,7 +104,7 @@ impl<'a> TransferDriver<'a> {
         let Some(prepared) = self.entry().prepared.last().cloned() else { return Ok(()) };
         match self.context.payer.send(&prepared).await {
             Ok(transaction) if prepared.transaction.is_none() => {
-                let named = |prepared: &mut Prepared| prepared.transaction = Some(transaction);
+                let named = |prepared: &mut PreparedTransfer| prepared.transaction = Some(transaction);
                 self.guard.note(|entry| entry.prepared.last_mut().map_or((), named)).await;
                 Ok(())
             }
@@ -117,12 +118,14 @@ impl<'a> TransferDriver<'a> {
 
     /// Follows the transfer until it is in enough blocks. Sends again what no node has; bumps what no block takes.
     pub(super) async fn settle(&mut self) -> Result<Settlement, PayError> {
-        if let (State::Redeeming | State::Unspent, Some(mined)) = (self.entry().state, self.entry().transaction) {
+        if let (PurchaseState::Redeeming | PurchaseState::Unspent, Some(mined)) =
+            (self.entry().state, self.entry().transaction)
+        {
             return Ok(Settlement::Settled(mined));
         }
         loop {
-            let fate = self.context.payer.fate(&self.guard.entry().prepared).await;
-            match self.act_on(fate).await? {
+            let status = self.context.payer.status(&self.guard.entry().prepared).await;
+            match self.act_on(status).await? {
                 Next::Settled(mined) => return Ok(Settlement::Settled(mined)),
                 Next::Requote(sending) => {
                     self.waiting = Some(sending);
@@ -154,40 +157,42 @@ impl<'a> TransferDriver<'a> {
         if self.entry().prepared.is_empty() {
             return Some(transaction);
         }
-        match self.context.payer.fate(&self.guard.entry().prepared).await {
-            Ok(Fate::Mined { transaction, .. }) => Some(transaction),
+        match self.context.payer.status(&self.guard.entry().prepared).await {
+            Ok(TransferStatus::Mined { transaction, .. }) => Some(transaction),
             // Without word from the chain the seller is asked on.
             Err(_) => Some(transaction),
             Ok(_) => {
-                self.guard.note(|entry| entry.state = State::Paying).await;
+                self.guard.note(|entry| entry.state = PurchaseState::Paying).await;
                 self.watch = Watch::default();
                 None
             }
         }
     }
 
-    /// Does what a transfer's fate asks for.
-    async fn act_on(&mut self, fate: Result<Fate, PayerError>) -> Result<Next, PayError> {
+    /// Does what a transfer's status asks for.
+    async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Next, PayError> {
         let settings = self.context.settings;
-        self.watch.saw(matches!(fate, Ok(Fate::Impossible)));
-        match fate {
-            Ok(Fate::Mined { transaction, confirmations }) => return Ok(self.mined(transaction, confirmations).await),
-            Ok(Fate::Pending) if self.watch.is_over(settings.bump_after) => return Ok(self.hurry().await),
+        self.watch.saw(matches!(status, Ok(TransferStatus::Impossible)));
+        match status {
+            Ok(TransferStatus::Mined { transaction, confirmations }) => {
+                return Ok(self.mined(transaction, confirmations).await);
+            }
+            Ok(TransferStatus::Pending) if self.watch.is_over(settings.bump_after) => return Ok(self.hurry().await),
             // The waiting for a bump begins when the transfer was first seen.
-            Ok(Fate::Pending) => self.watch.moved = self.watch.moved.or_else(|| Some(Instant::now())),
-            Ok(Fate::Unknown) if self.watch.moved.is_none() || self.watch.is_over(settings.resend_after) => {
+            Ok(TransferStatus::Pending) => self.watch.moved = self.watch.moved.or_else(|| Some(Instant::now())),
+            Ok(TransferStatus::Unknown) if self.watch.moved.is_none() || self.watch.is_over(settings.resend_after) => {
                 self.watch.moved = Some(Instant::now());
                 if self.is_over() {
                     return Ok(Next::Requote(Sending::Again));
                 }
                 self.send_again().await?;
             }
-            Ok(Fate::Reverted { transaction }) => {
-                self.guard.note(|entry| entry.state = State::Void).await;
+            Ok(TransferStatus::Reverted { transaction }) => {
+                self.guard.note(|entry| entry.state = PurchaseState::Void).await;
                 return Err(PayError::Reverted { transaction });
             }
-            Ok(Fate::Impossible) if self.watch.is_impossible() => {
-                self.guard.note(|entry| entry.state = State::Void).await;
+            Ok(TransferStatus::Impossible) if self.watch.is_impossible() => {
+                self.guard.note(|entry| entry.state = PurchaseState::Void).await;
                 return Err(PayError::Displaced);
             }
             Ok(_) => {}
@@ -200,7 +205,7 @@ impl<'a> TransferDriver<'a> {
 
     async fn mined(&mut self, transaction: TxHash, confirmations: u64) -> Next {
         let wanted = self.context.settings.confirmations;
-        self.progress.report(Step::Confirming { transaction, confirmations, wanted });
+        self.progress.report(PurchaseEvent::Confirming { transaction, confirmations, wanted });
         if confirmations < wanted {
             return Next::Pause;
         }
@@ -219,7 +224,7 @@ impl<'a> TransferDriver<'a> {
 
     /// Sends a transfer that no node has.
     async fn send_again(&mut self) -> Result<(), PayError> {
-        let turn = timeout_at(self.deadline, self.context.payer.turn());
+        let turn = timeout_at(self.deadline, self.context.payer.submit_guard());
         let turn = turn.await.map_err(|_| self.unsettled(None))?;
         // What is not in the journal for certain is not sent.
         let recorded = self.guard.record(|_| {}).await;
@@ -254,7 +259,7 @@ impl<'a> TransferDriver<'a> {
             Ok(Some(dearer)) => {
                 let transaction = dearer.transaction;
                 if self.guard.record(|entry| entry.prepared.push(dearer)).await.is_ok() {
-                    self.progress.report(Step::Bumping { transaction });
+                    self.progress.report(PurchaseEvent::Bumping { transaction });
                     let _ = self.send().await;
                 }
             }

@@ -3,13 +3,13 @@
 mod account;
 mod builder;
 mod error;
-mod fate;
 mod fees;
 mod likeness;
 mod node;
 mod nodes;
 mod nonce_manager;
 mod prepare;
+mod status;
 mod taker;
 mod transaction;
 
@@ -19,7 +19,7 @@ pub use builder::WalletPayerBuilder;
 pub use error::WalletError;
 
 use self::account::{Account, Policy};
-use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::{Address, Network, TxHash};
 
 /// Pays from an account whose key is here, through one node or several, with ordinary ERC-20 transfers (EIP-1559).
@@ -110,23 +110,23 @@ impl fmt::Debug for WalletPayer {
 }
 
 impl Payer for WalletPayer {
-    async fn turn(&self) -> Turn {
-        Turn::held(Arc::clone(&self.account.turn).lock_owned().await)
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::held(Arc::clone(&self.account.turn).lock_owned().await)
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         prepare::prepare(&self.account, &self.policy, payment).await
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         prepare::send(&self.account, prepared).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        fate::fate(&self.account, self.policy.final_after, &self.account.read(prepared)?).await
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        status::status(&self.account, self.policy.final_after, &self.account.read(prepared)?).await
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         let sent = self.account.read(prepared)?;
         let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
         prepare::replace(&self.account, &self.policy, newest, last.token).await

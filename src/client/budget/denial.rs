@@ -1,11 +1,11 @@
-//! `Declined`: why a payment was not made.
+//! `BudgetDenial`: why a payment was not made.
 
 use crate::protocol::{Address, Network};
 
 /// Why a payment was not made. Nothing was signed, nothing was spent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Declined {
+pub enum BudgetDenial {
     /// The price is above the limit for one payment.
     #[error("nothing was paid: {price} is more than the budget's limit of {limit} for one payment")]
     PerPayment {

@@ -8,7 +8,7 @@ mod proposal;
 use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
 
 pub use builder::{BudgetBuilder, BudgetError};
-pub use denial::Declined;
+pub use denial::BudgetDenial;
 pub(super) use offer::{Offer, is_in_time};
 pub use proposal::Proposal;
 
@@ -75,49 +75,49 @@ impl Budget {
     }
 
     /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.
-    pub(super) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, Declined> {
+    pub(super) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
         let quote = offer.quote;
         if offer.host.is_empty() {
-            return Err(Declined::NoHost);
+            return Err(BudgetDenial::NoHost);
         }
         if offer.plain_http && !self.plain_http {
-            return Err(Declined::PlainHttp);
+            return Err(BudgetDenial::PlainHttp);
         }
         if !self.assets.iter().any(|asset| asset.network() == quote.network) {
-            return Err(Declined::Network(quote.network));
+            return Err(BudgetDenial::Network(quote.network));
         }
         self.allows_recipient(offer)?;
         let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
         let accepted = |asset: &&Asset| is_due(asset) && quote.contracts.contains(&asset.contract());
         let mut assets: Vec<Asset> = self.assets.iter().filter(accepted).cloned().collect();
         if assets.is_empty() {
-            return Err(Declined::Asset);
+            return Err(BudgetDenial::Asset);
         }
         // In the seller's order, each once, however often it is named.
         assets.sort_by_key(|asset| quote.contracts.iter().position(|contract| *contract == asset.contract()));
         assets.dedup_by_key(|asset| asset.contract());
         offer.is_in_time()?;
         if quote.amount.is_zero() {
-            return Err(Declined::Zero);
+            return Err(BudgetDenial::Zero);
         }
         if quote.amount > self.per_payment {
             let (price, limit) = (self.shown(quote.amount), self.shown(self.per_payment));
-            return Err(Declined::PerPayment { price, limit });
+            return Err(BudgetDenial::PerPayment { price, limit });
         }
         Ok(assets)
     }
 
-    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), Declined> {
+    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), BudgetDenial> {
         let recipient = offer.quote.recipient;
         let host = host::of_entry(offer.host);
         let of_host = self.recipients_for.get(&host).or_else(|| self.recipients_for.get(self.grouped(&host)));
         let allowed = [self.recipients.as_ref(), of_host];
         if allowed.into_iter().flatten().any(|allowed| !allowed.contains(&recipient)) {
-            return Err(Declined::Recipient(recipient));
+            return Err(BudgetDenial::Recipient(recipient));
         }
         let is_token =
             offer.quote.contracts.contains(&recipient) || self.assets.iter().any(|asset| asset.contract() == recipient);
-        if is_token || recipient == Address::new([0; 20]) { Err(Declined::NoSeller(recipient)) } else { Ok(()) }
+        if is_token || recipient == Address::new([0; 20]) { Err(BudgetDenial::NoSeller(recipient)) } else { Ok(()) }
     }
 
     /// What stands for a host where hosts are counted: the domain that it is grouped under, else itself.
@@ -129,17 +129,17 @@ impl Budget {
     }
 
     /// Whether `price` may be spent beside what was.
-    pub(super) fn afford(&self, price: Amount, spent: Spent) -> Result<(), Declined> {
+    pub(super) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
         // The day first: where no limit per host was set, none is named.
         if !fits(spent.in_all, self.per_day) {
             let (price, spent, limit) = shown(spent.in_all, self.per_day);
-            return Err(Declined::PerDay { price, spent, limit });
+            return Err(BudgetDenial::PerDay { price, spent, limit });
         }
         if !fits(spent.by_host, self.per_host) {
             let (price, spent, limit) = shown(spent.by_host, self.per_host);
-            return Err(Declined::PerHost { price, spent, limit });
+            return Err(BudgetDenial::PerHost { price, spent, limit });
         }
         Ok(())
     }
@@ -151,9 +151,9 @@ impl Budget {
         (in_all, in_all.min(left(self.per_host, spent.by_host)))
     }
 
-    pub(super) async fn approve(&self, proposal: Proposal) -> Result<(), Declined> {
+    pub(super) async fn approve(&self, proposal: Proposal) -> Result<(), BudgetDenial> {
         match &self.approval {
-            Some(approval) if !approval(proposal).await => Err(Declined::NotApproved),
+            Some(approval) if !approval(proposal).await => Err(BudgetDenial::NotApproved),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! `Offer`: what a budget is asked about a quote.
 
-use super::Declined;
+use super::BudgetDenial;
 use crate::protocol::Quote;
 
 /// What a budget is asked about a quote.
@@ -17,17 +17,17 @@ pub(in crate::client) struct Offer<'a> {
 
 impl Offer<'_> {
     /// Whether it can be paid in time.
-    pub(in crate::client) fn is_in_time(&self) -> Result<(), Declined> {
+    pub(in crate::client) fn is_in_time(&self) -> Result<(), BudgetDenial> {
         is_in_time(self.quote, self.now, self.least_time)
     }
 }
 
 /// Whether a quote leaves the time that a payment takes, in seconds: approval and the wait for other payments take
 /// theirs, so it is asked more than once.
-pub(in crate::client) fn is_in_time(quote: &Quote, now: u64, least: u64) -> Result<(), Declined> {
+pub(in crate::client) fn is_in_time(quote: &Quote, now: u64, least: u64) -> Result<(), BudgetDenial> {
     match quote.expiry.checked_sub(now) {
-        None | Some(0) => Err(Declined::Expired),
-        Some(left) if left < least => Err(Declined::ExpiresSoon { left, least }),
+        None | Some(0) => Err(BudgetDenial::Expired),
+        Some(left) if left < least => Err(BudgetDenial::ExpiresSoon { left, least }),
         Some(_) => Ok(()),
     }
 }

@@ -1,15 +1,15 @@
-//! `Entry`: one purchase, as the journal keeps it.
+//! `JournalEntry`: one purchase, as the journal keeps it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{Prepared, PurchaseId},
+    client::{PreparedTransfer, PurchaseId},
     protocol::{Address, Amount, Network, Quote, TxHash},
 };
 
-/// For how long a closed purchase is kept after [`Entry::counts_from`], in seconds: the day that a budget looks back
+/// For how long a closed purchase is kept after [`JournalEntry::counts_from`], in seconds: the day that a budget looks back
 /// on, and an hour.
 pub const RETENTION: u64 = 25 * 60 * 60;
 
@@ -17,7 +17,7 @@ pub const RETENTION: u64 = 25 * 60 * 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum State {
+pub enum PurchaseState {
     /// A transfer is recorded; it may have been sent.
     Paying,
     /// The transfer happened; the answer has not come yet.
@@ -34,7 +34,7 @@ pub enum State {
     Void,
 }
 
-impl State {
+impl PurchaseState {
     /// Whether there is something left to do: an open purchase is finished before the same request is paid again.
     #[must_use]
     pub const fn is_open(self) -> bool {
@@ -50,13 +50,13 @@ impl State {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Entry {
+pub struct JournalEntry {
     /// Its name.
     pub id: PurchaseId,
     /// When it was begun, in Unix seconds.
     pub at: u64,
     /// Where it stands.
-    pub state: State,
+    pub state: PurchaseState,
     /// Whom the request went to: host and port.
     pub host: String,
     /// What was asked: method and path. The query may hold secrets, and is left out.
@@ -80,7 +80,7 @@ pub struct Entry {
     /// The decimals of the amount.
     pub decimals: u8,
     /// Everything that was made ready to be sent for it, oldest first. At most one of them can be mined.
-    pub prepared: Vec<Prepared>,
+    pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
@@ -101,9 +101,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
-impl fmt::Debug for Entry {
+impl fmt::Debug for JournalEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("JournalEntry")
             .field("id", &self.id)
             .field("at", &self.at)
             .field("state", &self.state)
@@ -118,7 +118,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-impl Entry {
+impl JournalEntry {
     /// The transaction to look for: the one that paid, else the one that was prepared last.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
@@ -159,7 +159,7 @@ impl Entry {
     }
 
     pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {
-        (self.state, self.transaction) = (State::Redeeming, Some(transaction));
+        (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 
     pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {

@@ -16,7 +16,7 @@ use self::{
     store::Store,
     writer::{Job, Writer},
 };
-use super::{Entry, Journal, JournalError};
+use super::{Journal, JournalEntry, JournalError};
 
 /// Purchases in a file: lines of JSON, added to, the last one of a purchase counts.
 ///
@@ -68,13 +68,13 @@ impl FileJournal {
 }
 
 impl Journal for FileJournal {
-    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
         let (done, loaded) = oneshot::channel();
         self.writer.push(Job::Load(done));
         loaded.await.unwrap_or(Err(JournalError::Broken))
     }
 
-    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         let (done, recorded) = oneshot::channel();
         self.writer.push(Job::Record(Box::new(entry.clone()), done));
         recorded.await.unwrap_or(Err(JournalError::Broken))

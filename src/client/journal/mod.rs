@@ -8,7 +8,7 @@ mod memory;
 
 use std::future::Future;
 
-pub use entry::{Entry, RETENTION, State};
+pub use entry::{JournalEntry, PurchaseState, RETENTION};
 pub(super) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;
@@ -20,20 +20,20 @@ pub use memory::MemoryJournal;
 ///
 /// A journal has one writer: two that write into one would each allow what the budget allows to both.
 ///
-/// An [`Entry`] holds intent and transaction hash. Together they are a bearer proof: whoever shows them to the seller
+/// An [`JournalEntry`] holds intent and transaction hash. Together they are a bearer proof: whoever shows them to the seller
 /// first gets the answer. Keep what is recorded where only the payer can read it, backups and logs included.
 pub trait Journal: Send + Sync + 'static {
     /// The newest state of every purchase that is open, and of those that the budget still counts:
-    /// [`Entry::is_kept_at`] the time of the newest. Others may be left out.
+    /// [`JournalEntry::is_kept_at`] the time of the newest. Others may be left out.
     ///
     /// # Errors
     /// [`JournalError`] where what is there cannot be read in full: nothing is paid on half a memory.
-    fn load(&self) -> impl Future<Output = Result<Vec<Entry>, JournalError>> + Send;
+    fn load(&self) -> impl Future<Output = Result<Vec<JournalEntry>, JournalError>> + Send;
 
     /// Writes the entry in place of the one with the same id. What it returns `Ok` for must survive a crash: the money
     /// moves next.
     ///
     /// # Errors
     /// [`JournalError`]: it is not known to be written, so nothing is sent.
-    fn record(&self, entry: &Entry) -> impl Future<Output = Result<(), JournalError>> + Send;
+    fn record(&self, entry: &JournalEntry) -> impl Future<Output = Result<(), JournalError>> + Send;
 }

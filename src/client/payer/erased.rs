@@ -2,37 +2,43 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::TxHash;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
-    fn turn(&self) -> Boxed<'_, Turn>;
-    fn prepare<'a>(&'a self, payment: &'a Payment) -> Boxed<'a, Result<Prepared, PayerError>>;
-    fn send<'a>(&'a self, prepared: &'a Prepared) -> Boxed<'a, Result<TxHash, PayerError>>;
-    fn fate<'a>(&'a self, prepared: &'a [Prepared]) -> Boxed<'a, Result<Fate, PayerError>>;
-    fn replace<'a>(&'a self, prepared: &'a [Prepared]) -> Boxed<'a, Result<Option<Prepared>, PayerError>>;
+    fn submit_guard(&self) -> Boxed<'_, SubmitGuard>;
+    fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
+    fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;
+    fn status<'a>(&'a self, prepared: &'a [PreparedTransfer]) -> Boxed<'a, Result<TransferStatus, PayerError>>;
+    fn replace<'a>(
+        &'a self,
+        prepared: &'a [PreparedTransfer],
+    ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>>;
 }
 
 impl<P: Payer> ErasedPayer for P {
-    fn turn(&self) -> Boxed<'_, Turn> {
-        Box::pin(Payer::turn(self))
+    fn submit_guard(&self) -> Boxed<'_, SubmitGuard> {
+        Box::pin(Payer::submit_guard(self))
     }
 
-    fn prepare<'a>(&'a self, payment: &'a Payment) -> Boxed<'a, Result<Prepared, PayerError>> {
+    fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
         Box::pin(Payer::prepare(self, payment))
     }
 
-    fn send<'a>(&'a self, prepared: &'a Prepared) -> Boxed<'a, Result<TxHash, PayerError>> {
+    fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>> {
         Box::pin(Payer::send(self, prepared))
     }
 
-    fn fate<'a>(&'a self, prepared: &'a [Prepared]) -> Boxed<'a, Result<Fate, PayerError>> {
-        Box::pin(Payer::fate(self, prepared))
+    fn status<'a>(&'a self, prepared: &'a [PreparedTransfer]) -> Boxed<'a, Result<TransferStatus, PayerError>> {
+        Box::pin(Payer::status(self, prepared))
     }
 
-    fn replace<'a>(&'a self, prepared: &'a [Prepared]) -> Boxed<'a, Result<Option<Prepared>, PayerError>> {
+    fn replace<'a>(
+        &'a self,
+        prepared: &'a [PreparedTransfer],
+    ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>> {
         Box::pin(Payer::replace(self, prepared))
     }
 }

@@ -1,12 +1,12 @@
-//! `Turn`: one payment at a time.
+//! `SubmitGuard`: one payment at a time.
 
 use std::{any::Any, fmt};
 
 /// Leave to prepare and send: while it lives, no other payment of the same payer is prepared.
 #[must_use = "the turn is over when this is dropped"]
-pub struct Turn(#[expect(dead_code, reason = "held for its Drop")] Option<Box<dyn Any + Send + Sync>>);
+pub struct SubmitGuard(#[expect(dead_code, reason = "held for its Drop")] Option<Box<dyn Any + Send + Sync>>);
 
-impl Turn {
+impl SubmitGuard {
     /// For payers that need no order.
     pub const fn free() -> Self {
         Self(None)
@@ -18,8 +18,8 @@ impl Turn {
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for SubmitGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Turn")
+        f.write_str("SubmitGuard")
     }
 }

@@ -11,10 +11,10 @@ use std::future::Future;
 
 pub(super) use erased::ErasedPayer;
 pub use error::PayerError;
-pub use guard::Turn;
+pub use guard::SubmitGuard;
 pub use none::NoPayer;
-pub use status::Fate;
-pub use transfer::{Payment, Prepared};
+pub use status::TransferStatus;
+pub use transfer::{PreparedTransfer, TransferRequest};
 
 use crate::protocol::TxHash;
 
@@ -30,38 +30,41 @@ use crate::protocol::TxHash;
 ///
 /// **What money hangs on.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` give
 /// for one purchase must exclude each other (a wallet: one nonce; a custodian: one idempotency key), and `send` of
-/// the same [`Prepared`] must be repeatable: sent twice, it pays once.
+/// the same [`PreparedTransfer`] must be repeatable: sent twice, it pays once.
 ///
 /// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, in error if
 /// it must. One that hangs in `prepare` or `send` keeps its turn, and so every other payment, waiting.
 pub trait Payer: Send + Sync + 'static {
     /// Waits until no other payment of this payer stands between `prepare` and `send`. The layer holds the turn from
     /// before the one until after the other. A payer whose payments do not get into each other's way gives
-    /// [`Turn::free`].
-    fn turn(&self) -> impl Future<Output = Turn> + Send;
+    /// [`SubmitGuard::free`].
+    fn submit_guard(&self) -> impl Future<Output = SubmitGuard> + Send;
 
     /// Makes a transfer ready in one of the payment's assets, without sending it.
     ///
     /// # Errors
     /// [`PayerError`]: nothing was sent, and nothing that could be.
-    fn prepare(&self, payment: &Payment) -> impl Future<Output = Result<Prepared, PayerError>> + Send;
+    fn prepare(&self, payment: &TransferRequest) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send;
 
-    /// Sends it, or sends it again: the same `Prepared` pays once, however often it is sent.
+    /// Sends it, or sends it again: the same `PreparedTransfer` pays once, however often it is sent.
     ///
     /// # Errors
     /// [`PayerError`]: whether it was sent is then not known, and [`fate`](Payer::fate) tells.
-    fn send(&self, prepared: &Prepared) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
+    fn send(&self, prepared: &PreparedTransfer) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
     /// What became of a payment: `prepared` is everything that was ever recorded for it, oldest first, never empty.
     ///
     /// # Errors
     /// [`PayerError`]: nobody could be asked. That says nothing about the payment.
-    fn fate(&self, prepared: &[Prepared]) -> impl Future<Output = Result<Fate, PayerError>> + Send;
+    fn status(&self, prepared: &[PreparedTransfer]) -> impl Future<Output = Result<TransferStatus, PayerError>> + Send;
 
     /// A dearer transaction that can only be mined *instead* of those of `prepared` (a fee bump on the same nonce), or
     /// `None` where there is none to be had.
     ///
     /// # Errors
     /// [`PayerError`]: nothing was sent.
-    fn replace(&self, prepared: &[Prepared]) -> impl Future<Output = Result<Option<Prepared>, PayerError>> + Send;
+    fn replace(
+        &self,
+        prepared: &[PreparedTransfer],
+    ) -> impl Future<Output = Result<Option<PreparedTransfer>, PayerError>> + Send;
 }

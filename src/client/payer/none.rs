@@ -1,32 +1,32 @@
 //! `NoPayer`: for clients that redeem what was paid elsewhere, and pay nothing.
 
-use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::TxHash;
 
-/// Pays nothing. With it a client redeems what was paid by hand: see [`Paid`](super::Paid).
+/// Pays nothing. With it a client redeems what was paid by hand: see [`AlreadyPaid`](super::AlreadyPaid).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPayer;
 
 const REFUSAL: PayerError = PayerError::Refused("this client has no wallet");
 
 impl Payer for NoPayer {
-    async fn turn(&self) -> Turn {
-        Turn::free()
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::free()
     }
 
-    async fn prepare(&self, _: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, _: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         Err(REFUSAL)
     }
 
-    async fn send(&self, _: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, _: &PreparedTransfer) -> Result<TxHash, PayerError> {
         Err(REFUSAL)
     }
 
-    async fn fate(&self, _: &[Prepared]) -> Result<Fate, PayerError> {
+    async fn status(&self, _: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         Err(REFUSAL)
     }
 
-    async fn replace(&self, _: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         Err(REFUSAL)
     }
 }

@@ -1,4 +1,4 @@
-//! `Fate`: what became of a transfer.
+//! `TransferStatus`: what became of a transfer.
 
 use crate::protocol::TxHash;
 
@@ -6,7 +6,7 @@ use crate::protocol::TxHash;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Fate {
+pub enum TransferStatus {
     /// Nobody has it: it was never sent, or was dropped. It can still be sent, and mined.
     Unknown,
     /// It was sent, and is in no block yet (or in one that may yet vanish).

@@ -12,7 +12,7 @@ use crate::{
 /// One transfer that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Payment {
+pub struct TransferRequest {
     /// What the payment is for. A custodian's idempotency key is made of it.
     pub purchase: PurchaseId,
     /// On which chain.
@@ -28,7 +28,7 @@ pub struct Payment {
     pub tag: PaymentTag,
 }
 
-impl Payment {
+impl TransferRequest {
     /// A payment, for the tests of a payer. Its tag is that of the purchase's name; the layer takes the quote's intent.
     #[must_use]
     pub fn new(
@@ -54,7 +54,7 @@ impl Payment {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Prepared {
+pub struct PreparedTransfer {
     /// The account that pays.
     pub payer: Address,
     /// The token that is paid with.
@@ -69,7 +69,7 @@ pub struct Prepared {
     pub payload: String,
 }
 
-impl Prepared {
+impl PreparedTransfer {
     /// A signed transaction: its hash is known, and so is what excludes it, its nonce.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
@@ -84,9 +84,9 @@ impl Prepared {
 }
 
 /// Without the payload, with which anybody could send it.
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
+        f.debug_struct("PreparedTransfer")
             .field("payer", &self.payer)
             .field("token", &self.token)
             .field("transaction", &self.transaction)

@@ -11,7 +11,9 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    client::{Body as RequestBody, Budget, MemoryJournal, State, registry::PurchaseRegistry, settings::Settings},
+    client::{
+        Body as RequestBody, Budget, MemoryJournal, PurchaseState, registry::PurchaseRegistry, settings::Settings,
+    },
     protocol::{Address, ChainTime},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
 };
@@ -69,7 +71,7 @@ async fn a_lost_transfer_whose_quote_is_over_is_sent_again_under_a_fresh_one() {
     let request = Request::post("https://seller.example/x").body(RequestBody::from("{}")).unwrap();
     let answer = PurchaseFlow::new(inner, service, ReplayRequest::new(request)).run().await.unwrap();
     let bought = answer.extensions().get::<Purchase>().unwrap().clone();
-    assert_eq!((bought.state, bought.sent), (State::Answered, 1));
+    assert_eq!((bought.state, bought.sent), (PurchaseState::Answered, 1));
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "the answer");
     assert_eq!((wallet.transfers(), wallet.sent(), bills.load(Ordering::Relaxed)), (1, 3, 2));
     assert_eq!(journal.entries()[0].expiry, NOW + 630);

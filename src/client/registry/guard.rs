@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use super::inner::RegistryInner;
-use crate::client::{Entry, JournalError, State};
+use crate::client::{JournalEntry, JournalError, PurchaseState};
 
 /// Exclusive access to one purchase. Dropped, it leaves the purchase to the next call of the same request; one that was
 /// never recorded leaves nothing, because nothing can have been sent.
 pub(in crate::client) struct PurchaseGuard {
     registry: Arc<RegistryInner>,
-    entry: Entry,
+    entry: JournalEntry,
     recorded: bool,
 }
 
 impl PurchaseGuard {
     /// Guards a purchase that is in no journal yet.
-    pub(super) fn new(registry: &Arc<RegistryInner>, entry: Entry) -> Self {
+    pub(super) fn new(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
         Self { registry: Arc::clone(registry), entry, recorded: false }
     }
 
     /// Guards one that was open.
-    pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: Entry) -> Self {
+    pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
         Self { registry: Arc::clone(registry), entry, recorded: true }
     }
 
-    pub(in crate::client) const fn entry(&self) -> &Entry {
+    pub(in crate::client) const fn entry(&self) -> &JournalEntry {
         &self.entry
     }
 
@@ -35,10 +35,13 @@ impl PurchaseGuard {
     }
 
     /// Changes the purchase, durably. Where this fails the change still holds in this process.
-    pub(in crate::client) async fn record(&mut self, change: impl FnOnce(&mut Entry)) -> Result<(), JournalError> {
+    pub(in crate::client) async fn record(
+        &mut self,
+        change: impl FnOnce(&mut JournalEntry),
+    ) -> Result<(), JournalError> {
         let mut changed = self.entry.clone();
         change(&mut changed);
-        if self.entry.state == State::Paying && changed.state != State::Paying {
+        if self.entry.state == PurchaseState::Paying && changed.state != PurchaseState::Paying {
             // Until now it counted whatever its age: from now on it counts for a day.
             changed.settled = Some(self.registry.clock.unix());
         }
@@ -57,7 +60,7 @@ impl PurchaseGuard {
     }
 
     /// Does the same where the money has moved already: a journal that fails costs no answer.
-    pub(in crate::client) async fn note(&mut self, change: impl FnOnce(&mut Entry)) {
+    pub(in crate::client) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         if let Err(error) = self.record(change).await {
             tracing::warn!(%error, purchase = %self.entry.id, "the journal did not record a purchase's progress");
         }

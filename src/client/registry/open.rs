@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{
-    client::{Entry, PurchaseId, State},
+    client::{JournalEntry, PurchaseId, PurchaseState},
     protocol::{Address, Amount, Quote},
 };
 
@@ -23,21 +23,21 @@ pub(super) struct OpenPurchases {
 }
 
 struct Record {
-    entry: Entry,
+    entry: JournalEntry,
     /// A call works on it.
     claimed: bool,
 }
 
 impl OpenPurchases {
     /// Enters a purchase as it stands now.
-    pub(super) fn enter(&mut self, entry: Entry, claimed: bool) {
+    pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
         self.close(entry.id);
         let place = place(&entry);
         self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
         if let Some(secret) = &entry.secret {
             self.by_secret.entry(secret.clone()).or_default().insert(place);
         }
-        if entry.state == State::Unspent {
+        if entry.state == PurchaseState::Unspent {
             self.unspent.entry(terms(&entry)).or_default().insert(place);
             self.unspent_by_age.insert((entry.counts_from(), entry.id));
         }
@@ -52,29 +52,38 @@ impl OpenPurchases {
         if let Some(secret) = &entry.secret {
             take(&mut self.by_secret, secret, place);
         }
-        if entry.state == State::Unspent {
+        if entry.state == PurchaseState::Unspent {
             take(&mut self.unspent, &terms(&entry), place);
             self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
         }
     }
 
     /// Marks a purchase as worked on.
-    pub(super) fn claim(&mut self, id: PurchaseId) -> Option<Entry> {
+    pub(super) fn claim(&mut self, id: PurchaseId) -> Option<JournalEntry> {
         let record = self.records.get_mut(&id).filter(|record| !record.claimed)?;
         record.claimed = true;
         Some(record.entry.clone())
     }
 
-    pub(super) fn first_of_request(&self, fingerprint: &str, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+    pub(super) fn first_of_request(
+        &self,
+        fingerprint: &str,
+        fits: impl Fn(&JournalEntry) -> bool,
+    ) -> Option<PurchaseId> {
         self.first(self.by_request.get(fingerprint)?, fits)
     }
 
-    pub(super) fn first_unspent(&self, host: &str, quote: &Quote, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+    pub(super) fn first_unspent(
+        &self,
+        host: &str,
+        quote: &Quote,
+        fits: impl Fn(&JournalEntry) -> bool,
+    ) -> Option<PurchaseId> {
         self.first(self.unspent.get(&(host.to_owned(), quote.recipient, quote.amount))?, fits)
     }
 
     pub(super) fn is_paid_for(&self, secret: &str, except: PurchaseId) -> bool {
-        let moves = |record: &Record| matches!(record.entry.state, State::Paying | State::Redeeming);
+        let moves = |record: &Record| matches!(record.entry.state, PurchaseState::Paying | PurchaseState::Redeeming);
         let others = self.by_secret.get(secret).into_iter().flatten().filter(|(_, id)| *id != except);
         others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
@@ -89,23 +98,23 @@ impl OpenPurchases {
     }
 
     /// All of them, oldest first.
-    pub(super) fn entries(&self) -> Vec<Entry> {
-        let mut open: Vec<Entry> = self.records.values().map(|record| record.entry.clone()).collect();
+    pub(super) fn entries(&self) -> Vec<JournalEntry> {
+        let mut open: Vec<JournalEntry> = self.records.values().map(|record| record.entry.clone()).collect();
         open.sort_by_key(place);
         open
     }
 
-    fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&Entry) -> bool) -> Option<PurchaseId> {
+    fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
         let fits = |record: &Record| !record.claimed && fits(&record.entry);
         places.iter().map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
     }
 }
 
-fn place(entry: &Entry) -> Place {
+fn place(entry: &JournalEntry) -> Place {
     (entry.at, entry.id)
 }
 
-fn terms(entry: &Entry) -> Terms {
+fn terms(entry: &JournalEntry) -> Terms {
     (entry.host.clone(), entry.recipient, entry.amount)
 }
 

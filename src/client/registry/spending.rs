@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::{
     client::{
-        Budget, Entry, PurchaseId, State,
+        Budget, JournalEntry, PurchaseId, PurchaseState,
         budget::{DAY, Spent},
         host,
     },
@@ -32,16 +32,16 @@ struct Spending {
 
 impl Spendings {
     /// Counts a purchase from now on, whatever comes of it.
-    pub(super) fn set_aside(&mut self, entry: &Entry) {
+    pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         let host = host::of_entry(&entry.host);
         let spending = Spending { from: entry.counts_from(), is_under_way: true, host, amount: entry.amount };
         self.0.insert(entry.id, spending);
     }
 
     /// Takes over how a purchase stands now; one that was paid elsewhere does not count.
-    pub(super) fn follow(&mut self, entry: &Entry) {
+    pub(super) fn follow(&mut self, entry: &JournalEntry) {
         if let Some(spending) = self.0.get_mut(&entry.id) {
-            spending.is_under_way = entry.state == State::Paying;
+            spending.is_under_way = entry.state == PurchaseState::Paying;
             spending.from = entry.counts_from();
         }
     }

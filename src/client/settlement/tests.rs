@@ -8,7 +8,7 @@ use std::{
 use super::*;
 use crate::{
     client::{
-        Budget, Journal, JournalError, MemoryJournal, Payer, PurchaseId, Turn, payer::ErasedPayer,
+        Budget, Journal, JournalError, MemoryJournal, Payer, PurchaseId, SubmitGuard, payer::ErasedPayer,
         registry::PurchaseRegistry,
     },
     protocol::{Address, Amount, Asset, IntentId, Network},
@@ -24,7 +24,7 @@ type Effects = Arc<Mutex<Vec<&'static str>>>;
 /// Says what it is told to say, and writes down what it is asked.
 struct Script {
     effects: Effects,
-    fates: Mutex<VecDeque<Fate>>,
+    fates: Mutex<VecDeque<TransferStatus>>,
 }
 
 impl Script {
@@ -42,26 +42,26 @@ impl Drop for Turned {
 }
 
 impl Payer for Script {
-    async fn turn(&self) -> Turn {
+    async fn submit_guard(&self) -> SubmitGuard {
         self.does("turn");
-        Turn::held(Turned(Arc::clone(&self.effects)))
+        SubmitGuard::held(Turned(Arc::clone(&self.effects)))
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         self.does("prepare");
-        Ok(Prepared::signed(Address::new([1; 20]), payment.assets[0].contract(), 7, TX, "raw"))
+        Ok(PreparedTransfer::signed(Address::new([1; 20]), payment.assets[0].contract(), 7, TX, "raw"))
     }
 
-    async fn send(&self, _: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, _: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.does("send");
         Ok(TX)
     }
 
-    async fn fate(&self, _: &[Prepared]) -> Result<Fate, PayerError> {
-        Ok(self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Unknown))
+    async fn status(&self, _: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        Ok(self.fates.lock().unwrap().pop_front().unwrap_or(TransferStatus::Unknown))
     }
 
-    async fn replace(&self, _: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.does("replace");
         Ok(None)
     }
@@ -75,11 +75,11 @@ struct Diary {
 }
 
 impl Journal for Diary {
-    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
         self.kept.load().await
     }
 
-    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         if self.fails {
             return Err(JournalError::Broken);
         }
@@ -99,7 +99,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn new(fates: impl IntoIterator<Item = Fate>, journal_fails: bool) -> Self {
+    async fn new(fates: impl IntoIterator<Item = TransferStatus>, journal_fails: bool) -> Self {
         let (effects, kept) = (Effects::default(), MemoryJournal::new());
         let clock = FakeClock::new(NOW);
         let diary = Diary { effects: Arc::clone(&effects), kept: kept.clone(), fails: journal_fails };
@@ -108,7 +108,7 @@ impl Stage {
         Self { effects, kept, payer: Box::new(script), clock, settings: Settings::default(), registry }
     }
 
-    fn driver(&self, entry: Entry) -> TransferDriver<'_> {
+    fn driver(&self, entry: JournalEntry) -> TransferDriver<'_> {
         let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("1").per_day("1").build().unwrap();
         let (id, context) =
             (entry.id, TransferContext { payer: &*self.payer, clock: &self.clock, settings: &self.settings });
@@ -136,18 +136,18 @@ fn quote(amount: u128, expiry: u64) -> Quote {
     }
 }
 
-fn payment() -> Payment {
+fn payment() -> TransferRequest {
     let amount = Amount::from_base_units(490_000);
-    Payment::new(PurchaseId::new([1; 16]), Network::BASE, Address::new([2; 20]), amount, [Asset::USDC_BASE])
+    TransferRequest::new(PurchaseId::new([1; 16]), Network::BASE, Address::new([2; 20]), amount, [Asset::USDC_BASE])
 }
 
-fn entry(prepared: bool, expiry: u64) -> Entry {
+fn entry(prepared: bool, expiry: u64) -> JournalEntry {
     let quote = quote(490_000, expiry);
-    let transfer = Prepared::signed(Address::new([1; 20]), Asset::USDC_BASE.contract(), 7, TX, "raw");
-    Entry {
+    let transfer = PreparedTransfer::signed(Address::new([1; 20]), Asset::USDC_BASE.contract(), 7, TX, "raw");
+    JournalEntry {
         id: PurchaseId::new([1; 16]),
         at: NOW,
-        state: State::Paying,
+        state: PurchaseState::Paying,
         host: "seller.example".to_owned(),
         request: "POST /x".to_owned(),
         fingerprint: "00".repeat(16),
@@ -188,18 +188,18 @@ async fn what_the_journal_does_not_take_is_not_sent_and_leaves_nothing() {
 async fn a_quote_that_leaves_too_little_time_is_not_paid() {
     let stage = Stage::new([], false).await;
     let paid = stage.driver(entry(false, NOW + 9)).pay(&payment(), &quote(490_000, NOW + 9)).await;
-    assert!(matches!(paid, Err(PayError::Declined(Declined::ExpiresSoon { left: 9, least: 10 }))));
+    assert!(matches!(paid, Err(PayError::Declined(BudgetDenial::ExpiresSoon { left: 9, least: 10 }))));
     assert_eq!(stage.effects(), ["turn", "turn over"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_no_node_has_is_sent_again_until_it_is_mined() {
-    let mined = Fate::Mined { transaction: TX, confirmations: 1 };
-    let stage = Stage::new([Fate::Unknown, Fate::Pending, mined], false).await;
+    let mined = TransferStatus::Mined { transaction: TX, confirmations: 1 };
+    let stage = Stage::new([TransferStatus::Unknown, TransferStatus::Pending, mined], false).await;
     let mut driver = stage.driver(entry(true, NOW + 600));
     assert!(matches!(driver.settle().await, Ok(Settlement::Settled(TX))));
     assert_eq!(stage.effects(), ["turn", "record", "send", "turn over", "record"]);
-    assert_eq!(driver.entry().state, State::Redeeming);
+    assert_eq!(driver.entry().state, PurchaseState::Redeeming);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +207,7 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
     for (fresh, is_sent) in
         [(None, false), (Some(quote(490_001, NOW + 600)), false), (Some(quote(490_000, NOW + 600)), true)]
     {
-        let stage = Stage::new([Fate::Unknown], false).await;
+        let stage = Stage::new([TransferStatus::Unknown], false).await;
         let mut driver = stage.driver(entry(true, NOW));
         assert!(matches!(driver.settle().await, Ok(Settlement::NeedsRequote)));
         assert!(stage.effects().is_empty());
@@ -226,10 +226,10 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
 
 #[tokio::test(start_paused = true)]
 async fn impossible_is_believed_only_three_times_in_a_row() {
-    use Fate::{Impossible, Pending};
+    use TransferStatus::{Impossible, Pending};
     let stage = Stage::new([Impossible, Impossible, Pending, Impossible, Impossible, Impossible], false).await;
     let mut driver = stage.driver(entry(true, NOW + 600));
     assert!(matches!(driver.settle().await, Err(PayError::Displaced)));
-    assert_eq!(driver.entry().state, State::Void);
+    assert_eq!(driver.entry().state, PurchaseState::Void);
     assert_eq!(stage.effects(), ["record"]);
 }

@@ -13,7 +13,7 @@ use super::{
     transaction::{self, Sent},
 };
 use crate::{
-    client::{PayerError, Prepared},
+    client::{PayerError, PreparedTransfer},
     protocol::{Address, Network},
 };
 
@@ -52,7 +52,7 @@ impl Default for Policy {
 
 impl Account {
     /// Reads what this wallet once prepared, all for one nonce; never empty.
-    pub(super) fn read(&self, prepared: &[Prepared]) -> Result<Vec<Sent>, PayerError> {
+    pub(super) fn read(&self, prepared: &[PreparedTransfer]) -> Result<Vec<Sent>, PayerError> {
         let chain_id = self.network.chain_id();
         let read = |prepared| transaction::read(prepared, self.address, chain_id);
         let sent = prepared.iter().map(read).collect::<Result<Vec<_>, _>>()?;

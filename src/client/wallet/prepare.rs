@@ -16,7 +16,7 @@ use super::{
     transaction::{self, Sent},
 };
 use crate::{
-    client::{PayerError, Payment, Prepared},
+    client::{PayerError, PreparedTransfer, TransferRequest},
     protocol::{Address, Amount, Asset, TxHash},
 };
 
@@ -26,7 +26,11 @@ const GAS_MAX: u64 = 500_000;
 /// The longest that nodes are asked for one payment: whoever prepares keeps every other payment waiting.
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn prepare(account: &Account, policy: &Policy, payment: &Payment) -> Result<Prepared, PayerError> {
+pub(super) async fn prepare(
+    account: &Account,
+    policy: &Policy,
+    payment: &TransferRequest,
+) -> Result<PreparedTransfer, PayerError> {
     if payment.network != account.network {
         return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.network });
     }
@@ -37,7 +41,11 @@ pub(super) async fn prepare(account: &Account, policy: &Policy, payment: &Paymen
 }
 
 /// The transaction, all but signed, and the token that it moves.
-async fn draft(account: &Account, policy: &Policy, payment: &Payment) -> Result<(Address, TxEip1559), PayerError> {
+async fn draft(
+    account: &Account,
+    policy: &Policy,
+    payment: &TransferRequest,
+) -> Result<(Address, TxEip1559), PayerError> {
     let Account { nodes, address, .. } = account;
     let ether = async { Ok(nodes.first(|node| node.ether(*address)).await?) };
     let (token, fees, nonce, ether) = try_join4(choose(account, payment), fees(nodes), nonce(account), ether).await?;
@@ -70,7 +78,7 @@ async fn nonce(account: &Account) -> Result<u64, PayerError> {
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
-async fn choose(account: &Account, payment: &Payment) -> Result<Address, PayerError> {
+async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address, PayerError> {
     let mut none = None;
     for asset in payment.assets.iter().filter(|asset| asset.network() == payment.network) {
         let token = asset.contract();
@@ -124,7 +132,7 @@ async fn gas(nodes: &Nodes, from: Address, to: Address, draft: &TxEip1559) -> Re
 }
 
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
-pub(super) async fn send(account: &Account, prepared: &Prepared) -> Result<TxHash, PayerError> {
+pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
     let sent = transaction::read(prepared, account.address, account.network.chain_id())?;
     broadcast(&account.nodes, &prepared.payload, sent.hash).await?;
     account.nonces.used(sent.transaction.nonce);
@@ -172,7 +180,7 @@ pub(super) async fn replace(
     policy: &Policy,
     newest: &Sent,
     token: Address,
-) -> Result<Option<Prepared>, PayerError> {
+) -> Result<Option<PreparedTransfer>, PayerError> {
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
     let fees = fees(&account.nodes).await?.or_dearer(last.raised());

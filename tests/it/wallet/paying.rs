@@ -14,15 +14,15 @@ async fn what_is_sent_is_mined_and_paid_once_however_often_it_is_sent() {
     let prepared = wallet.prepare(&in_usdc()).await.unwrap();
     let both = std::slice::from_ref(&prepared);
     assert_eq!((prepared.payer, prepared.token), (wallet.address(), chain.usdc()));
-    assert_eq!(fate(&wallet, both).await, Fate::Unknown);
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Unknown);
 
     assert_eq!(wallet.send(&prepared).await.unwrap(), hash(&prepared));
     assert_eq!(wallet.send(&prepared).await.unwrap(), hash(&prepared), "already known");
-    assert_eq!(fate(&wallet, both).await, Fate::Pending);
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Pending);
     chain.mine(1).await.unwrap();
-    assert_eq!(fate(&wallet, both).await, Fate::Mined { transaction: hash(&prepared), confirmations: 1 });
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Mined { transaction: hash(&prepared), confirmations: 1 });
     chain.mine(30).await.unwrap();
-    assert_eq!(fate(&wallet, both).await, Fate::Mined { transaction: hash(&prepared), confirmations: 31 });
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Mined { transaction: hash(&prepared), confirmations: 31 });
     assert!(matches!(wallet.send(&prepared).await, Err(PayerError::Refused(_))));
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(ASK));
 }
@@ -32,7 +32,7 @@ async fn fifty_at_once_have_fifty_nonces() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
     let pay = |wallet: WalletPayer| async move {
-        let turn = wallet.turn().await;
+        let turn = wallet.submit_guard().await;
         let prepared = wallet.prepare(&in_usdc()).await.unwrap();
         wallet.send(&prepared).await.unwrap();
         drop(turn);
@@ -49,7 +49,7 @@ async fn fifty_at_once_have_fifty_nonces() {
     assert!(nonces.into_iter().eq(0..50));
     chain.mine(1).await.unwrap();
     for prepared in &sent {
-        let mined = Fate::Mined { transaction: hash(prepared), confirmations: 1 };
+        let mined = TransferStatus::Mined { transaction: hash(prepared), confirmations: 1 };
         assert_eq!(fate(&wallet, std::slice::from_ref(prepared)).await, mined);
     }
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(50 * ASK));
@@ -59,18 +59,18 @@ async fn fifty_at_once_have_fifty_nonces() {
 async fn only_one_has_the_turn() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
-    let turn = wallet.clone().turn().await;
-    let (mut next, mut other) = (boxed(wallet.turn()), boxed(wallet.turn()));
+    let turn = wallet.clone().submit_guard().await;
+    let (mut next, mut other) = (boxed(wallet.submit_guard()), boxed(wallet.submit_guard()));
     assert!(!ready(&mut next).await && !ready(&mut other).await);
     drop(turn);
     assert!(ready(&mut next).await);
     drop((next, other));
-    drop(wallet.turn().await);
+    drop(wallet.submit_guard().await);
 }
 
-type Waiting<'a> = std::pin::Pin<Box<dyn Future<Output = tower_x402::client::Turn> + Send + 'a>>;
+type Waiting<'a> = std::pin::Pin<Box<dyn Future<Output = tower_x402::client::SubmitGuard> + Send + 'a>>;
 
-fn boxed<'a>(turn: impl Future<Output = tower_x402::client::Turn> + Send + 'a) -> Waiting<'a> {
+fn boxed<'a>(turn: impl Future<Output = tower_x402::client::SubmitGuard> + Send + 'a) -> Waiting<'a> {
     Box::pin(turn)
 }
 

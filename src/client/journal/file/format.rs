@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Entry, JournalError, PurchaseId};
+use crate::client::{JournalEntry, JournalError, PurchaseId};
 
 /// How lines are written now. A file with any other number is not touched.
 const VERSION: u32 = 1;
 
 /// The newest state of each purchase.
-pub(super) type Entries = BTreeMap<PurchaseId, Entry>;
+pub(super) type Entries = BTreeMap<PurchaseId, JournalEntry>;
 
 #[derive(Serialize)]
 struct Written<'a> {
     version: u32,
-    entry: &'a Entry,
+    entry: &'a JournalEntry,
 }
 
 #[derive(Deserialize)]
 struct Read {
     version: u32,
-    entry: Entry,
+    entry: JournalEntry,
 }
 
 /// What was found in a file.
@@ -35,7 +35,7 @@ pub(super) struct Found {
 }
 
 /// Adds the entry's line.
-pub(super) fn write(to: &mut Vec<u8>, entry: &Entry) -> Result<(), JournalError> {
+pub(super) fn write(to: &mut Vec<u8>, entry: &JournalEntry) -> Result<(), JournalError> {
     serde_json::to_writer(&mut *to, &Written { version: VERSION, entry }).map_err(std::io::Error::from)?;
     to.push(b'\n');
     Ok(())
@@ -59,6 +59,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Found, JournalError> {
 /// Drops what need not be kept, by the time of the newest entry, or by `now` (in Unix seconds) if that is earlier: one
 /// entry from a clock gone wrong must not make the others look old.
 pub(super) fn prune(entries: &mut Entries, now: u64) {
-    let newest = entries.values().map(Entry::counts_from).max().unwrap_or_default();
+    let newest = entries.values().map(JournalEntry::counts_from).max().unwrap_or_default();
     entries.retain(|_, entry| entry.is_kept_at(now.min(newest)));
 }

@@ -11,7 +11,7 @@ use super::{
     format::{self, Entries},
     log::{Log, Storage},
 };
-use crate::client::{Entry, JournalError};
+use crate::client::{JournalEntry, JournalError};
 
 /// A file smaller than this is not written anew while it is used, in bytes.
 const SMALL: u64 = 1024 * 1024;
@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// Every entry that must be there.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>, JournalError> {
+    pub(super) fn entries(&self) -> Result<Vec<JournalEntry>, JournalError> {
         if self.log.is_broken() {
             return Err(JournalError::Broken);
         }
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// Writes them all, or none.
-    pub(super) fn record(&mut self, entries: Vec<Entry>) -> Result<(), JournalError> {
+    pub(super) fn record(&mut self, entries: Vec<JournalEntry>) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
         for entry in &entries {
             format::write(&mut bytes, entry)?;

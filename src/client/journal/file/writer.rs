@@ -10,13 +10,13 @@ use std::{
 use tokio::{sync::oneshot, task::spawn_blocking};
 
 use super::store::Store;
-use crate::client::{Entry, JournalError};
+use crate::client::{JournalEntry, JournalError};
 
 type Answer<T> = oneshot::Sender<Result<T, JournalError>>;
 
 pub(super) enum Job {
-    Record(Box<Entry>, Answer<()>),
-    Load(Answer<Vec<Entry>>),
+    Record(Box<JournalEntry>, Answer<()>),
+    Load(Answer<Vec<JournalEntry>>),
 }
 
 /// Writes to one file, one thread at a time. Clones are one writer.
@@ -107,7 +107,7 @@ fn work(store: &mut Store, jobs: VecDeque<Job>) -> Vec<Box<dyn FnOnce()>> {
     answers
 }
 
-fn record(store: &mut Store, entries: Vec<Entry>, waiting: Vec<Answer<()>>) -> Option<Box<dyn FnOnce()>> {
+fn record(store: &mut Store, entries: Vec<JournalEntry>, waiting: Vec<Answer<()>>) -> Option<Box<dyn FnOnce()>> {
     if entries.is_empty() {
         return None;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{
-    Fate,
+    TransferStatus,
     account::Account,
     likeness::{Likeness, likeness},
     node::{Failure, Node, TxReceipt},
@@ -26,14 +26,14 @@ const DISAGREE: PayerError =
 const UNSEEN: PayerError =
     PayerError::Unavailable("the payment's nonce is used, but no node can show by what: ask one that keeps old state");
 
-pub(super) async fn fate(account: &Account, final_after: u64, sent: &[Sent]) -> Result<Fate, PayerError> {
+pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -> Result<TransferStatus, PayerError> {
     let ours: Vec<TxHash> = sent.iter().rev().map(|sent| sent.hash).collect();
     // Receipts first: nothing else matters to a payment that is in a block.
-    if let Some(fate) = by_receipt(account, final_after, &ours).await? {
-        return Ok(fate);
+    if let Some(status) = by_receipt(account, final_after, &ours).await? {
+        return Ok(status);
     }
-    if let Some(fate) = by_nonce(account, final_after, sent, &ours).await? {
-        return Ok(fate);
+    if let Some(status) = by_nonce(account, final_after, sent, &ours).await? {
+        return Ok(status);
     }
     by_pool(account, &ours).await
 }
@@ -52,8 +52,12 @@ enum Look {
     },
 }
 
-/// The fate that receipts tell; `None` if all endpoints that answer have none.
-async fn by_receipt(account: &Account, final_after: u64, hashes: &[TxHash]) -> Result<Option<Fate>, PayerError> {
+/// The status that receipts tell; `None` if all endpoints that answer have none.
+async fn by_receipt(
+    account: &Account,
+    final_after: u64,
+    hashes: &[TxHash],
+) -> Result<Option<TransferStatus>, PayerError> {
     let looks = account.nodes.each(|node| look(node, hashes)).await;
     let mut seen = None;
     let mut best = 0;
@@ -62,16 +66,18 @@ async fn by_receipt(account: &Account, final_after: u64, hashes: &[TxHash]) -> R
             // What succeeded by one endpoint is not made again on the word of another.
             Look::InBlock { transaction, succeeded: true, depth } if depth >= best => {
                 best = depth;
-                seen = Some(Fate::Mined { transaction, confirmations: depth.saturating_add(1) });
+                seen = Some(TransferStatus::Mined { transaction, confirmations: depth.saturating_add(1) });
             }
             Look::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
-                seen = seen.filter(|fate| matches!(fate, Fate::Mined { .. })).or(Some(Fate::Reverted { transaction }));
+                seen = seen
+                    .filter(|status| matches!(status, TransferStatus::Mined { .. }))
+                    .or(Some(TransferStatus::Reverted { transaction }));
             }
             Look::Absent => {}
-            _ => seen = seen.or(Some(Fate::Pending)),
+            _ => seen = seen.or(Some(TransferStatus::Pending)),
         }
     }
-    let Some(Fate::Reverted { transaction }) = seen else {
+    let Some(TransferStatus::Reverted { transaction }) = seen else {
         let heard = looks.iter().any(Result::is_ok);
         return match looks.into_iter().find_map(Result::err) {
             Some(failure) if !heard => Err(failure.into()),
@@ -119,13 +125,13 @@ async fn judged(node: &Node, head: u64, hash: TxHash, receipt: &TxReceipt) -> Re
     }
 }
 
-/// The fate that the account's nonce tells, where it was used long enough ago.
+/// The status that the account's nonce tells, where it was used long enough ago.
 async fn by_nonce(
     account: &Account,
     final_after: u64,
     sent: &[Sent],
     ours: &[TxHash],
-) -> Result<Option<Fate>, PayerError> {
+) -> Result<Option<TransferStatus>, PayerError> {
     let newest = sent.last().ok_or(PayerError::Foreign)?;
     let (address, chain_id) = (account.address, account.network.chain_id());
     let nonce = newest.transaction.nonce;
@@ -150,7 +156,7 @@ async fn by_nonce(
     let hash = [taker.hash];
     match likeness(&newest.transaction, &taker) {
         Likeness::Same => match by_receipt(account, final_after, &hash).await? {
-            Some(fate) => Ok(Some(fate)),
+            Some(status) => Ok(Some(status)),
             None => Err(PayerError::Unavailable("no node has a receipt of what took the payment's nonce")),
         },
         Likeness::Unclear => Err(PayerError::Unavailable(
@@ -162,13 +168,13 @@ async fn by_nonce(
                 let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
                 Ok(is_deep && look(node, ours).await? == Look::Absent)
             };
-            if account.nodes.all_say(displaced).await { Ok(Some(Fate::Impossible)) } else { Err(DISAGREE) }
+            if account.nodes.all_say(displaced).await { Ok(Some(TransferStatus::Impossible)) } else { Err(DISAGREE) }
         }
     }
 }
 
 /// Whether any endpoint has it waiting.
-async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<Fate, PayerError> {
+async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<TransferStatus, PayerError> {
     let known = async |node: &Node| {
         for hash in ours {
             if node.transaction(*hash).await?.is_some_and(|known| known.hash == *hash) {
@@ -179,11 +185,11 @@ async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<Fate, PayerError>
     };
     let answers: Vec<Result<bool, Failure>> = account.nodes.each(known).await;
     if answers.iter().flatten().any(|known| *known) {
-        return Ok(Fate::Pending);
+        return Ok(TransferStatus::Pending);
     }
     let heard = answers.iter().any(Result::is_ok);
     match answers.into_iter().find_map(Result::err) {
         Some(failure) if !heard => Err(failure.into()),
-        _ => Ok(Fate::Unknown),
+        _ => Ok(TransferStatus::Unknown),
     }
 }
