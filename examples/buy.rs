@@ -8,6 +8,8 @@
 //! is under way or unspent: the same command with `--resume` goes on with it, and a corrected one uses it; 5 paid, and
 //! there will be no answer for it, or no more of it than was written.
 
+#[path = "buy/abandon.rs"]
+mod abandon;
 #[path = "buy/answer.rs"]
 mod answer;
 #[path = "buy/args.rs"]
@@ -33,8 +35,8 @@ use http::{Request, header::CONTENT_TYPE};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        AlreadyPaid, Body, Budget, FileJournal, MemoryJournal, NoPayer, PayLayer, PayLayerBuilder, ProofIn, Purchase,
-        ReqwestClient, ResumeOnly, WalletPayer,
+        AlreadyPaid, Body, Budget, FileJournal, PayLayer, PayLayerBuilder, ProofIn, Purchase, ReqwestClient,
+        ResumeOnly, WalletPayer,
     },
     protocol::{Asset, Network},
 };
@@ -69,6 +71,9 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         eprintln!("error: BODY is no JSON document");
         return 2;
     }
+    if args.unfinished || args.abandon.is_some() {
+        return abandon::run(&args).await;
+    }
     let (code, said) = match run(&args).await {
         Ok(bought) => (bought.code(), bought.shown(args.json)),
         Err(error) => (report::failure(&error), report::complaint(&error, args.json)),
@@ -93,7 +98,7 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
     let client = layer.layer(ReqwestClient::new(reqwest::Client::builder())?);
 
     let mut request =
-        Request::post(&args.url).header(CONTENT_TYPE, "application/json").body(Body::from(args.body.clone()))?;
+        Request::post(url(args)?).header(CONTENT_TYPE, "application/json").body(Body::from(args.body.clone()))?;
     if args.resume {
         request.extensions_mut().insert(ResumeOnly);
     }
@@ -112,17 +117,19 @@ async fn run(args: &Args) -> Result<Bought, BoxError> {
     Err(Torn { why, purchase, part: answer }.into())
 }
 
+fn url(args: &Args) -> Result<&http::Uri, &'static str> {
+    args.url.as_ref().ok_or("name the URL to POST to")
+}
+
 /// Who pays, within what, and where that is written down.
 async fn layer(args: &Args) -> Result<PayLayerBuilder, BoxError> {
     if args.paid.is_some() {
-        // The budget is not asked where nothing is paid.
-        let budget = budget(args, Network::BASE)?;
-        return Ok(PayLayer::builder(NoPayer, budget, MemoryJournal::new()));
+        return Ok(PayLayer::redeem_only());
     }
     let key = Key::read(args.key_file.as_deref())?;
-    key.is_not_in(&args.body).and(key.is_not_in(&args.url.to_string()))?;
+    key.is_not_in(&args.body).and(key.is_not_in(&url(args)?.to_string()))?;
     let rpc_url = args.rpc_url.as_deref().ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
-    let wallet = WalletPayer::connect(key.digits(), rpc_url).await?;
+    let wallet = WalletPayer::builder().key(key.digits()).endpoint(rpc_url).connect().await?;
     let budget = budget(args, wallet.network())?;
     Ok(PayLayer::builder(wallet, budget, FileJournal::open(&args.journal).await?))
 }

@@ -73,7 +73,9 @@
 //! |---|---|---|
 //! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC | no |
 //! | `axum` | [`Receipt`] as an axum extractor | no |
-//! | `client` | `client`: a tower layer that pays for answers, with budget, wallet and journal | no |
+//! | `client` | `client`: a tower layer that pays for answers, with budget and journal | no |
+//! | `wallet` | `client::WalletPayer`: pays from a key of one's own; implies `client` | no |
+//! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` | no |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process | no |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS | no |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS | no |
@@ -135,7 +137,7 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
-#[cfg(any(feature = "client", feature = "evm"))]
+#[cfg(any(feature = "wallet", feature = "evm"))]
 mod json_rpc;
 pub mod ledger;
 mod paywall;

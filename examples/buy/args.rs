@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use tower_x402::protocol::{Address, TxHash};
+use tower_x402::{
+    client::PurchaseId,
+    protocol::{Address, TxHash},
+};
 
 use super::answer;
 
@@ -11,7 +14,8 @@ use super::answer;
 #[derive(Parser)]
 pub(crate) struct Args {
     /// Where to POST
-    pub(crate) url: http::Uri,
+    #[arg(required_unless_present_any = ["abandon", "unfinished"])]
+    pub(crate) url: Option<http::Uri>,
     /// The JSON document to POST
     #[arg(default_value = "{}")]
     pub(crate) body: String,
@@ -52,6 +56,16 @@ pub(crate) struct Args {
     /// Pay nothing: redeem this transaction, which was paid by hand
     #[arg(long, value_name = "TX_HASH", conflicts_with = "resume")]
     pub(crate) paid: Option<TxHash>,
+    /// Show the purchases that the journal has open, and buy nothing
+    #[arg(long, conflicts_with_all = ["resume", "paid"])]
+    pub(crate) unfinished: bool,
+    /// Give up this open purchase, which cannot be finished: what was paid for it may be lost, and the same request pays
+    /// anew. Says so, and does it with --yes only
+    #[arg(long, value_name = "PURCHASE", conflicts_with_all = ["resume", "paid", "unfinished"])]
+    pub(crate) abandon: Option<PurchaseId>,
+    /// With --abandon: do it
+    #[arg(long, requires = "abandon")]
+    pub(crate) yes: bool,
     /// Write a JSON object with answer and purchase, or with what went wrong
     #[arg(long)]
     pub(crate) json: bool,

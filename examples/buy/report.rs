@@ -118,8 +118,8 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let (error, torn) = (whole.downcast_ref::<PayError>(), whole.downcast_ref::<Torn>());
     let resumable = torn.is_some_and(Torn::is_kept) || error.is_some_and(PayError::is_resumable);
     eprintln!("error: {}", screen::on_a_line(&text));
-    if resumable {
-        eprintln!("Do not pay again: the same command with --resume goes on with this payment.");
+    if let Some(help) = help(error, resumable) {
+        eprintln!("{help}");
     }
     if !as_json {
         // A part is better than nothing.
@@ -129,6 +129,27 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let transaction = error.and_then(PayError::transaction).or(torn_from);
     let part = torn.map(|torn| self::text(&torn.part));
     line(&json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part }))
+}
+
+/// What can be done about it.
+fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
+    match error {
+        Some(PayError::NotCovered { purchase, .. }) => Some(format!(
+            "The same command pays nothing while that payment is kept. With --resume it presents the payment once more, \
+             under the quote that it was made for. --abandon {purchase} gives the payment up; then the same command pays \
+             the new price."
+        )),
+        Some(PayError::NothingToResume) => Some(
+            "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
+             To buy, leave --resume out."
+                .to_owned(),
+        ),
+        _ => resumable.then(|| {
+            "Do not pay again: the same command with --resume goes on with this payment. If it can never be finished, \
+             --unfinished shows its name, and --abandon gives it up."
+                .to_owned()
+        }),
+    }
 }
 
 fn text(bytes: &[u8]) -> Value {

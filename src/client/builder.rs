@@ -3,8 +3,13 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Budget, Journal, JournalError, PayLayer, Payer, ProofIn, PurchaseEvent, PurchaseProgress, inner::ClientInner,
-    journal::ErasedJournal, payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
+    Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, ProofIn, PurchaseEvent, PurchaseProgress,
+    inner::ClientInner,
+    journal::ErasedJournal,
+    payer::{ErasedPayer, NoPayer},
+    progress::OnProgress,
+    registry::PurchaseRegistry,
+    settings::Settings,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -20,6 +25,31 @@ impl PayLayer {
             settings: Settings::default(),
         }
     }
+
+    /// Returns a builder for a layer that has no wallet and pays nothing: it redeems what was paid elsewhere. Each request
+    /// names its transaction in an [`AlreadyPaid`](super::AlreadyPaid) extension; one that does not is refused with
+    /// [`PayError::Declined`](super::PayError::Declined) when it turns out to cost money.
+    ///
+    /// What it redeems is remembered until the process ends, unless it is given a [`journal`](PayLayerBuilder::journal).
+    ///
+    /// ```
+    /// # #[cfg(feature = "test-util")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// use tower_x402::client::{AlreadyPaid, Body, PayLayer};
+    /// # let transaction = tower_x402::protocol::TxHash::new([1; 32]);
+    ///
+    /// let layer = PayLayer::redeem_only().build().await?;
+    /// assert!(layer.remaining().is_zero());
+    ///
+    /// let mut request = http::Request::post("https://seller.example/greeting").body(Body::empty())?;
+    /// request.extensions_mut().insert(AlreadyPaid(transaction));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn redeem_only() -> PayLayerBuilder {
+        Self::builder(NoPayer, Budget::nothing(), MemoryJournal::new())
+    }
 }
 
 /// Sets how a [`PayLayer`] pays. What is not set is as good for most.
@@ -34,6 +64,12 @@ pub struct PayLayerBuilder {
 }
 
 impl PayLayerBuilder {
+    /// Writes to this journal instead: for [`PayLayer::redeem_only`] above all.
+    pub fn journal(mut self, journal: impl Journal) -> Self {
+        self.journal = Box::new(journal);
+        self
+    }
+
     /// Where proofs travel. Default: in the header.
     pub const fn proof_in(mut self, place: ProofIn) -> Self {
         self.settings.proof_in = place;

@@ -3,10 +3,15 @@
 use super::{
     JournalEntry, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest, replay_request::ReplayRequest,
 };
-use crate::protocol::{Asset, Quote};
+use crate::protocol::{Asset, ChainTime, Quote};
 
 /// The entry of a purchase for which nothing is prepared yet.
-pub(super) fn entry<B: ReplayBody>(request: &ReplayRequest<B>, quote: &Quote, id: PurchaseId, at: u64) -> JournalEntry {
+pub(super) fn entry<B: ReplayBody>(
+    request: &ReplayRequest<B>,
+    quote: &Quote,
+    id: PurchaseId,
+    at: ChainTime,
+) -> JournalEntry {
     let identity = &request.identity;
     JournalEntry {
         id,
@@ -17,7 +22,7 @@ pub(super) fn entry<B: ReplayBody>(request: &ReplayRequest<B>, quote: &Quote, id
         fingerprint: identity.fingerprint.clone().unwrap_or_default(),
         intent: quote.intent.as_str().to_owned(),
         secret: None,
-        expiry: quote.expiry,
+        expiry: ChainTime::from_unix(quote.expiry),
         recipient: quote.recipient,
         network: quote.network,
         amount: quote.amount,

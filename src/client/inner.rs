@@ -6,7 +6,7 @@ use super::{
     Budget, payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
     settlement::TransferContext,
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, protocol::ChainTime};
 
 pub(super) struct ClientInner {
     pub(super) payer: Box<dyn ErasedPayer>,
@@ -18,6 +18,10 @@ pub(super) struct ClientInner {
 }
 
 impl ClientInner {
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
+
     /// Returns what a transfer is driven with.
     pub(super) fn transfer_context(&self) -> TransferContext<'_> {
         TransferContext { payer: &*self.payer, clock: &*self.clock, settings: &self.settings }

@@ -30,14 +30,17 @@ impl PayLayer {
     /// and those under way.
     ///
     /// ```
-    /// # use tower_x402::{client::{Budget, MemoryJournal, NoPayer, PayLayer}, protocol::Asset};
+    /// # #[cfg(feature = "test-util")] {
+    /// # use tower_x402::{client::{Budget, MemoryJournal, PayLayer}, protocol::{Address, Asset, ChainTime}, testing::*};
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
-    /// let layer = PayLayer::builder(NoPayer, budget, MemoryJournal::new()).build().await?;
+    /// # let wallet = ScriptedPayer::new(ScriptedVerifier::new(ChainTime::from_unix(0)), Address::new([2; 20]));
+    /// let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).build().await?;
     /// let shown = |amount: tower_x402::protocol::Amount| amount.to_decimal(layer.budget().decimals());
     /// assert_eq!((shown(layer.spent()), shown(layer.remaining())), ("0".into(), "10".into()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

@@ -23,7 +23,7 @@
 //! use tower::{Layer as _, ServiceExt as _};
 //! use tower_x402::{client::{Body, Budget, MemoryJournal, PayLayer, Purchase}, protocol::Asset};
 //!
-//! // In production: `WalletPayer::connect(&key, &rpc_url).await?` and `FileJournal::open("purchases.jsonl").await?`,
+//! // In production: `WalletPayer::builder().key_file(path).endpoint(url).connect().await?` and `FileJournal::open("purchases.jsonl").await?`,
 //! // around `ReqwestClient::new(reqwest::Client::builder())?`.
 //! let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
 //! let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).build().await?;
@@ -109,14 +109,17 @@ mod redemption;
 mod registry;
 mod replay_request;
 mod reply;
+#[cfg(feature = "reqwest")]
 mod reqwest;
+mod response_body;
 mod seller;
 mod service;
 mod settings;
 mod settlement;
+#[cfg(feature = "wallet")]
 mod wallet;
 
-pub use body::{Body, ReplayBody, ResponseBody};
+pub use body::{Body, ReplayBody};
 pub use budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 pub use builder::PayLayerBuilder;
 pub use directives::{AlreadyPaid, ResumeOnly};
@@ -124,9 +127,12 @@ pub use error::PayError;
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
 pub use layer::PayLayer;
-pub use payer::{NoPayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+pub use payer::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
 pub use replay_request::ProofIn;
+#[cfg(feature = "reqwest")]
 pub use reqwest::{FollowsNoRedirects, ReqwestClient};
+pub use response_body::ResponseBody;
 pub use service::{Pay, ResponseFuture};
-pub use wallet::{WalletError, WalletPayer, WalletPayerBuilder};
+#[cfg(feature = "wallet")]
+pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

@@ -26,7 +26,7 @@ use super::{
     seller::{Offered, Seller},
     settlement::{Settlement, TransferDriver, in_time},
 };
-use crate::protocol::{Asset, Quote, TxHash};
+use crate::protocol::{Asset, ChainTime, Quote, TxHash};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -119,7 +119,8 @@ where
             return self.finish(guard).await;
         }
         let age = self.inner.settings.payment_age.as_secs();
-        self.inner.registry.close_unspent(self.inner.clock.unix().saturating_sub(age)).await;
+        let accepted_since = ChainTime::from_unix(self.inner.now().unix().saturating_sub(age));
+        self.inner.registry.close_unspent(accepted_since).await;
         while let Some(own) = left_over::own(&self.inner.registry, &self.request().identity, &quote)? {
             if let Some(answer) = self.put(own, &quote).await? {
                 return Ok(answer);
@@ -189,7 +190,7 @@ where
     }
 
     fn entry(&self, quote: &Quote) -> JournalEntry {
-        drafts::entry(self.request(), quote, self.progress.purchase(), self.inner.clock.unix())
+        drafts::entry(self.request(), quote, self.progress.purchase(), self.inner.now())
     }
 
     /// What the budget says of a quote for this request.
@@ -198,8 +199,8 @@ where
             quote,
             host: &self.request().identity.host,
             plain_http: self.request().is_plain_http(),
-            now: self.inner.clock.unix(),
-            least_time: self.inner.settings.least_time_to_pay.as_secs(),
+            now: self.inner.now(),
+            least_time: self.inner.settings.least_time_to_pay,
         };
         Ok(self.inner.budget.admit(&offer)?)
     }

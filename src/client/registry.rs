@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    protocol::{Quote, TxHash},
+    protocol::{ChainTime, Quote, TxHash},
 };
 
 /// How many purchases that are too old one call closes: each is a write to the journal.
@@ -68,7 +68,7 @@ impl PurchaseRegistry {
     }
 
     /// Closes payments that bought nothing and that no seller accepts any more: those settled before `accepted_since`.
-    pub(super) async fn close_unspent(&self, accepted_since: u64) {
+    pub(super) async fn close_unspent(&self, accepted_since: ChainTime) {
         for _ in 0..CLOSED_AT_ONCE {
             let Some(mut old) = self.guarded(|open| open.unspent_before(accepted_since)) else { return };
             tracing::info!(purchase = %old.entry().id, "a payment that bought nothing is too old for any seller");
@@ -92,7 +92,7 @@ impl PurchaseRegistry {
 
     /// Returns what counts against the budget now.
     pub(super) fn spent(&self, host: &str, budget: &Budget) -> Spent {
-        self.inner.tables().spent.at(self.inner.clock.unix(), host, budget)
+        self.inner.tables().spent.at(self.inner.now(), host, budget)
     }
 
     /// Returns the purchases that are open, oldest first.

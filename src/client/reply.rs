@@ -9,7 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
-use super::{ResponseBody, body::Rest};
+use super::{ResponseBody, response_body::Rest};
 use crate::protocol::{
     IntentId, ProblemCode, RetryRule, TxHash,
     headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},

@@ -31,9 +31,19 @@ impl<S> Pay<S> {
         Self { service, inner }
     }
 
-    /// Returns the client inside.
+    /// Returns a reference to the client inside.
     pub const fn get_ref(&self) -> &S {
         &self.service
+    }
+
+    /// Returns a mutable reference to the client inside.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Returns the client inside. Its clones, and what it has begun, pay as before.
+    pub fn into_inner(self) -> S {
+        self.service
     }
 }
 

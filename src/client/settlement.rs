@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    protocol::{Quote, TxHash},
+    protocol::{ChainTime, Quote, TxHash},
 };
 
 /// What a transfer is driven with.
@@ -23,6 +23,12 @@ pub(super) struct TransferContext<'a> {
     pub(super) payer: &'a dyn ErasedPayer,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: &'a Settings,
+}
+
+impl TransferContext<'_> {
+    fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
 }
 
 /// Drives the transfer of one purchase: everything that moves money is recorded in its journal entry first.
@@ -96,7 +102,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     fn is_in_time(&self, quote: &Quote) -> Result<(), BudgetDenial> {
-        is_in_time(quote, self.context.clock.unix(), self.context.settings.least_time_to_pay.as_secs())
+        is_in_time(quote, self.context.now(), self.context.settings.least_time_to_pay)
     }
 
     /// Sends what was recorded last.
@@ -240,7 +246,7 @@ impl<'a> TransferDriver<'a> {
 
     /// Whether the quote is over: then the transfer might be mined too late for its price.
     fn is_over(&self) -> bool {
-        self.entry().expiry <= self.context.clock.unix()
+        self.entry().expiry <= self.context.now()
     }
 
     /// Takes over the terms of a quote that the transfer still pays.

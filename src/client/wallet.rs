@@ -16,7 +16,7 @@ mod transaction;
 use std::{fmt, sync::Arc};
 
 pub use builder::WalletPayerBuilder;
-pub use error::WalletError;
+pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, Policy};
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
@@ -45,8 +45,8 @@ use crate::protocol::{Address, Network, TxHash};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use tower_x402::client::WalletPayer;
 ///
-/// let key = std::env::var("X402_PAYER_KEY")?;
-/// let wallet = WalletPayer::connect(&key, "https://mainnet.base.org").await?.max_fee_per_gas(2_000_000_000);
+/// let wallet = WalletPayer::builder().key_file("payer.key").endpoint("https://mainnet.base.org").connect().await?;
+/// let wallet = wallet.max_fee_per_gas(2_000_000_000);
 /// println!("{} pays on {}", wallet.address(), wallet.network());
 /// # Ok(())
 /// # }

@@ -29,7 +29,7 @@ async fn quiet() -> DevChain {
 }
 
 async fn wallet(chain: &DevChain) -> WalletPayer {
-    WalletPayer::connect(chain.accounts()[0].private_key(), chain.rpc_url()).await.unwrap()
+    WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(chain.rpc_url()).connect().await.unwrap()
 }
 
 fn usdc(units: u128) -> Amount {

@@ -1,5 +1,7 @@
 //! `BudgetDenial`: why a payment was not made.
 
+use std::time::Duration;
+
 use crate::protocol::{Address, Network};
 
 /// Why a payment was not made. Nothing was signed, nothing was spent.
@@ -65,12 +67,12 @@ pub enum BudgetDenial {
     Expired,
     /// The quote is over before a payment could be relied on to be in a block. See
     /// [`PayLayerBuilder::least_time_to_pay`](super::PayLayerBuilder::least_time_to_pay).
-    #[error("nothing was paid: the quote expires in {left} s, and a payment takes {least} s at least")]
+    #[error("nothing was paid: the quote expires in {left:?}, and a payment takes {least:?} at least")]
     ExpiresSoon {
-        /// How many seconds are left.
-        left: u64,
-        /// How many there must be.
-        least: u64,
+        /// How much time is left.
+        left: Duration,
+        /// How much there must be.
+        least: Duration,
     },
     /// Over plain HTTP, anybody on the way can put his own address into the quote. A request that does not say `https`
     /// counts as plain HTTP, unless it goes to this machine for certain.

@@ -5,7 +5,7 @@ mod denial;
 mod offer;
 mod proposal;
 
-use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
+use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 pub use builder::{BudgetBuilder, BudgetError};
 pub use denial::BudgetDenial;
@@ -15,8 +15,8 @@ pub use proposal::Proposal;
 use super::host;
 use crate::protocol::{Address, Amount, Asset};
 
-/// For how long a payment counts against the limits per host and per day, in seconds.
-pub(super) const DAY: u64 = 24 * 60 * 60;
+/// For how long a payment counts against the limits per host and per day.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What may be spent. There is no paying layer without one, and no budget without limits.
 ///
@@ -68,6 +68,22 @@ pub(super) struct Spent {
 }
 
 impl Budget {
+    /// A budget of which nothing can be spent.
+    pub(super) fn nothing() -> Self {
+        Self {
+            assets: Vec::new(),
+            decimals: 0,
+            per_payment: Amount::ZERO,
+            per_host: Amount::ZERO,
+            per_day: Amount::ZERO,
+            recipients: None,
+            recipients_for: HashMap::new(),
+            domains: Vec::new(),
+            plain_http: false,
+            approval: None,
+        }
+    }
+
     /// The decimals of all amounts.
     #[must_use]
     pub const fn decimals(&self) -> u8 {

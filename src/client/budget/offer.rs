@@ -1,7 +1,9 @@
 //! `Offer`: what a budget is asked about a quote.
 
+use std::time::Duration;
+
 use super::BudgetDenial;
-use crate::protocol::Quote;
+use crate::protocol::{ChainTime, Quote};
 
 /// What a budget is asked about a quote.
 pub(in crate::client) struct Offer<'a> {
@@ -9,10 +11,9 @@ pub(in crate::client) struct Offer<'a> {
     /// Host and port; empty where the request names none.
     pub(in crate::client) host: &'a str,
     pub(in crate::client) plain_http: bool,
-    /// In Unix seconds.
-    pub(in crate::client) now: u64,
-    /// How many seconds there must be left.
-    pub(in crate::client) least_time: u64,
+    pub(in crate::client) now: ChainTime,
+    /// How much time there must be left.
+    pub(in crate::client) least_time: Duration,
 }
 
 impl Offer<'_> {
@@ -22,11 +23,12 @@ impl Offer<'_> {
     }
 }
 
-/// Whether a quote leaves the time that a payment takes, in seconds: approval and the wait for other payments take
+/// Whether a quote leaves the time that a payment takes: approval and the wait for other payments take
 /// theirs, so it is asked more than once.
-pub(in crate::client) fn is_in_time(quote: &Quote, now: u64, least: u64) -> Result<(), BudgetDenial> {
-    match quote.expiry.checked_sub(now) {
-        None | Some(0) => Err(BudgetDenial::Expired),
+pub(in crate::client) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
+    let least = Duration::from_secs(least.as_secs());
+    match quote.expiry.checked_sub(now.unix()).map(Duration::from_secs) {
+        None | Some(Duration::ZERO) => Err(BudgetDenial::Expired),
         Some(left) if left < least => Err(BudgetDenial::ExpiresSoon { left, least }),
         Some(_) => Ok(()),
     }

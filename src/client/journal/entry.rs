@@ -1,21 +1,18 @@
 //! `JournalEntry`: one purchase, as the journal keeps it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
 
 use crate::{
     client::{PreparedTransfer, PurchaseId},
-    protocol::{Address, Amount, Network, Quote, TxHash},
+    protocol::{Address, Amount, ChainTime, Network, Quote, TxHash},
 };
 
 /// For how long a closed purchase is kept after [`JournalEntry::counts_from`], in seconds: the day that a budget looks back
 /// on, and an hour.
-pub const RETENTION: u64 = 25 * 60 * 60;
+pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// Where a purchase stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseState {
     /// A transfer is recorded; it may have been sent.
@@ -47,14 +44,13 @@ impl PurchaseState {
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
 /// holds intent and transaction hash, which together are a bearer proof: whoever shows them to the seller first gets
 /// the answer. Keep it where only the payer can read it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// Its name.
     pub id: PurchaseId,
     /// When it was begun, in Unix seconds.
-    pub at: u64,
+    pub at: ChainTime,
     /// Where it stands.
     pub state: PurchaseState,
     /// Whom the request went to: host and port.
@@ -67,10 +63,9 @@ pub struct JournalEntry {
     pub intent: String,
     /// The intent that the transfer was made for, whose [tag](crate::protocol::PaymentTag) it carries: it stays what it was
     /// when `intent` is replaced by a fresh one. `None` where nothing was prepared here, and in journals that did not keep it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub secret: Option<String>,
     /// Until when a payment counts for that intent, in Unix seconds of chain time.
-    pub expiry: u64,
+    pub expiry: ChainTime,
     /// Who is paid.
     pub recipient: Address,
     /// On which chain.
@@ -82,22 +77,14 @@ pub struct JournalEntry {
     /// Everything that was made ready to be sent for it, oldest first. At most one of them can be mined.
     pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
     /// When its transfer was found in a block, or found impossible, in Unix seconds: the day for which it counts
     /// against the budget begins here. Absent in entries of version 0.1.0.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub settled: Option<u64>,
+    pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
-    #[serde(skip_serializing_if = "is_default", default)]
     pub delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
-    #[serde(skip_serializing_if = "is_default", default)]
     pub billed: u32,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
@@ -128,16 +115,16 @@ impl JournalEntry {
     /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
     /// [`RETENTION`] after [`counts_from`](Self::counts_from).
     #[must_use]
-    pub const fn is_kept_at(&self, now: u64) -> bool {
-        self.state.is_open() || now < self.counts_from().saturating_add(RETENTION)
+    pub const fn is_kept_at(&self, now: ChainTime) -> bool {
+        self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
     }
 
     /// When the day begins for which it counts against the budget, in Unix seconds: when its transfer was settled,
     /// else when the purchase was begun. Before it is settled it counts however old it is.
     #[must_use]
-    pub const fn counts_from(&self) -> u64 {
+    pub const fn counts_from(&self) -> ChainTime {
         match self.settled {
-            Some(settled) if settled > self.at => settled,
+            Some(settled) if settled.unix() > self.at.unix() => settled,
             _ => self.at,
         }
     }
@@ -164,6 +151,6 @@ impl JournalEntry {
 
     pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
         self.intent = quote.intent.as_str().to_owned();
-        self.expiry = quote.expiry;
+        self.expiry = ChainTime::from_unix(quote.expiry);
     }
 }

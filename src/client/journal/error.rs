@@ -15,6 +15,11 @@ pub enum JournalError {
         /// The line, from 1.
         line: usize,
     },
+    /// A record is damaged, or was written by a later version of this crate.
+    #[error(
+        "a journal record cannot be read: it is damaged, or a later version wrote it; look at it before paying again"
+    )]
+    Record,
     /// An earlier write failed half-way and could not be undone.
     #[error("an earlier write to the journal failed: open it again")]
     Broken,

@@ -5,6 +5,7 @@ mod erased;
 mod error;
 mod file;
 mod memory;
+mod record;
 
 use std::future::Future;
 

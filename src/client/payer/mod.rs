@@ -12,7 +12,7 @@ use std::future::Future;
 pub(super) use erased::ErasedPayer;
 pub use error::PayerError;
 pub use guard::SubmitGuard;
-pub use none::NoPayer;
+pub(super) use none::NoPayer;
 pub use status::TransferStatus;
 pub use transfer::{PreparedTransfer, TransferRequest};
 

@@ -3,9 +3,8 @@
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::TxHash;
 
-/// Pays nothing. With it a client redeems what was paid by hand: see [`AlreadyPaid`](super::AlreadyPaid).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoPayer;
+/// Pays nothing.
+pub(in crate::client) struct NoPayer;
 
 const REFUSAL: PayerError = PayerError::Refused("this client has no wallet");
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     client::PurchaseId,
     protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash},
@@ -51,8 +49,7 @@ impl TransferRequest {
 }
 
 /// A transfer that is ready to be sent. Once the journal has it, a crash cannot lose it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PreparedTransfer {
     /// The account that pays.
@@ -60,10 +57,8 @@ pub struct PreparedTransfer {
     /// The token that is paid with.
     pub token: Address,
     /// The transaction, where it is known before it is sent.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
     /// The account's nonce, where the payer chooses it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nonce: Option<u64>,
     /// What the payer needs to send it: a signed transaction, an idempotency key. Only the payer reads it.
     pub payload: String,

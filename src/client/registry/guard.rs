@@ -43,7 +43,7 @@ impl PurchaseGuard {
         change(&mut changed);
         if self.entry.state == PurchaseState::Paying && changed.state != PurchaseState::Paying {
             // Until now it counted whatever its age: from now on it counts for a day.
-            changed.settled = Some(self.registry.clock.unix());
+            changed.settled = Some(self.registry.now());
         }
         self.recorded = true;
         if changed.state.is_open() {

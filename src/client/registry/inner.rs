@@ -6,11 +6,12 @@ use super::{open::OpenPurchases, spending::Spendings};
 use crate::{
     client::{JournalError, journal::ErasedJournal},
     clock::Clock,
+    protocol::ChainTime,
 };
 
 pub(super) struct RegistryInner {
     pub(super) journal: Box<dyn ErasedJournal>,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
 }
 
@@ -37,6 +38,10 @@ impl RegistryInner {
             }
         }
         Ok(Self { journal, clock, tables: Mutex::new(tables) })
+    }
+
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {

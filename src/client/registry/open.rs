@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     client::{JournalEntry, PurchaseId, PurchaseState},
-    protocol::{Address, Amount, Quote},
+    protocol::{Address, Amount, ChainTime, Quote},
 };
 
 /// In the order in which purchases are gone on with: the oldest is the first that the seller will not take any more.
-type Place = (u64, PurchaseId);
+type Place = (ChainTime, PurchaseId);
 /// What a payment must have in common with a quote to be exactly what it asks for.
 type Terms = (String, Address, Amount);
 
@@ -88,7 +88,7 @@ impl OpenPurchases {
         others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
 
-    pub(super) fn unspent_before(&self, moment: u64) -> Option<PurchaseId> {
+    pub(super) fn unspent_before(&self, moment: ChainTime) -> Option<PurchaseId> {
         let old = self.unspent_by_age.range(..(moment, PurchaseId::new([0; 16])));
         old.map(|(_, id)| *id).find(|id| self.free(*id).is_some())
     }

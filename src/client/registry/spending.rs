@@ -3,7 +3,7 @@
 //! A payment counts from the moment its money is set aside until a day after its transfer was settled, without a gap:
 //! one that is approved late, or mined days after it was sent, counts in the day in which its money moves.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use crate::{
     client::{
@@ -11,18 +11,18 @@ use crate::{
         budget::{DAY, Spent},
         host,
     },
-    protocol::Amount,
+    protocol::{Amount, ChainTime},
 };
 
-/// After how long a payment is dropped from memory, in seconds: long after it no longer counts, so that a clock that
+/// After how long a payment is dropped from memory: long after it no longer counts, so that a clock that
 /// goes wrong for a moment does not make the day forgotten.
-const FORGOTTEN_AFTER: u64 = 30 * DAY;
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * DAY.as_secs());
 
 #[derive(Default)]
 pub(super) struct Spendings(HashMap<PurchaseId, Spending>);
 
 struct Spending {
-    from: u64,
+    from: ChainTime,
     /// Its money may move at any time.
     is_under_way: bool,
     /// Without its port.
@@ -51,14 +51,14 @@ impl Spendings {
         self.0.remove(&id);
     }
 
-    pub(super) fn forget(&mut self, now: u64) {
-        let past = now.saturating_sub(FORGOTTEN_AFTER);
+    pub(super) fn forget(&mut self, now: ChainTime) {
+        let past = before(now, FORGOTTEN_AFTER);
         self.0.retain(|_, spending| spending.is_under_way || spending.from > past);
     }
 
-    pub(super) fn at(&self, now: u64, host: &str, budget: &Budget) -> Spent {
+    pub(super) fn at(&self, now: ChainTime, host: &str, budget: &Budget) -> Spent {
         let host = host::of_entry(host);
-        let (day_ago, host) = (now.saturating_sub(DAY), budget.grouped(&host));
+        let (day_ago, host) = (before(now, DAY), budget.grouped(&host));
         let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO };
         for one in self.0.values().filter(|one| one.is_under_way || one.from > day_ago) {
             let add = |sum: Amount| sum.checked_add(one.amount).unwrap_or(Amount::MAX);
@@ -69,4 +69,9 @@ impl Spendings {
         }
         spent
     }
+}
+
+/// That much earlier.
+const fn before(moment: ChainTime, span: Duration) -> ChainTime {
+    ChainTime::from_unix(moment.unix().saturating_sub(span.as_secs()))
 }

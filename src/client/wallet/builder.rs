@@ -1,7 +1,8 @@
 //! `WalletPayerBuilder`: a wallet from its parts.
 
 use std::{
-    fmt,
+    fmt, fs,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -10,28 +11,19 @@ use futures_util::future::join_all;
 use reqwest::Url;
 
 use super::{
-    WalletError, WalletPayer,
+    WalletError, WalletErrorKind, WalletPayer,
     account::{Account, Policy, Signer},
     node::Node,
     nodes::Nodes,
     nonce_manager::NonceManager,
 };
 use crate::{
+    client::PayerError,
     json_rpc::is_local,
     protocol::{Address, Network},
 };
 
 impl WalletPayer {
-    /// A wallet from a private key (64 hexadecimal digits, with or without `0x`; space around it is ignored) and the
-    /// URL of one node: https, or http on this machine. Asks the node which chain it serves. For several nodes, and for
-    /// keys that are elsewhere, there is [`builder`](Self::builder).
-    ///
-    /// # Errors
-    /// [`WalletError`] says which of the three is not right.
-    pub async fn connect(private_key_hex: &str, rpc_url: &str) -> Result<Self, WalletError> {
-        Self::builder().key(private_key_hex).endpoint(rpc_url).connect().await
-    }
-
     /// A wallet from its parts.
     pub fn builder() -> WalletPayerBuilder {
         WalletPayerBuilder::new()
@@ -59,13 +51,26 @@ pub struct WalletPayerBuilder {
 
 impl WalletPayerBuilder {
     pub(super) fn new() -> Self {
-        Self { signer: Err(WalletError::Missing("key")), urls: Vec::new(), plain_http: false }
+        Self { signer: Err(WalletErrorKind::Missing("key").into()), urls: Vec::new(), plain_http: false }
     }
 
     /// Pays from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    ///
+    /// Keep it off the command line, which every user of the machine can read: take it from a
+    /// [file](Self::key_file) or from the environment.
     pub fn key(mut self, private_key_hex: &str) -> Self {
         let signer = private_key_hex.trim().parse::<PrivateKeySigner>();
-        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletError::Key);
+        // Why it cannot be read might quote from it.
+        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletErrorKind::Key.into());
+        self
+    }
+
+    /// Pays from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
+    pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
+        match fs::read_to_string(path) {
+            Ok(private_key_hex) => return self.key(&private_key_hex),
+            Err(error) => self.signer = Err(WalletError::because(WalletErrorKind::KeyFile, error)),
+        }
         self
     }
 
@@ -103,14 +108,19 @@ impl WalletPayerBuilder {
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
         if self.urls.is_empty() {
-            return Err(WalletError::Missing("endpoint"));
+            return Err(WalletErrorKind::Missing("endpoint").into());
         }
         let nodes = self.urls.iter().map(|url| node(url, self.plain_http)).collect::<Result<Vec<_>, _>>()?;
         let chains = join_all(nodes.iter().map(Node::chain_id)).await;
         let mut told = chains.iter().flatten().copied();
-        let chain_id = told.next().ok_or(WalletError::Node)?;
+        let Some(chain_id) = told.next() else {
+            let failure = chains.into_iter().find_map(Result::err).map(PayerError::from);
+            return Err(
+                failure.map_or(WalletErrorKind::Node.into(), |why| WalletError::because(WalletErrorKind::Node, why))
+            );
+        };
         if told.any(|other| other != chain_id) {
-            return Err(WalletError::Chains);
+            return Err(WalletErrorKind::Chains.into());
         }
         for (node, _) in nodes.iter().zip(&chains).filter(|(_, chain)| chain.is_ok()) {
             node.proved();
@@ -129,10 +139,10 @@ impl WalletPayerBuilder {
 }
 
 fn node(url: &str, plain_http: bool) -> Result<Node, WalletError> {
-    let node = Node::new(url).ok_or(WalletError::Url)?;
-    let parsed = Url::parse(url.trim()).map_err(|_| WalletError::Url)?;
+    let parsed = Url::parse(url.trim()).map_err(|error| WalletError::because(WalletErrorKind::Url, error))?;
+    let node = Node::new(url).ok_or(WalletErrorKind::Url)?;
     if parsed.scheme() == "http" && !is_local(&parsed) && !plain_http {
-        return Err(WalletError::PlainHttp);
+        return Err(WalletErrorKind::PlainHttp.into());
     }
     Ok(node)
 }

@@ -10,7 +10,10 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt as _, StreamBody};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{AlreadyPaid, Body, PayError, PayLayer, ProofIn, Purchase, PurchaseState, ResumeOnly},
+    client::{
+        AlreadyPaid, Body, FileJournal, Journal as _, MemoryJournal, PayError, PayLayer, ProofIn, Purchase,
+        PurchaseState, ResumeOnly,
+    },
     protocol::{ProblemCode, RetryRule, SealingKeys},
 };
 
@@ -256,6 +259,45 @@ async fn a_payment_made_elsewhere_is_redeemed_and_not_repeated() {
     let error = call(&layer.layer(market.seller()), request()).await.unwrap_err();
     assert!(matches!(error, PayError::Refused { code: ProblemCode::TxAlreadyUsed, .. }), "{error}");
     assert_eq!((market.wallet.prepared(), layer.unfinished().len()), (0, 0));
+}
+
+/// A layer without a wallet redeems what it is told, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_only_redeems_pays_nothing() {
+    let market = Market::open().await;
+    let layer = PayLayer::redeem_only().clock(market.shop.clock.clone()).build().await.unwrap();
+    let client = layer.layer(market.seller());
+    let error = call(&client, question("{}")).await.unwrap_err();
+    assert!(matches!(error, PayError::Declined(_)) && error.transaction().is_none(), "{error}");
+    let mut request = question("{}");
+    let paid = market.shop.pay(490_000);
+    request.extensions_mut().insert(AlreadyPaid(paid));
+    assert_eq!(call(&client, request).await.unwrap().purchase.unwrap().transaction, paid);
+    assert!(layer.unfinished().is_empty() && layer.spent().is_zero());
+}
+
+/// What cannot be finished is shown, and forgotten only by who says so twice: the money may be gone.
+#[tokio::test]
+async fn the_program_abandons_a_purchase_after_saying_what_that_means() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let path = folder.path().join("purchases.jsonl");
+    let builder = PayLayer::builder(market.wallet.clone(), Market::budget().build().unwrap(), MemoryJournal::new());
+    let builder = builder.journal(FileJournal::open(&path).await.unwrap()).clock(market.shop.clock.clone());
+    let layer = builder.build().await.unwrap();
+    ask(&layer, &Seller::paid(|_| reply(303, &[], "")), question("{}")).await.unwrap_err();
+    let id = layer.unfinished()[0].id.to_string();
+    drop(layer);
+    let program = async |flags: &[&str]| {
+        let flags = [&["buy", "--journal", path.to_str().unwrap()], flags].concat();
+        crate::buy::buy(flags.into_iter().map(Into::into)).await
+    };
+    let open = async || FileJournal::open(&path).await.unwrap().load().await.unwrap()[0].state.is_open();
+    assert_eq!((program(&["--unfinished"]).await, open().await), (0, true));
+    assert_eq!((program(&["--abandon", &id]).await, open().await), (1, true));
+    assert_eq!((program(&["--abandon", &"00".repeat(16), "--yes"]).await, open().await), (1, true));
+    assert_eq!((program(&["--abandon", &id, "--yes"]).await, open().await), (0, false));
+    assert_eq!(program(&["--abandon", &id, "--yes"]).await, 1);
+    assert_eq!(program(&[]).await, 2, "without it there is an address to name");
 }
 
 /// Named again, it is the same purchase: nothing is left open behind the one that is answered.

@@ -242,14 +242,14 @@ async fn a_quote_that_expires_before_it_can_be_paid_is_declined() {
     let usual = layer(&market, budget()).await;
     for left in [1, 9] {
         let why = declined(&usual, &until(NOW + left), question("{}")).await;
-        assert_eq!(why, BudgetDenial::ExpiresSoon { left, least: 10 });
+        assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(left), least: Duration::from_secs(10) });
     }
     ask(&usual, &until(NOW + 10), question("{}")).await.unwrap();
     let of = |time| market.layer_with(move |builder| builder.least_time_to_pay(time));
     ask(&of(Duration::ZERO).await, &until(NOW + 1), question("{}")).await.unwrap();
     let patient = of(Duration::from_secs(60)).await;
     let why = declined(&patient, &until(NOW + 59), question("{}")).await;
-    assert_eq!(why, BudgetDenial::ExpiresSoon { left: 59, least: 60 });
+    assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(59), least: Duration::from_secs(60) });
     assert_eq!(market.wallet.transfers(), 2);
 }
 

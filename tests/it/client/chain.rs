@@ -25,7 +25,7 @@ use crate::flow::{
 /// The market's tenth account, which nobody else pays from.
 async fn wallet(market: &Market) -> WalletPayer {
     let account = &market.chain.accounts()[9];
-    WalletPayer::connect(account.private_key(), market.chain.rpc_url()).await.unwrap()
+    WalletPayer::builder().key(account.private_key()).endpoint(market.chain.rpc_url()).connect().await.unwrap()
 }
 
 fn budget() -> Budget {

@@ -96,7 +96,12 @@ impl Chain {
     }
 
     async fn wallet(&self) -> Hindered {
-        let wallet = WalletPayer::connect(self.chain.accounts()[0].private_key(), self.chain.rpc_url()).await.unwrap();
+        let wallet = WalletPayer::builder()
+            .key(self.chain.accounts()[0].private_key())
+            .endpoint(self.chain.rpc_url())
+            .connect()
+            .await
+            .unwrap();
         Hindered { inner: wallet.final_after(2), hangs: false, meets: None, calls: AtomicUsize::new(0) }
     }
 

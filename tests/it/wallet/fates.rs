@@ -174,7 +174,12 @@ async fn on_a_young_chain_nothing_is_final() {
 async fn what_was_prepared_elsewhere_is_foreign() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
-    let other = WalletPayer::connect(chain.accounts()[1].private_key(), chain.rpc_url()).await.unwrap();
+    let other = WalletPayer::builder()
+        .key(chain.accounts()[1].private_key())
+        .endpoint(chain.rpc_url())
+        .connect()
+        .await
+        .unwrap();
     let foreign = other.prepare(&in_usdc()).await.unwrap();
     let keyed = PreparedTransfer::keyed(wallet.address(), chain.usdc(), "order-1");
     let ours = wallet.prepare(&in_usdc()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Nodes that lie, alone and beside others: one node's word makes no payment free to be made again.
 
-use tower_x402::client::WalletError;
+use tower_x402::client::WalletErrorKind;
 
 use super::{
     node::{Odd, Proxy},
@@ -264,7 +264,7 @@ async fn nodes_of_two_chains_are_no_wallet_and_one_that_was_away_proves_itself()
     let key = chain.accounts()[0].private_key();
     let connect = || WalletPayer::builder().key(key).endpoints(proxies.iter().map(Proxy::url)).connect();
     proxies[0].set("eth_chainId", Odd::Result(json!("0x1")));
-    assert_eq!(connect().await.unwrap_err(), WalletError::Chains);
+    assert_eq!(connect().await.unwrap_err().kind(), WalletErrorKind::Chains);
     proxies[0].set("eth_chainId", Odd::Html);
     let later = connect().await.unwrap();
     let prepared = displaced(&chain, &wallet, 20).await;

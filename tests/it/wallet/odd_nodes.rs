@@ -16,7 +16,8 @@ struct Paid {
 async fn paid(blocks: u64) -> Paid {
     let chain = quiet().await;
     let proxy = Proxy::before(chain.rpc_url()).await;
-    let wallet = WalletPayer::connect(chain.accounts()[0].private_key(), proxy.url()).await.unwrap();
+    let wallet =
+        WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(proxy.url()).connect().await.unwrap();
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1).await.unwrap();
@@ -134,7 +135,7 @@ async fn no_secret_comes_out_whatever_goes_wrong() {
             assert!(is_harmless(&fate));
             let send = wallet.send(&prepared[0]).await;
             assert!(send.is_err(), "its nonce is used");
-            let connect = WalletPayer::connect(key, proxy.url()).await;
+            let connect = WalletPayer::builder().key(key).endpoint(proxy.url()).connect().await;
             let (prepare, replace) = (wallet.prepare(&in_usdc()).await, wallet.replace(&prepared).await);
             said += &format!("{fate:?} {send:?} {connect:?} {prepare:?} {replace:?}");
             said += &[fate.err(), prepare.err(), replace.err()]
@@ -163,7 +164,8 @@ async fn a_node_that_hangs_is_given_ten_seconds() {
 async fn a_node_that_lags_does_not_lead_to_one_nonce_twice_and_a_gas_price_of_fools_is_refused() {
     let chain = quiet().await;
     let proxy = Proxy::before(chain.rpc_url()).await;
-    let wallet = WalletPayer::connect(chain.accounts()[0].private_key(), proxy.url()).await.unwrap();
+    let wallet =
+        WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(proxy.url()).connect().await.unwrap();
     proxy.set("eth_getTransactionCount", Odd::Result(json!("0x0")));
     for nonce in 0..3 {
         let prepared = wallet.prepare(&in_usdc()).await.unwrap();

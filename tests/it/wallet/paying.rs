@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tower_x402::{client::WalletError, testing::contracts};
+use tower_x402::{client::WalletErrorKind, testing::contracts};
 
 use super::*;
 
@@ -113,7 +113,7 @@ async fn what_cannot_be_paid_is_not_prepared() {
     assert!(matches!(refused, Err(PayerError::WrongNetwork { asked: a, wallet: w }) if a == asked && w == own));
 
     // Neither money nor ether.
-    let stranger = WalletPayer::connect(&"42".repeat(32), chain.rpc_url()).await.unwrap();
+    let stranger = WalletPayer::builder().key(&"42".repeat(32)).endpoint(chain.rpc_url()).connect().await.unwrap();
     assert!(matches!(stranger.prepare(&in_usdc()).await, Err(PayerError::Funds { .. })));
     chain.fund(stranger.address(), usdc(ASK)).await.unwrap();
     stranger.prepare(&in_usdc()).await.unwrap();
@@ -134,29 +134,48 @@ async fn a_wallet_that_cannot_be_is_told_why() {
     let chain = quiet().await;
     let key = chain.accounts()[0].private_key();
     for bad in ["", "0x", "12", &key[..65], "correct horse battery staple", &"0".repeat(64), &"f".repeat(64)] {
-        assert_eq!(WalletPayer::connect(bad, chain.rpc_url()).await.unwrap_err(), WalletError::Key, "{bad}");
+        assert_eq!(
+            WalletPayer::builder().key(bad).endpoint(chain.rpc_url()).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Key,
+            "{bad}"
+        );
     }
     for bad in ["", "localhost:8545", "ws://localhost", "http://"] {
-        assert_eq!(WalletPayer::connect(key, bad).await.unwrap_err(), WalletError::Url, "{bad}");
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(bad).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Url,
+            "{bad}"
+        );
     }
     for remote in
         ["http://node.invalid", "http://192.0.2.1:8545", "http://localhost.invalid", " HTTP://node.invalid/127.0.0.1"]
     {
-        assert_eq!(WalletPayer::connect(key, remote).await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(remote).connect().await.unwrap_err().kind(),
+            WalletErrorKind::PlainHttp,
+            "{remote}"
+        );
         let allowed = WalletPayer::builder().key(key).endpoint("https://node.invalid").endpoint(remote);
-        assert_eq!(allowed.connect().await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+        assert_eq!(allowed.connect().await.unwrap_err().kind(), WalletErrorKind::PlainHttp, "{remote}");
     }
     let allowed = WalletPayer::builder().key(key).endpoint("http://node.invalid").allow_plain_http();
-    assert_eq!(allowed.connect().await.unwrap_err(), WalletError::Node);
+    assert_eq!(allowed.connect().await.unwrap_err().kind(), WalletErrorKind::Node);
     for local in ["http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9"] {
-        assert_eq!(WalletPayer::connect(key, local).await.unwrap_err(), WalletError::Node);
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(local).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Node
+        );
     }
     let missing = WalletPayer::builder().key(key).connect().await.unwrap_err();
-    assert_eq!(missing, WalletError::Missing("endpoint"));
+    assert_eq!(missing.kind(), WalletErrorKind::Missing("endpoint"));
     let missing = WalletPayer::builder().endpoint(chain.rpc_url()).connect().await.unwrap_err();
-    assert_eq!(missing, WalletError::Missing("key"));
-    assert_eq!(WalletPayer::connect(key, "http://127.0.0.1:9").await.unwrap_err(), WalletError::Node);
-    let bare = WalletPayer::connect(&format!(" {}\n", &key[2..]), chain.rpc_url()).await.unwrap();
+    assert_eq!(missing.kind(), WalletErrorKind::Missing("key"));
+    assert_eq!(
+        WalletPayer::builder().key(key).endpoint("http://127.0.0.1:9").connect().await.unwrap_err().kind(),
+        WalletErrorKind::Node
+    );
+    let bare =
+        WalletPayer::builder().key(&format!(" {}\n", &key[2..])).endpoint(chain.rpc_url()).connect().await.unwrap();
     assert_eq!(bare.address(), chain.accounts()[0].address());
     let debug = format!("{bare:?}");
     assert!(!debug.contains("http") && !debug.contains(&key[2..20]), "{debug}");

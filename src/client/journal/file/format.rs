@@ -1,28 +1,14 @@
-//! What a line of the file is, and what a file of them says.
+//! The format of the log: a record a line, and what a file of them says.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use crate::client::{JournalEntry, JournalError, PurchaseId};
-
-/// How lines are written now. A file with any other number is not touched.
-const VERSION: u32 = 1;
+use crate::{
+    client::{JournalEntry, JournalError, PurchaseId},
+    protocol::ChainTime,
+};
 
 /// The newest state of each purchase.
 pub(super) type Entries = BTreeMap<PurchaseId, JournalEntry>;
-
-#[derive(Serialize)]
-struct Written<'a> {
-    version: u32,
-    entry: &'a JournalEntry,
-}
-
-#[derive(Deserialize)]
-struct Read {
-    version: u32,
-    entry: JournalEntry,
-}
 
 /// What was found in a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,7 +22,7 @@ pub(super) struct Found {
 
 /// Adds the entry's line.
 pub(super) fn write(to: &mut Vec<u8>, entry: &JournalEntry) -> Result<(), JournalError> {
-    serde_json::to_writer(&mut *to, &Written { version: VERSION, entry }).map_err(std::io::Error::from)?;
+    to.extend_from_slice(entry.to_record()?.as_bytes());
     to.push(b'\n');
     Ok(())
 }
@@ -48,17 +34,16 @@ pub(super) fn read(bytes: &[u8]) -> Result<Found, JournalError> {
         let Some(line) = line.strip_suffix(b"\n") else { break };
         found.lines += 1;
         found.end += line.len() + 1;
-        match serde_json::from_slice(line) {
-            Ok(Read { version: VERSION, entry }) => found.entries.insert(entry.id, entry),
-            _ => return Err(JournalError::Corrupt { line: found.lines }),
-        };
+        let corrupt = JournalError::Corrupt { line: found.lines };
+        let entry = JournalEntry::from_record_bytes(line).map_err(|_| corrupt)?;
+        found.entries.insert(entry.id, entry);
     }
     Ok(found)
 }
 
-/// Drops what need not be kept, by the time of the newest entry, or by `now` (in Unix seconds) if that is earlier: one
+/// Drops what need not be kept, by the time of the newest entry, or by `now` if that is earlier: one
 /// entry from a clock gone wrong must not make the others look old.
-pub(super) fn prune(entries: &mut Entries, now: u64) {
-    let newest = entries.values().map(JournalEntry::counts_from).max().unwrap_or_default();
+pub(super) fn prune(entries: &mut Entries, now: ChainTime) {
+    let newest = entries.values().map(JournalEntry::counts_from).max().unwrap_or(now);
     entries.retain(|_, entry| entry.is_kept_at(now.min(newest)));
 }

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::{
@@ -11,7 +10,11 @@ use super::{
     format::{self, Entries},
     log::{Log, Storage},
 };
-use crate::client::{JournalEntry, JournalError};
+use crate::{
+    client::{JournalEntry, JournalError},
+    clock::{Clock as _, SystemClock},
+    protocol::ChainTime,
+};
 
 /// A file smaller than this is not written anew while it is used, in bytes.
 const SMALL: u64 = 1024 * 1024;
@@ -110,6 +113,6 @@ impl Store {
     }
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+fn now() -> ChainTime {
+    ChainTime::from_unix(SystemClock.unix())
 }

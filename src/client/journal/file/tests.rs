@@ -13,24 +13,25 @@ use tempfile::TempDir;
 use super::{disk::beside, *};
 use crate::{
     client::{PreparedTransfer, PurchaseId, PurchaseState, RETENTION},
-    protocol::{Address, Amount, Network, TxHash},
+    protocol::{Address, Amount, ChainTime, Network, TxHash},
 };
 
 /// Some time in the past.
 const T0: u64 = 1_700_000_000;
+const KEPT: u64 = RETENTION.as_secs();
 
 fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
     let hash = TxHash::new([id; 32]);
     JournalEntry {
         id: PurchaseId::new([id; 16]),
-        at,
+        at: ChainTime::from_unix(at),
         state,
         host: "api.example".to_owned(),
         request: "POST /v1/\"insights\"\n".to_owned(),
         fingerprint: "00ff".repeat(8),
         intent: "intent".to_owned(),
         secret: Some("first intent".to_owned()),
-        expiry: at + 60,
+        expiry: ChainTime::from_unix(at + 60),
         recipient: Address::new([2; 20]),
         network: Network::BASE,
         amount: Amount::from_base_units(490_000),
@@ -111,12 +112,13 @@ async fn an_older_file_is_read() {
 /// What counts for a day after it was settled is kept for that day.
 #[tokio::test]
 async fn one_that_was_settled_late_is_kept_for_its_time_from_then() {
-    let late = JournalEntry { settled: Some(T0 + 10 * RETENTION), ..entry(1, T0, PurchaseState::Answered) };
+    let late =
+        JournalEntry { settled: Some(ChainTime::from_unix(T0 + 10 * KEPT)), ..entry(1, T0, PurchaseState::Answered) };
     let place = place();
     place.holding(std::slice::from_ref(&late)).await;
-    place.holding(&[entry(2, T0 + 11 * RETENTION - 1, PurchaseState::Answered)]).await;
+    place.holding(&[entry(2, T0 + 11 * KEPT - 1, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await[0], late);
-    place.holding(&[entry(3, T0 + 11 * RETENTION, PurchaseState::Answered)]).await;
+    place.holding(&[entry(3, T0 + 11 * KEPT, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.len(), 2);
 }
 
@@ -221,9 +223,9 @@ async fn closed_ones_are_kept_for_their_time_and_open_ones_for_ever() {
     let closed = [PurchaseState::Answered, PurchaseState::Refused, PurchaseState::Void];
     let entries: Vec<_> = (0..).zip(open.into_iter().chain(closed)).map(|(id, state)| entry(id, T0, state)).collect();
     place.holding(&entries).await;
-    place.holding(&[entry(9, T0 + RETENTION - 1, PurchaseState::Answered)]).await;
+    place.holding(&[entry(9, T0 + KEPT - 1, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.len(), 7, "within their time");
-    place.holding(&[entry(9, T0 + RETENTION, PurchaseState::Answered)]).await;
+    place.holding(&[entry(9, T0 + KEPT, PurchaseState::Answered)]).await;
     let left = place.entries().await;
     assert_eq!(left.iter().map(|entry| entry.state.is_open()).collect::<Vec<_>>(), [true, true, true, false]);
     assert_eq!(place.lines(), 4);
@@ -267,7 +269,7 @@ async fn a_file_in_use_stays_small_and_locked() {
     let mut big = entry(1, T0, PurchaseState::Paying);
     big.host = "h".repeat(64 * 1024);
     for at in 0..100 {
-        big.at = T0 + at;
+        big.at = ChainTime::from_unix(T0 + at);
         journal.record(&big).await.unwrap();
         longest = longest.max(fs::metadata(&place.path).unwrap().len());
     }
@@ -367,7 +369,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         PurchaseState::Void,
     ];
     let record = (0..6_u8, prop::sample::select(states.to_vec()))
-        .prop_map(|(id, state)| Step::Record(id, T0 + u64::from(id) * (RETENTION / 3 + 1), state));
+        .prop_map(|(id, state)| Step::Record(id, T0 + u64::from(id) * (KEPT / 3 + 1), state));
     prop::collection::vec(
         prop_oneof![6 => record, 1 => Just(Step::Reopen), 1 => any::<u8>().prop_map(Step::Tear)],
         0..40,
@@ -408,7 +410,7 @@ proptest! {
                         journal = Some(place.open().await);
                     }
                 }
-                let newest = model.values().map(JournalEntry::counts_from).max().unwrap_or_default();
+                let newest = model.values().map(JournalEntry::counts_from).max().unwrap_or(ChainTime::from_unix(0));
                 model.retain(|_, entry| entry.is_kept_at(newest));
                 let loaded = journal.as_ref().unwrap().load().await.unwrap();
                 prop_assert!(loaded.iter().eq(model.values()));
