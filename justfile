@@ -35,7 +35,7 @@ bench-instructions *args:
 bench-allocations:
     cargo test --all-features --test allocations -- --nocapture
 
-# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in the README
+# What a sale costs each ledger; X402_BENCH_RECORDS=1000,1000000 for the figures in benches/README.md
 bench-ledger *args:
     cargo bench --all-features --bench ledger {{ args }}
 
@@ -48,6 +48,10 @@ bench-peers:
 bench-http *args:
     @command -v wrk >/dev/null || { echo "wrk is missing: apt-get install wrk" >&2; exit 1; }
     cargo run --release --manifest-path benches/peers/Cargo.toml -p http-bench -- {{ args }}
+
+# The public API, compared with tests/public-api.txt; `--write` writes that text anew (cargo install cargo-public-api)
+api *args:
+    bash .ci/public-api {{ args }}
 
 # Licences, sources, banned crates, known vulnerabilities (the last need a network)
 deny:

@@ -109,11 +109,11 @@ fn row(group: &str, (conversions, visitors): (u64, u64)) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::data, *};
+    use super::*;
 
     #[test]
     fn every_grouping_adds_up_to_the_same_total() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let total: u64 = data.conversions.records.iter().map(|record| record.conversions).sum();
         for aggregate in Aggregate::ALL {
             let stats = answer(&data, &Filters { aggregate, only: None });
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_filter_leaves_only_its_records() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let only = Some((Aggregate::Country, "Germany".to_owned()));
         let german = answer(&data, &Filters { aggregate: Aggregate::Agent, only });
         let by_country = answer(&data, &Filters { aggregate: Aggregate::Country, only: None });

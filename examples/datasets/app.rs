@@ -205,7 +205,7 @@ mod tests {
             .build()
             .await
             .unwrap();
-        let service = Service::new(Data::load(&data::default_dir()).unwrap()).await.unwrap();
+        let service = Service::new(Data::example().unwrap()).await.unwrap();
         let app = router(Arc::new(service), &merchant, "0.49").unwrap().layer(serve::cors());
         Shop { app, chain, now }
     }

@@ -9,6 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
+use super::generate;
+
 pub(crate) const CHATS: &str = "chats.jsonl";
 pub(crate) const GOALS: &str = "goals.jsonl";
 pub(crate) const CONVERSIONS: &str = "conversions.jsonl";
@@ -93,12 +95,31 @@ impl fmt::Display for DataError {
 
 impl std::error::Error for DataError {}
 
-/// The folder with the data that comes with this example.
-pub(crate) fn default_dir() -> PathBuf {
+/// The folder with the data of this example, as the repository has it; the published package leaves it out.
+pub(crate) fn example_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/datasets/data")
 }
 
 impl Data {
+    /// Returns the synthetic data of this example: from the repository's files or, where there are none, from the generator
+    /// that wrote them.
+    ///
+    /// # Errors
+    /// Like [`load`](Self::load), for files that were edited.
+    pub(crate) fn example() -> Result<Self, DataError> {
+        let dir = example_dir();
+        if dir.join(CHATS).exists() { Self::load(&dir) } else { Self::generated() }
+    }
+
+    fn generated() -> Result<Self, DataError> {
+        let [(chats, chat_lines), (goals, goal_lines), (conversions, conversion_lines)] = generate::files();
+        Ok(Self {
+            chats: parse(chats, &chat_lines)?,
+            goals: parse(goals, &goal_lines)?,
+            conversions: parse(conversions, &conversion_lines)?,
+        })
+    }
+
     /// Reads the three files in `dir`.
     ///
     /// # Errors
@@ -119,8 +140,12 @@ impl Data {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Dataset<T>, DataError> {
-    let name = path.display();
+    let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| DataError(format!("cannot read {name}: {error}")))?;
+    parse(&name, &text)
+}
+
+fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<Dataset<T>, DataError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let records = lines
         .map(|(at, line)| {
@@ -147,8 +172,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_data_is_large_and_wide_enough() {
-        let data = Data::load(&default_dir()).unwrap();
+    fn the_example_data_is_large_and_wide_enough() {
+        let data = Data::example().unwrap();
         assert!(data.chats.records.len() >= 400);
         assert!(data.chats.records.iter().all(|chat| chat.turns.len() >= 3));
         assert!(data.goals.records.len() >= 1_200);
@@ -157,6 +182,15 @@ mod tests {
         assert!(data.distinct(|c| &c.category).len() >= 12);
         assert!(data.distinct(|c| &c.industry).len() >= 15);
         assert!(data.distinct(|c| &c.agent).len() >= 60);
+    }
+
+    #[test]
+    fn without_files_the_same_data_is_generated() {
+        let (data, generated) = (Data::example().unwrap(), Data::generated().unwrap());
+        assert_eq!(data.chats.hash, generated.chats.hash);
+        assert_eq!(data.goals.hash, generated.goals.hash);
+        assert_eq!(data.conversions.hash, generated.conversions.hash);
+        assert_eq!(data.conversions.records.len(), generated.conversions.records.len());
     }
 
     #[test]

@@ -97,8 +97,13 @@ mod tests {
 
     #[test]
     fn committed_files_are_what_the_generator_writes() {
+        let dir = data::example_dir();
+        // Cargo adds this file to a package, and the published package leaves the data out.
+        if Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml.orig").exists() {
+            return;
+        }
         for (name, content) in files() {
-            let committed = fs::read_to_string(data::default_dir().join(name)).unwrap();
+            let committed = fs::read_to_string(dir.join(name)).unwrap();
             assert!(committed == content, "{name} differs: run with --generate");
         }
     }

@@ -79,11 +79,11 @@ fn words(out: &mut String, found: &[&Goal], all: &[Goal]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::data, *};
+    use super::*;
 
     #[tokio::test]
     async fn answers_differ_and_quote_real_goals() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let index = Index::build(&data).await.unwrap();
         let voice = answer(&data, &index, "Who wants a voice agent for phone calls?").await.unwrap();
         let learn = answer(&data, &index, "learning to program with AI").await.unwrap();

@@ -233,11 +233,11 @@ fn visitor_text(chat: &Chat) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::data, *};
+    use super::*;
 
     #[tokio::test]
     async fn answers_differ_and_fit_the_question() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let index = Index::build(&data).await.unwrap();
         let refund = answer(&data, &index, "What do visitors say about refunds?").await.unwrap();
         let privacy = answer(&data, &index, "GDPR and where data is stored").await.unwrap();
@@ -250,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn quotations_are_verbatim() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let index = Index::build(&data).await.unwrap();
         let reply = answer(&data, &index, "annual discount").await.unwrap();
         let quoted: Vec<_> =
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_of_stop_words_gets_the_overview() {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let index = Index::build(&data).await.unwrap();
         let reply = answer(&data, &index, "what is it?").await.unwrap();
         assert!(reply.contains("No chat uses the words of this question") && reply.contains("## Themes"), "{reply}");

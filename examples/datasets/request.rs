@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn filters_within_the_rules() {
-        let allowed = Allowed::new(&data::Data::load(&data::default_dir()).unwrap());
+        let allowed = Allowed::new(&data::Data::example().unwrap());
         let parse = |body: &str| filters(&allowed, body.as_bytes());
         assert_eq!(parse("{}").unwrap(), Filters::default());
         assert_eq!(parse("{\"filters\":{}}").unwrap(), Filters::default());
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn filters_outside_the_rules() {
-        let allowed = Allowed::new(&data::Data::load(&data::default_dir()).unwrap());
+        let allowed = Allowed::new(&data::Data::example().unwrap());
         for body in [
             "[]",
             "{\"filters\":null}",

@@ -7,7 +7,7 @@ use tower_x402::{ConfigError, Merchant};
 use super::{
     Service,
     args::{Args, Command, Ending, LedgerCommand},
-    data::{self, Data},
+    data::Data,
     dev::Dev,
     generate, keys,
     ledger::LedgerArg,
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
 }
 
 async fn sell(mut args: Args) -> Result<(), Failure> {
-    let data = Data::load(args.data.as_deref().unwrap_or(&data::default_dir())).map_err(Failure::flags)?;
+    let data = args.data.as_deref().map_or_else(Data::example, Data::load).map_err(Failure::flags)?;
     let service = Service::new(data).await.map_err(Failure::world)?;
     let keys = args.sealing_key.as_deref().map(keys::given).transpose()?;
     let listener = serve::listen(args.listen).await.map_err(Failure::world)?;

@@ -145,10 +145,10 @@ fn relevant(rows: Vec<(usize, f64)>) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::data, *};
+    use super::*;
 
     async fn index() -> (Data, Index) {
-        let data = Data::load(&data::default_dir()).unwrap();
+        let data = Data::example().unwrap();
         let index = Index::build(&data).await.unwrap();
         (data, index)
     }

@@ -10,4 +10,10 @@ pub enum LedgerError {
     /// The backend's contents are not what this version writes.
     #[error("the ledger's contents cannot be read by this version; migrate it, or restore a backup")]
     Incompatible,
+    /// The ledger's file was mounted into a container without its folder. The log that belongs to it lies beside it, so
+    /// that each container would have one of its own, and sell what another sold.
+    #[error(
+        "the ledger's file is mounted alone, without the log beside it, and could be sold from twice; mount the folder that it lies in instead"
+    )]
+    MountedAlone,
 }

@@ -8,8 +8,11 @@ mod attempts;
 mod claim;
 #[cfg(feature = "test-util")]
 pub mod conformance;
+mod decide;
 mod erased;
 mod error;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod events;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;

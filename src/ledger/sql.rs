@@ -1,4 +1,4 @@
-//! What the SQL ledgers share: how a claim is judged by what a database shows, and how values are kept.
+//! What the SQL ledgers share: how what a database shows is read for [`decide`], and how values are kept.
 //!
 //! A refusal follows from one look at one moment. A grant does not: the look only says what to try, and one write,
 //! judged by the unique indexes, decides. Whoever loses it looks again.
@@ -6,7 +6,11 @@
 
 use std::{future::Future, time::Duration};
 
-use super::{Claim, Lease, LedgerError, Reservation, attempts::cool_down};
+use super::{
+    Claim, Lease, LedgerError, Reservation,
+    attempts::cool_down,
+    decide::{Candidate, Decision, Entry, decide},
+};
 use crate::protocol::{ChainTime, Transfer};
 
 /// The oldest schema that can stand for the one that this version reads and writes: what a later one added, whoever knows
@@ -88,54 +92,37 @@ pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
     if version == Some(SCHEMA) { Ok(()) } else { Err(LedgerError::Incompatible) }
 }
 
-/// One line of a look: the ledger, the claim's intent, and one candidate. There is one without a candidate where the
-/// claim has none. In order: version, mark, whether something is to be forgotten; on the intent, and on the candidate,
-/// whether it is sold and for how long it is held; whether that is by the intent; how often the two were tried, and
-/// how long ago the last one ended; the candidate's block time on record. Spans in microseconds.
-pub(super) type Line =
-    (i64, Option<i64>, bool, bool, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>, Option<i64>);
-
-/// What a database showed of a claim, all at one moment.
-#[derive(Debug)]
-pub(super) struct Look {
-    version: i64,
-    mark: Option<i64>,
-    due: bool,
-    intent: Option<Entry>,
-    candidates: Vec<Candidate>,
+/// One row of a look: the ledger, the claim's intent, and one candidate, which is all `None` where the claim has none. Spans in
+/// microseconds; a lease that ran out has a negative one left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SnapshotRow {
+    pub(super) version: i64,
+    pub(super) mark: Option<i64>,
+    /// Something is to be forgotten.
+    pub(super) due: bool,
+    pub(super) intent_sold: bool,
+    pub(super) intent_left: Option<i64>,
+    pub(super) sold: bool,
+    pub(super) left: Option<i64>,
+    /// The candidate's lease is this very intent's.
+    pub(super) own: bool,
+    /// How often intent and candidate were tried.
+    pub(super) times: Option<i64>,
+    /// How long ago the last attempt ended.
+    pub(super) since: Option<i64>,
+    /// The candidate's block time on record.
+    pub(super) block_time: Option<i64>,
 }
 
-/// A sale or a lease.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    sold: bool,
-    /// Negative once it ran out.
-    left: i64,
-}
+/// What a database showed of a claim, all at one moment: a row for each candidate, in the claim's order. Without any, the
+/// ledger has no row of its own.
+#[derive(Debug, Default)]
+pub(super) struct Snapshot(Vec<SnapshotRow>);
 
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    entry: Option<Entry>,
-    /// The entry is this very intent's.
-    own: bool,
-    times: i64,
-    /// Since the last attempt ended.
-    since: i64,
-    /// The block time on record.
-    block_time: Option<i64>,
-}
-
-impl Entry {
-    fn live(self) -> bool {
-        !self.sold && self.left > 0
+impl FromIterator<SnapshotRow> for Snapshot {
+    fn from_iter<I: IntoIterator<Item = SnapshotRow>>(rows: I) -> Self {
+        Self(rows.into_iter().collect())
     }
-}
-
-/// What follows from a look.
-#[derive(Debug)]
-pub(super) enum Verdict<'c> {
-    Refused(Reservation),
-    Free(Try<'c>),
 }
 
 /// What a look leads to.
@@ -143,12 +130,12 @@ pub(super) enum Verdict<'c> {
 pub(super) enum Seen {
     /// Nothing stood in the way: it is written already.
     Granted(Lease),
-    Look(Look),
+    Snapshot(Snapshot),
 }
 
 /// What to try to write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Try<'c> {
+pub(super) struct Grant<'c> {
     pub(super) transfer: &'c Transfer,
     /// A lease that ran out is in the way.
     pub(super) takes_over: bool,
@@ -186,84 +173,74 @@ fn pause(times: i64, since: i64) -> Option<Duration> {
     cool_down(times).checked_sub(span(since)).filter(|rest| !rest.is_zero())
 }
 
-impl Look {
-    /// `None`: the ledger has no row of its own.
-    pub(super) fn new(lines: &[Line]) -> Option<Self> {
-        // What is in the book is sold, and has no lease.
-        let entry =
-            |sold: bool, left: Option<i64>| (sold || left.is_some()).then(|| Entry { sold, left: left.unwrap_or(0) });
-        let (version, mark, due, sold, left, ..) = *lines.first()?;
-        let candidates = lines.iter().map(|&(.., sold, left, own, times, since, block_time)| Candidate {
-            entry: entry(sold, left),
-            own,
-            times: times.unwrap_or(0),
-            since: since.unwrap_or(0),
-            block_time,
-        });
-        Some(Self { version, mark, due, intent: entry(sold, left), candidates: candidates.collect() })
+/// What is on record, of a sale or a lease. What is in the book is sold, and has no lease.
+fn entry(sold: bool, left: Option<i64>) -> Option<Entry> {
+    match left {
+        _ if sold => Some(Entry::Sold),
+        Some(left @ 1..) => Some(Entry::Held { left: span(left) }),
+        Some(_) => Some(Entry::Lapsed),
+        None => None,
+    }
+}
+
+impl SnapshotRow {
+    fn intent(&self) -> Option<Entry> {
+        entry(self.intent_sold, self.intent_left)
+    }
+
+    fn candidate<'c>(&self, transfer: &'c Transfer) -> Candidate<'c> {
+        // The intent's own lease that ran out is its last attempt.
+        let run_out = self.left.filter(|_| self.own && !self.sold).map(i64::saturating_neg);
+        let cooling = pause(self.times.unwrap_or(0), run_out.or(self.since).unwrap_or(0));
+        Candidate { transfer, entry: entry(self.sold, self.left), cooling }
+    }
+}
+
+impl Snapshot {
+    pub(super) fn push(&mut self, row: SnapshotRow) {
+        self.0.push(row);
+    }
+
+    /// The mark has risen since.
+    #[cfg(feature = "sqlite")]
+    pub(super) fn raise_mark(&mut self, mark: Option<i64>) {
+        self.0.iter_mut().for_each(|row| row.mark = row.mark.max(mark));
+    }
+
+    /// What every row says of the ledger and the claim's intent. Of no ledger, a version that there is none of.
+    fn ledger(&self) -> SnapshotRow {
+        self.0.first().copied().unwrap_or_default()
     }
 
     /// What is sold and was mined again later than is on record: it has to be kept longer.
     pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Transfer> {
-        let candidates = claim.transfers().iter().zip(&self.candidates);
-        let later = |(transfer, on): (&'c Transfer, &Candidate)| {
-            let is_later = on.is_sold() && on.block_time.is_some_and(|known| known < seconds(transfer.block_time));
+        let later = |(transfer, row): (&'c Transfer, &SnapshotRow)| {
+            let is_later = row.sold && row.block_time.is_some_and(|known| known < seconds(transfer.block_time));
             is_later.then_some(transfer)
         };
-        candidates.filter_map(later)
+        claim.transfers().iter().zip(&self.0).filter_map(later)
     }
 
-    /// The first refusal that applies, or what to try. [`Reservation`] has the order.
-    pub(super) fn judge<'c>(&self, claim: &'c Claim) -> Result<Verdict<'c>, LedgerError> {
-        let mark = self.mark.ok_or(LedgerError::Unavailable)?;
-        if self.intent.is_some_and(|entry| entry.sold) {
-            return Ok(Verdict::Refused(Reservation::IntentConsumed));
-        }
-        let mut unsold = claim.transfers().iter().zip(&self.candidates).filter(|(_, on)| !on.is_sold()).peekable();
-        if unsold.peek().is_none() {
-            return Ok(Verdict::Refused(Reservation::PaymentUsed));
-        }
-        if let Some(held) = self.intent.filter(|entry| entry.live()) {
-            return Ok(Verdict::Refused(Reservation::Busy { retry_after: span(held.left) }));
-        }
-        let mut frees_in = None;
-        for (transfer, on) in unsold {
-            match on.entry.filter(|entry| entry.live()) {
-                Some(held) => frees_in = Some(frees_in.unwrap_or(held.left).min(held.left)),
-                None if seconds(transfer.block_time) > mark => {
-                    return Ok(match on.pause() {
-                        Some(retry_after) => Verdict::Refused(Reservation::TooManyAttempts { retry_after }),
-                        None => {
-                            Verdict::Free(Try { transfer, takes_over: on.entry.is_some() || self.intent.is_some() })
-                        }
-                    });
-                }
-                None => {}
-            }
-        }
-        Ok(Verdict::Refused(match frees_in {
-            Some(left) => Reservation::Busy { retry_after: span(left) },
-            None => Reservation::BeforeMemory,
-        }))
-    }
-}
-
-impl Candidate {
-    fn is_sold(&self) -> bool {
-        self.entry.is_some_and(|entry| entry.sold)
+    pub(super) fn decide<'c>(&self, claim: &'c Claim) -> Result<Decision<'c>, LedgerError> {
+        let ledger = self.ledger();
+        compatible(Some(ledger.version))?;
+        let mark = ledger.mark.ok_or(LedgerError::Unavailable)?;
+        let mark = ChainTime::from_unix(u64::try_from(mark).unwrap_or(0));
+        let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
+        Ok(decide(mark, ledger.intent(), candidates))
     }
 
-    /// How long the intent has to wait for this candidate; its own lease that ran out is its last attempt.
-    fn pause(&self) -> Option<Duration> {
-        let run_out = self.entry.filter(|_| self.own).map(|entry| entry.left.saturating_neg());
-        pause(self.times, run_out.unwrap_or(self.since))
+    /// What to write, to grant this candidate.
+    fn grant<'c>(&self, candidate: Candidate<'c>) -> Grant<'c> {
+        let takes_over = candidate.entry.is_some() || self.ledger().intent().is_some();
+        Grant { transfer: candidate.transfer, takes_over }
     }
 }
 
 /// What a database does for a reservation.
-pub(super) trait Shelf: Sync {
-    /// Looks once. `None`: there is no ledger.
-    fn look(&self, claim: &Claim) -> impl Future<Output = Result<Option<Seen>, LedgerError>> + Send;
+pub(super) trait SqlBackend: Sync {
+    /// Looks once.
+    fn look(&self, claim: &Claim) -> impl Future<Output = Result<Seen, LedgerError>> + Send;
 
     /// Forgets some of what may be forgotten.
     fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
@@ -272,30 +249,31 @@ pub(super) trait Shelf: Sync {
     fn prolong(&self, claim: &Claim, transfer: &Transfer) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Writes, in one transaction. `None`: another was faster.
-    fn grant(&self, claim: &Claim, wish: Try<'_>) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send;
+    fn grant(&self, claim: &Claim, wish: Grant<'_>) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send;
 }
 
 /// [`Ledger::reserve`](super::Ledger::reserve) on a database.
-pub(super) async fn reserve(shelf: &impl Shelf, claim: &Claim) -> Result<Reservation, LedgerError> {
+pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<Reservation, LedgerError> {
     let mut may_sweep = true;
     for _ in 0..TRIES {
-        let look = match shelf.look(claim).await?.ok_or(LedgerError::Incompatible)? {
+        let snapshot = match backend.look(claim).await? {
             Seen::Granted(lease) => return Ok(Reservation::Granted(lease)),
-            Seen::Look(look) => look,
+            Seen::Snapshot(snapshot) => snapshot,
         };
-        compatible(Some(look.version))?;
-        if look.due && look.mark.is_some() && std::mem::take(&mut may_sweep) {
+        let ledger = snapshot.ledger();
+        compatible(Some(ledger.version))?;
+        if ledger.due && ledger.mark.is_some() && std::mem::take(&mut may_sweep) {
             // For space only: what is not forgotten now is forgotten later.
-            let _ = shelf.sweep(claim.head()).await;
+            let _ = backend.sweep(claim.head()).await;
             continue;
         }
-        for transfer in look.mined_again(claim) {
-            shelf.prolong(claim, transfer).await?;
+        for transfer in snapshot.mined_again(claim) {
+            backend.prolong(claim, transfer).await?;
         }
-        match look.judge(claim)? {
-            Verdict::Refused(reservation) => return Ok(reservation),
-            Verdict::Free(wish) => {
-                if let Some(lease) = shelf.grant(claim, wish).await? {
+        match snapshot.decide(claim)? {
+            Decision::Refused(reservation) => return Ok(reservation),
+            Decision::Free(candidate) => {
+                if let Some(lease) = backend.grant(claim, snapshot.grant(candidate)).await? {
                     return Ok(Reservation::Granted(lease));
                 }
             }
@@ -304,38 +282,9 @@ pub(super) async fn reserve(shelf: &impl Shelf, claim: &Claim) -> Result<Reserva
     Ok(Reservation::Busy { retry_after: AGAIN })
 }
 
-/// Told for whoever counts; the field names are those that metrics layers take for counters.
-pub(super) mod tell {
-    use crate::ledger::Lease;
-
-    pub(in crate::ledger) fn reserved(lease: &Lease, expired: i64) {
-        self::expired(expired);
-        tracing::debug!(monotonic_counter.x402_reserved = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "reserved");
-    }
-
-    pub(in crate::ledger) fn consumed(lease: &Lease) {
-        tracing::debug!(monotonic_counter.x402_consumed = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "consumed");
-    }
-
-    pub(in crate::ledger) fn released(lease: &Lease) {
-        tracing::debug!(monotonic_counter.x402_released = 1_u64, intent = %lease.intent(),
-            payment = %lease.transfer().key(), fence = lease.fence(), "released");
-    }
-
-    /// Leases that ran out and were taken over or forgotten: their holders crashed, or hang.
-    pub(in crate::ledger) fn expired(count: i64) {
-        if let Ok(count @ 1..) = u64::try_from(count) {
-            tracing::info!(monotonic_counter.x402_expired = count, "leases expired");
-        }
-    }
-
-    pub(in crate::ledger) fn forgotten(count: i64) {
-        if count > 0 {
-            tracing::debug!(count, "sales forgotten");
-        }
-    }
+/// A number of rows.
+pub(super) fn count(rows: i64) -> u64 {
+    u64::try_from(rows).unwrap_or(0)
 }
 
 #[cfg(test)]

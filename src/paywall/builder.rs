@@ -178,7 +178,7 @@ impl MerchantBuilder {
     ///
     /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. So that
     /// no payment for a quote of this merchant is refused with it, this waits for the chain to get there: a block or two,
-    /// and a minute at most.
+    /// and half a minute at most.
     ///
     /// # Errors
     /// [`ConfigError`] names what would have sold wrongly, or [what cannot be reached](ConfigError::Verifier).

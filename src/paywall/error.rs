@@ -105,7 +105,7 @@ pub enum ConfigError {
     /// The ledger could not be started.
     #[error("the ledger cannot start: {0}")]
     Ledger(#[from] crate::ledger::LedgerError),
-    /// The chain is before the ledger's mark, and did not reach it within a minute.
+    /// The chain is before the ledger's mark, and did not reach it within half a minute.
     #[error("{}", HealthError::HeadBehindMark { seconds: *seconds })]
     HeadBehindMark {
         /// How far.
@@ -137,7 +137,8 @@ pub enum HealthError {
     /// begun: who paid now might be refused.
     #[error(
         "the chain is {seconds} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
-         where that lasts, check this machine's clock and the node"
+         if that lasts, check this machine's clock and the node, or, for a chain that mines on demand, turn off the \
+         verifier's `max_head_age`"
     )]
     HeadBehindMark {
         /// How far.

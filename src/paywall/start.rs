@@ -24,7 +24,7 @@ const LEDGER_WAIT: Duration = Duration::from_secs(5);
 /// How long a failure stands before another attempt is made.
 const REST: Duration = Duration::from_secs(1);
 /// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
-const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(250));
+const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(250));
 
 /// Whether the chain proved to be the right one and the ledger has begun: once for all routes of a merchant.
 #[derive(Default)]
@@ -43,13 +43,15 @@ impl Start {
     /// the time to come.
     pub(crate) async fn open(&self, shared: &Shared) -> Result<(), HealthError> {
         let (patience, again) = CATCHING_UP;
-        let deadline = Instant::now() + patience;
+        let (deadline, mut told) = (Instant::now() + patience, false);
         loop {
             match attempt(shared).await {
                 Err(HealthError::HeadBehindMark { seconds })
                     if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
                 {
-                    tracing::debug!(seconds, "waiting for the chain to reach the ledger's mark");
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::info!(seconds, "waiting for the chain to reach the ledger's mark");
+                    }
                     sleep(again).await;
                 }
                 outcome => {

@@ -37,6 +37,7 @@ mod proofs;
 mod races;
 mod readme;
 mod sale;
+mod security_table;
 mod selling;
 mod servers;
 mod support;

@@ -5,184 +5,188 @@ use std::time::Duration;
 use super::{
     super::{Commit, Handler, Ledger, Renewal, Reservation},
     Harness,
-    stage::{Fault, LONG, Stage, must_be},
+    fixture::{Fault, Fixture, LONG, must_be},
 };
 use crate::protocol::Transfer;
 
-pub(super) async fn held_is_busy<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.claim(stage.intent(), &[stage.paid()]);
-    let lease = stage.hold(&claim).await?;
+pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
+    let lease = fixture.hold(&claim).await?;
     let soon = |after: Duration| !after.is_zero() && after <= LONG;
-    must_be!(stage.twin.reserve(&claim).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held pair");
-    let other = stage.claim(stage.intent(), claim.transfers());
-    must_be!(stage.reserve(&other).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held payment");
-    must_be!(stage.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
+    must_be!(fixture.twin.reserve(&claim).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held pair");
+    let other = fixture.claim(fixture.intent(), claim.transfers());
+    must_be!(fixture.reserve(&other).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held payment");
+    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
     // Of several that are held, the first to run out is told, whichever it is.
-    let first = stage.paid();
+    let first = fixture.paid();
     let both = [first.clone(), Transfer { position: 1, ..first }];
     for earlier in [&both[..1], &both[1..]] {
-        let _ = stage.hold(&stage.brief(stage.intent(), earlier)).await?;
+        let _ = fixture.hold(&fixture.brief(fixture.intent(), earlier)).await?;
     }
-    let short = stage.harness.lease();
-    let waits = stage.claim(stage.intent(), &both);
-    must_be!(stage.reserve(&waits).await?, Reservation::Busy { retry_after } if retry_after <= short, "two held");
-    stage.run_out().await;
+    let short = fixture.harness.lease();
+    let waits = fixture.claim(fixture.intent(), &both);
+    must_be!(fixture.reserve(&waits).await?, Reservation::Busy { retry_after } if retry_after <= short, "two held");
+    fixture.run_out().await;
     for (long, brief) in [(0, 1), (1, 0)] {
-        let held = stage.hold(&stage.claim(stage.intent(), &both[long..=long])).await?;
-        let _ = stage.hold(&stage.brief(stage.intent(), &both[brief..=brief])).await?;
+        let held = fixture.hold(&fixture.claim(fixture.intent(), &both[long..=long])).await?;
+        let _ = fixture.hold(&fixture.brief(fixture.intent(), &both[brief..=brief])).await?;
         must_be!(
-            stage.reserve(&waits).await?,
+            fixture.reserve(&waits).await?,
             Reservation::Busy { retry_after } if retry_after <= short,
             "one held for long, one briefly"
         );
-        stage.ledger.release(&held, Handler::Started).await?;
-        stage.run_out().await;
+        fixture.ledger.release(&held, Handler::Started).await?;
+        fixture.run_out().await;
     }
     Ok(())
 }
 
-pub(super) async fn intent_holds_one<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let intent = stage.intent();
-    let lease = stage.hold(&stage.claim(intent, &[stage.paid()])).await?;
-    let other = stage.claim(intent, &[stage.paid()]);
-    must_be!(stage.reserve(&other).await?, Reservation::Busy { .. }, "a held intent with another payment");
-    let _ = stage.hold(&stage.claim(stage.intent(), other.transfers())).await?;
-    must_be!(stage.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
+pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let intent = fixture.intent();
+    let lease = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
+    let other = fixture.claim(intent, &[fixture.paid()]);
+    must_be!(fixture.reserve(&other).await?, Reservation::Busy { .. }, "a held intent with another payment");
+    let _ = fixture.hold(&fixture.claim(fixture.intent(), other.transfers())).await?;
+    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
     Ok(())
 }
 
-pub(super) async fn released_is_lost<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.claim(stage.intent(), &[stage.paid()]);
+pub(super) async fn released_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     for handler in [Handler::Started, Handler::NotStarted] {
-        let lease = stage.hold(&claim).await?;
-        stage.ledger.release(&lease, handler).await?;
-        must_be!(stage.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal of a released lease");
-        must_be!(stage.ledger.commit(&lease).await?, Commit::LeaseLost, "commit of a released lease");
-        must_be!(stage.ledger.is_consumed(claim.intent()).await?, false, "the intent of a released lease is consumed");
+        let lease = fixture.hold(&claim).await?;
+        fixture.ledger.release(&lease, handler).await?;
+        must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal of a released lease");
+        must_be!(fixture.ledger.commit(&lease).await?, Commit::LeaseLost, "commit of a released lease");
+        must_be!(
+            fixture.ledger.is_consumed(claim.intent()).await?,
+            false,
+            "the intent of a released lease is consumed"
+        );
     }
-    let _ = stage.sell(&claim).await?;
+    let _ = fixture.sell(&claim).await?;
     Ok(())
 }
 
-pub(super) async fn run_out_is_taken_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let old = stage.hold(&claim).await?;
-    stage.run_out().await;
-    let new = stage.sell(&stage.brief(stage.intent(), claim.transfers())).await?;
+pub(super) async fn run_out_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let old = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    let new = fixture.sell(&fixture.brief(fixture.intent(), claim.transfers())).await?;
     must_be!(new.fence(), fence if fence != old.fence(), "the fence of who took over");
-    must_be!(stage.ledger.is_consumed(claim.intent()).await?, false, "the old holder's intent is consumed");
-    must_be!(stage.reserve(&claim).await?, Reservation::PaymentUsed, "the old holder's pair");
+    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "the old holder's intent is consumed");
+    must_be!(fixture.reserve(&claim).await?, Reservation::PaymentUsed, "the old holder's pair");
     Ok(())
 }
 
-pub(super) async fn taken_over_is_lost<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let old = stage.hold(&claim).await?;
-    stage.run_out().await;
-    let new = stage.hold(&stage.claim(stage.intent(), claim.transfers())).await?;
-    must_be!(stage.ledger.renew(&old).await?, Renewal::LeaseLost, "the old holder's renewal");
-    must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
-    stage.ledger.release(&old, Handler::Started).await?;
-    stage.ledger.release(&old, Handler::NotStarted).await?;
-    must_be!(stage.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after the old holder's release");
-    must_be!(stage.ledger.renew(&new).await?, Renewal::Held, "the new holder's renewal");
-    must_be!(stage.ledger.commit(&new).await?, Commit::Done, "the new holder's commit");
-    must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit after the sale");
-    stage.ledger.release(&old, Handler::Started).await?;
-    must_be!(stage.reserve(&claim).await?, Reservation::PaymentUsed, "the payment in the end");
+pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let old = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    let new = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+    must_be!(fixture.ledger.renew(&old).await?, Renewal::LeaseLost, "the old holder's renewal");
+    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
+    fixture.ledger.release(&old, Handler::Started).await?;
+    fixture.ledger.release(&old, Handler::NotStarted).await?;
+    must_be!(fixture.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after the old holder's release");
+    must_be!(fixture.ledger.renew(&new).await?, Renewal::Held, "the new holder's renewal");
+    must_be!(fixture.ledger.commit(&new).await?, Commit::Done, "the new holder's commit");
+    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit after the sale");
+    fixture.ledger.release(&old, Handler::Started).await?;
+    must_be!(fixture.reserve(&claim).await?, Reservation::PaymentUsed, "the payment in the end");
     Ok(())
 }
 
-pub(super) async fn own_lease_is_taken_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let (intent, paid) = (stage.intent(), [stage.paid()]);
-    let old = stage.hold(&stage.brief(intent, &paid)).await?;
-    stage.run_out().await;
-    let new = stage.hold(&stage.claim(intent, &paid)).await?;
+pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let (intent, paid) = (fixture.intent(), [fixture.paid()]);
+    let old = fixture.hold(&fixture.brief(intent, &paid)).await?;
+    fixture.run_out().await;
+    let new = fixture.hold(&fixture.claim(intent, &paid)).await?;
     must_be!(new.fence(), fence if fence != old.fence(), "the fence of the second lease");
-    must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease");
-    stage.ledger.release(&old, Handler::Started).await?;
-    must_be!(stage.ledger.commit(&new).await?, Commit::Done, "commit of the second lease");
-    must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease after the sale");
+    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease");
+    fixture.ledger.release(&old, Handler::Started).await?;
+    must_be!(fixture.ledger.commit(&new).await?, Commit::Done, "commit of the second lease");
+    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease after the sale");
     Ok(())
 }
 
-pub(super) async fn take_over_frees_the_rest<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let [a, b] = [stage.intent(), stage.intent()];
-    let [paid_a, paid_b] = [[stage.paid()], [stage.paid()]];
-    let old_a = stage.hold(&stage.brief(a, &paid_a)).await?;
-    let old_b = stage.hold(&stage.brief(b, &paid_b)).await?;
-    stage.run_out().await;
+pub(super) async fn take_over_frees_the_rest<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let [a, b] = [fixture.intent(), fixture.intent()];
+    let [paid_a, paid_b] = [[fixture.paid()], [fixture.paid()]];
+    let old_a = fixture.hold(&fixture.brief(a, &paid_a)).await?;
+    let old_b = fixture.hold(&fixture.brief(b, &paid_b)).await?;
+    fixture.run_out().await;
     // Intent `a` takes over what `b` held, and so gives up what it held itself.
-    let crossed = stage.hold(&stage.claim(a, &paid_b)).await?;
+    let crossed = fixture.hold(&fixture.claim(a, &paid_b)).await?;
     for lost in [&old_a, &old_b] {
-        must_be!(stage.ledger.renew(lost).await?, Renewal::LeaseLost, "renewal of a lease that was taken over");
-        must_be!(stage.ledger.commit(lost).await?, Commit::LeaseLost, "commit of a lease that was taken over");
+        must_be!(fixture.ledger.renew(lost).await?, Renewal::LeaseLost, "renewal of a lease that was taken over");
+        must_be!(fixture.ledger.commit(lost).await?, Commit::LeaseLost, "commit of a lease that was taken over");
     }
-    let rest = stage.hold(&stage.claim(b, &paid_a)).await?;
+    let rest = fixture.hold(&fixture.claim(b, &paid_a)).await?;
     for held in [&crossed, &rest] {
-        must_be!(stage.ledger.commit(held).await?, Commit::Done, "commit of who took over");
+        must_be!(fixture.ledger.commit(held).await?, Commit::Done, "commit of who took over");
     }
     Ok(())
 }
 
-pub(super) async fn late_holder_commits<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let lease = stage.hold(&claim).await?;
-    stage.run_out().await;
-    must_be!(stage.ledger.commit(&lease).await?, Commit::Done, "commit after the lease ran out");
-    must_be!(stage.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after that");
+pub(super) async fn late_holder_commits<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let lease = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "commit after the lease ran out");
+    must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after that");
     Ok(())
 }
 
-pub(super) async fn late_holder_renews<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let lease = stage.hold(&claim).await?;
-    stage.run_out().await;
-    must_be!(stage.ledger.renew(&lease).await?, Renewal::Held, "renewal after the lease ran out");
-    must_be!(stage.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after that");
+pub(super) async fn late_holder_renews<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let lease = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    must_be!(fixture.ledger.renew(&lease).await?, Renewal::Held, "renewal after the lease ran out");
+    must_be!(fixture.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after that");
     Ok(())
 }
 
-pub(super) async fn late_holder_releases<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let lease = stage.hold(&claim).await?;
-    stage.run_out().await;
-    stage.ledger.release(&lease, Handler::Started).await?;
-    must_be!(stage.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after a late release");
-    must_be!(stage.ledger.commit(&lease).await?, Commit::LeaseLost, "commit after a late release");
-    let _ = stage.sell(&claim).await?;
+pub(super) async fn late_holder_releases<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let lease = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    fixture.ledger.release(&lease, Handler::Started).await?;
+    must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after a late release");
+    must_be!(fixture.ledger.commit(&lease).await?, Commit::LeaseLost, "commit after a late release");
+    let _ = fixture.sell(&claim).await?;
     Ok(())
 }
 
-pub(super) async fn renewal_prolongs<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    let claim = stage.brief(stage.intent(), &[stage.paid()]);
-    let lease = stage.hold(&claim).await?;
+pub(super) async fn renewal_prolongs<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let lease = fixture.hold(&claim).await?;
     let part = claim.lease() * 3 / 5;
     for _ in 0..3 {
-        stage.harness.pass(part).await;
-        must_be!(stage.twin.renew(&lease).await?, Renewal::Held, "renewal in time");
+        fixture.harness.pass(part).await;
+        must_be!(fixture.twin.renew(&lease).await?, Renewal::Held, "renewal in time");
     }
-    stage.harness.pass(part).await;
-    let other = stage.brief(stage.intent(), claim.transfers());
+    fixture.harness.pass(part).await;
+    let other = fixture.brief(fixture.intent(), claim.transfers());
     let within = |after: Duration| after <= claim.lease() - part;
     must_be!(
-        stage.reserve(&other).await?,
+        fixture.reserve(&other).await?,
         Reservation::Busy { retry_after } if within(retry_after),
         "the payment three fifths of a lease after the renewal"
     );
-    stage.harness.pass(part).await;
-    let _ = stage.hold(&other).await?;
-    must_be!(stage.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after the take-over");
+    fixture.harness.pass(part).await;
+    let _ = fixture.hold(&other).await?;
+    must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after the take-over");
     Ok(())
 }

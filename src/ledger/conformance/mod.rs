@@ -39,17 +39,17 @@
 //! ```
 
 mod attempts;
+mod fixture;
 mod lease;
 mod mark;
 mod order;
 mod race;
 mod sale;
-mod stage;
 
 use std::{fmt, future::Future, time::Duration};
 
 use super::Ledger;
-use stage::{Fault, Stage};
+use fixture::{Fault, Fixture};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -204,9 +204,9 @@ macro_rules! checks {
         }),*];
 
         async fn dispatch<H: Harness>(name: &str, harness: &H) -> Result<(), Fault> {
-            let stage = Stage::new(harness).await;
+            let fixture = Fixture::new(harness).await;
             $(if name == stringify!($check) {
-                return Box::pin($module::$check(&stage)).await;
+                return Box::pin($module::$check(&fixture)).await;
             })*
             Err(Fault::new("there is no such check"))
         }

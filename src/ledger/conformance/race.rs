@@ -7,99 +7,99 @@ use tokio::sync::Barrier;
 use super::{
     super::{Claim, Commit, Handler, Lease, Ledger, Reservation},
     Harness,
-    stage::{Fault, Stage, must_be},
+    fixture::{Fault, Fixture, must_be},
 };
 use crate::protocol::Transfer;
 
 /// How many at once.
 const TASKS: usize = 64;
 
-pub(super) async fn one_pair<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let claim = stage.claim(stage.intent(), &[stage.paid()]);
-        let grants = grants(stage, vec![claim.clone(); TASKS]).await?;
+pub(super) async fn one_pair<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
+        let grants = grants(fixture, vec![claim.clone(); TASKS]).await?;
         must_be!(grants.len(), 1, "grants of one pair");
-        settle(stage, &grants).await?;
-        must_be!(stage.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after the race");
+        settle(fixture, &grants).await?;
+        must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after the race");
     }
     Ok(())
 }
 
-pub(super) async fn one_payment_many_intents<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let paid = [stage.paid()];
-        let claims: Vec<_> = (0..TASKS).map(|_| stage.claim(stage.intent(), &paid)).collect();
-        let grants = grants(stage, claims.clone()).await?;
+pub(super) async fn one_payment_many_intents<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let paid = [fixture.paid()];
+        let claims: Vec<_> = (0..TASKS).map(|_| fixture.claim(fixture.intent(), &paid)).collect();
+        let grants = grants(fixture, claims.clone()).await?;
         must_be!(grants.len(), 1, "grants of one payment");
-        settle(stage, &grants).await?;
+        settle(fixture, &grants).await?;
         for claim in claims.iter().filter(|claim| claim.intent() != grants[0].intent()).take(2) {
-            must_be!(stage.reserve(claim).await?, Reservation::PaymentUsed, "the payment after the race");
-            let _ = stage.hold(&stage.claim(claim.intent(), &[stage.paid()])).await?;
+            must_be!(fixture.reserve(claim).await?, Reservation::PaymentUsed, "the payment after the race");
+            let _ = fixture.hold(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn one_intent_many_payments<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let intent = stage.intent();
-        let claims: Vec<_> = (0..TASKS).map(|_| stage.claim(intent, &[stage.paid()])).collect();
-        let grants = grants(stage, claims.clone()).await?;
+pub(super) async fn one_intent_many_payments<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let intent = fixture.intent();
+        let claims: Vec<_> = (0..TASKS).map(|_| fixture.claim(intent, &[fixture.paid()])).collect();
+        let grants = grants(fixture, claims.clone()).await?;
         must_be!(grants.len(), 1, "grants of one intent");
-        settle(stage, &grants).await?;
+        settle(fixture, &grants).await?;
         for claim in claims.iter().filter(|claim| claim.transfers()[0] != *grants[0].transfer()).take(2) {
-            must_be!(stage.reserve(claim).await?, Reservation::IntentConsumed, "the intent after the race");
-            let _ = stage.hold(&stage.claim(stage.intent(), claim.transfers())).await?;
+            must_be!(fixture.reserve(claim).await?, Reservation::IntentConsumed, "the intent after the race");
+            let _ = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
         }
     }
     Ok(())
 }
 
-pub(super) async fn three_payments_many_intents<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let first = stage.paid();
+pub(super) async fn three_payments_many_intents<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let first = fixture.paid();
         let all = [0, 1, 2].map(|position| Transfer { position, ..first.clone() });
-        let claims = (0..TASKS).map(|_| stage.claim(stage.intent(), &all)).collect();
-        let grants = grants(stage, claims).await?;
+        let claims = (0..TASKS).map(|_| fixture.claim(fixture.intent(), &all)).collect();
+        let grants = grants(fixture, claims).await?;
         let taken: HashSet<_> = grants.iter().map(|lease| lease.transfer().position).collect();
         must_be!((grants.len(), taken.len()), (3, 3), "grants, and transfers that were granted");
-        settle(stage, &grants).await?;
+        settle(fixture, &grants).await?;
     }
     Ok(())
 }
 
-pub(super) async fn one_takes_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..waiting_rounds(stage) {
-        let claim = stage.brief(stage.intent(), &[stage.paid()]);
-        let old = stage.hold(&claim).await?;
-        stage.run_out().await;
+pub(super) async fn one_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..waiting_rounds(fixture) {
+        let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+        let old = fixture.hold(&claim).await?;
+        fixture.run_out().await;
         // Half of them are the old holder's intent, half of them others.
         let claims = (0..TASKS)
-            .map(|task| if task % 2 == 0 { claim.intent() } else { stage.intent() })
-            .map(|intent| stage.claim(intent, claim.transfers()))
+            .map(|task| if task % 2 == 0 { claim.intent() } else { fixture.intent() })
+            .map(|intent| fixture.claim(intent, claim.transfers()))
             .collect();
-        let grants = grants(stage, claims).await?;
+        let grants = grants(fixture, claims).await?;
         must_be!(grants.len(), 1, "grants of what ran out");
-        must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
-        settle(stage, &grants).await?;
+        must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
+        settle(fixture, &grants).await?;
     }
     Ok(())
 }
 
-pub(super) async fn commit_or_take_over<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..waiting_rounds(stage) {
-        let claim = stage.brief(stage.intent(), &[stage.paid()]);
-        let old = stage.hold(&claim).await?;
-        stage.run_out().await;
+pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..waiting_rounds(fixture) {
+        let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
+        let old = fixture.hold(&claim).await?;
+        fixture.run_out().await;
         let paid = claim.transfers();
         let tasks = (0..TASKS).map(|task| {
-            let (ledger, old, claim) = (handle(stage, task), old.clone(), stage.claim(stage.intent(), paid));
+            let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
             async move {
                 Ok(if task == TASKS / 2 {
                     (ledger.commit(&old).await? == Commit::Done, false)
@@ -112,18 +112,18 @@ pub(super) async fn commit_or_take_over<H: Harness>(stage: &Stage<'_, H>) -> Res
         let sold = outcomes.iter().filter(|(sold, _)| *sold).count();
         let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
         must_be!((sold, granted), (1, 0) | (0, 1), "late commits, and take-overs");
-        must_be!(stage.ledger.is_consumed(claim.intent()).await?, consumed if consumed == (sold == 1), "the intent is consumed");
+        must_be!(fixture.ledger.is_consumed(claim.intent()).await?, consumed if consumed == (sold == 1), "the intent is consumed");
     }
     Ok(())
 }
 
-pub(super) async fn release_and_reserve<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let claim = stage.claim(stage.intent(), &[stage.paid()]);
-        let old = stage.hold(&claim).await?;
+pub(super) async fn release_and_reserve<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
+        let old = fixture.hold(&claim).await?;
         let tasks = (0..TASKS).map(|task| {
-            let (ledger, old, claim) = (handle(stage, task), old.clone(), claim.clone());
+            let (ledger, old, claim) = (handle(fixture, task), old.clone(), claim.clone());
             async move {
                 // Several releases of one lease: the second must not free what a claim got after the first.
                 if task % 8 == 0 {
@@ -138,19 +138,19 @@ pub(super) async fn release_and_reserve<H: Harness>(stage: &Stage<'_, H>) -> Res
         });
         let grants: Vec<_> = together(tasks).await?.into_iter().flatten().collect();
         must_be!(grants.len(), 0 | 1, "grants of what was released");
-        must_be!(stage.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the released lease");
-        settle(stage, &grants).await?;
+        must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the released lease");
+        settle(fixture, &grants).await?;
     }
     Ok(())
 }
 
-pub(super) async fn one_delivery<H: Harness>(stage: &Stage<'_, H>) -> Result<(), Fault> {
-    stage.begin().await?;
-    for _ in 0..stage.harness.rounds() {
-        let (intent, paid) = (stage.intent(), [stage.paid()]);
+pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let (intent, paid) = (fixture.intent(), [fixture.paid()]);
         let tasks = (0..TASKS).map(|task| {
-            let ledger = handle(stage, task);
-            let claim = stage.claim(if task % 2 == 0 { intent } else { stage.intent() }, &paid);
+            let ledger = handle(fixture, task);
+            let claim = fixture.claim(if task % 2 == 0 { intent } else { fixture.intent() }, &paid);
             async move {
                 loop {
                     match ledger.reserve(&claim).await? {
@@ -175,19 +175,19 @@ pub(super) async fn one_delivery<H: Harness>(stage: &Stage<'_, H>) -> Result<(),
 }
 
 /// Races that wait for a lease in each round are run less often where that takes real time.
-fn waiting_rounds<H: Harness>(stage: &Stage<'_, H>) -> usize {
-    if stage.harness.skips_time() { stage.harness.rounds() } else { stage.harness.rounds().min(3) }
+fn waiting_rounds<H: Harness>(fixture: &Fixture<'_, H>) -> usize {
+    if fixture.harness.skips_time() { fixture.harness.rounds() } else { fixture.harness.rounds().min(3) }
 }
 
 /// Half of the tasks are on another replica.
-fn handle<H: Harness>(stage: &Stage<'_, H>, task: usize) -> Arc<H::Ledger> {
-    Arc::clone(if task.is_multiple_of(2) { &stage.ledger } else { &stage.twin })
+fn handle<H: Harness>(fixture: &Fixture<'_, H>, task: usize) -> Arc<H::Ledger> {
+    Arc::clone(if task.is_multiple_of(2) { &fixture.ledger } else { &fixture.twin })
 }
 
 /// Makes these claims at once, and tells what was granted.
-async fn grants<H: Harness>(stage: &Stage<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
+async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
     let tasks = claims.into_iter().enumerate().map(|(task, claim)| {
-        let ledger = handle(stage, task);
+        let ledger = handle(fixture, task);
         async move {
             Ok(match ledger.reserve(&claim).await? {
                 Reservation::Granted(lease) => Some(lease),
@@ -200,10 +200,10 @@ async fn grants<H: Harness>(stage: &Stage<'_, H>, claims: Vec<Claim>) -> Result<
 }
 
 /// Commits each of these leases from several tasks at once; each must be told that it is done.
-async fn settle<H: Harness>(stage: &Stage<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
+async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
     for lease in leases {
         let tasks = (0..4).map(|task| {
-            let (ledger, lease) = (handle(stage, task), lease.clone());
+            let (ledger, lease) = (handle(fixture, task), lease.clone());
             async move { Ok(ledger.commit(&lease).await?) }
         });
         let outcomes = together(tasks).await?;

@@ -1,8 +1,6 @@
 //! `MemoryLedger`: one process, one lock; a restart refuses what was paid before it.
 
-#[cfg(test)]
-mod bounds;
-mod starts;
+mod attempt_log;
 mod state;
 
 use std::{

@@ -10,8 +10,11 @@ use std::{
 use foldhash::{HashMap, HashSet};
 
 use super::{
-    super::{Claim, Commit, Handler, Lease, Renewal, Reservation},
-    starts::{KEPT, Starts},
+    super::{
+        Claim, Commit, Handler, Lease, Renewal, Reservation,
+        decide::{Candidate, Decision, Entry, decide},
+    },
+    attempt_log::{AttemptLog, KEPT},
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
 
@@ -53,7 +56,7 @@ pub(super) struct State {
     /// What is held. `holders` is the other way round, entry for entry.
     holds: HashMap<PaymentKey, Hold>,
     holders: HashMap<IntentKey, PaymentKey>,
-    starts: Starts,
+    attempts: AttemptLog,
     counts: Counts,
 }
 
@@ -80,6 +83,15 @@ struct Hold {
     keep_until: ChainTime,
 }
 
+impl Hold {
+    fn entry(&self, now: Duration) -> Entry {
+        match self.until.checked_sub(now).filter(|left| !left.is_zero()) {
+            Some(left) => Entry::Held { left },
+            None => Entry::Lapsed,
+        }
+    }
+}
+
 impl State {
     pub(super) fn begin(&mut self, now: ChainTime) -> ChainTime {
         *self.mark.get_or_insert(now)
@@ -88,34 +100,13 @@ impl State {
     /// `None` when the memory was never begun.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<Reservation> {
         let _ = self.forget_sales(claim.head());
-        self.forget_starts(now);
+        self.forget_attempts(now);
         let mark = self.mark?;
         self.prolong(claim);
-        if self.sold.contains(&claim.intent()) {
-            return Some(Reservation::IntentConsumed);
-        }
-        let (mut unsold, mut frees_at) = (false, None::<Duration>);
-        let mut free = None;
-        for transfer in claim.transfers() {
-            let key = transfer.key();
-            if self.sales.contains_key(&key) {
-                continue;
-            }
-            unsold = true;
-            if let Some(hold) = self.live(&key, now) {
-                frees_at = Some(frees_at.map_or(hold.until, |at| at.min(hold.until)));
-            } else if transfer.block_time > mark {
-                free = Some(transfer);
-                break;
-            }
-        }
-        let intent_hold = self.holders.get(&claim.intent()).and_then(|held| self.live(held, now));
-        Some(match (unsold, intent_hold, free, frees_at) {
-            (false, ..) => Reservation::PaymentUsed,
-            (_, Some(hold), ..) => Reservation::Busy { retry_after: hold.until.saturating_sub(now) },
-            (_, None, Some(transfer), _) => self.attempt(claim, transfer, now),
-            (_, None, None, Some(at)) => Reservation::Busy { retry_after: at.saturating_sub(now) },
-            (_, None, None, None) => Reservation::BeforeMemory,
+        let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
+        Some(match decide(mark, self.entry(claim.intent(), now), candidates) {
+            Decision::Refused(reservation) => reservation,
+            Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
         })
     }
 
@@ -135,7 +126,7 @@ impl State {
             return Commit::Done;
         }
         let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
-        self.starts.sold(&(hold.intent, key));
+        self.attempts.sold(&(hold.intent, key));
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
         self.ages.push(Reverse(Sale { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
@@ -147,8 +138,8 @@ impl State {
         let Some(hold) = self.take(lease) else { return };
         let pair = (hold.intent, lease.transfer().key());
         match handler {
-            Handler::Started => self.starts.ended(&pair, now),
-            Handler::NotStarted => self.starts.unused(&pair),
+            Handler::Started => self.attempts.ended(&pair, now),
+            Handler::NotStarted => self.attempts.unused(&pair),
         }
         self.counts.released += 1;
     }
@@ -161,18 +152,28 @@ impl State {
         Counts { held: self.holds.len(), remembered: self.sales.len(), low_water_mark: self.mark, ..self.counts }
     }
 
-    /// The lease on a payment, unless it ran out.
-    fn live(&self, payment: &PaymentKey, now: Duration) -> Option<&Hold> {
-        self.holds.get(payment).filter(|hold| hold.until > now)
+    /// What is on record for an intent.
+    fn entry(&self, intent: IntentKey, now: Duration) -> Option<Entry> {
+        match self.sold.contains(&intent) {
+            true => Some(Entry::Sold),
+            false => self.holds.get(self.holders.get(&intent)?).map(|hold| hold.entry(now)),
+        }
     }
 
-    /// Grants a transfer on which there is no live lease, as there is none on the intent, unless it has to cool down.
-    fn attempt(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
-        let (intent, key) = (claim.intent(), transfer.key());
-        let own = self.holds.get(&key).filter(|hold| hold.intent == intent);
-        if let Some(retry_after) = self.starts.cooling(&(intent, key), own.map(|hold| hold.until), now) {
-            return Reservation::TooManyAttempts { retry_after };
+    fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
+        let key = transfer.key();
+        if self.sales.contains_key(&key) {
+            return Candidate { transfer, entry: Some(Entry::Sold), cooling: None };
         }
+        let hold = self.holds.get(&key);
+        let own = hold.filter(|hold| hold.intent == intent);
+        let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
+        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), cooling }
+    }
+
+    /// Grants a transfer on which there is no live lease, as there is none on the intent.
+    fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
+        let (intent, key) = (claim.intent(), transfer.key());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }
@@ -181,7 +182,7 @@ impl State {
         let until = now.saturating_add(claim.lease());
         self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until: claim.keep_until(transfer) });
         self.holders.insert(intent, key);
-        self.starts.granted((intent, key), now);
+        self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
         Reservation::Granted(Lease::new(claim, transfer, self.fence))
     }
@@ -199,7 +200,7 @@ impl State {
     fn expire(&mut self, payment: &PaymentKey) {
         if let Some(hold) = self.holds.remove(payment) {
             self.holders.remove(&hold.intent);
-            self.starts.ended(&(hold.intent, *payment), hold.until);
+            self.attempts.ended(&(hold.intent, *payment), hold.until);
             self.counts.expired += 1;
         }
     }
@@ -234,20 +235,23 @@ impl State {
     }
 
     /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
-    fn forget_starts(&mut self, now: Duration) {
+    fn forget_attempts(&mut self, now: Duration) {
         for _ in 0..BATCH {
-            let Some(pair @ (intent, payment)) = self.starts.next_due(now) else { return };
+            let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };
             match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
-                Some(hold) if hold.until.saturating_add(KEPT) > now => self.starts.later(pair, now),
+                Some(hold) if hold.until.saturating_add(KEPT) > now => self.attempts.later(pair, now),
                 Some(_) => {
                     self.expire(&payment);
-                    self.starts.sold(&pair);
+                    self.attempts.sold(&pair);
                 }
-                None => self.starts.forget(pair, now),
+                None => self.attempts.forget(pair, now),
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 impl State {
@@ -263,10 +267,10 @@ impl State {
             + table::<(PaymentKey, ChainTime)>(self.prolonged.capacity())
             + table::<(PaymentKey, Hold)>(self.holds.capacity())
             + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
-            + self.starts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
+            + self.attempts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
     }
 
     pub(super) fn tried(&self) -> (usize, usize) {
-        self.starts.sizes()
+        self.attempts.sizes()
     }
 }

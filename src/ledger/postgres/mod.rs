@@ -1,8 +1,8 @@
 //! `PostgresLedger`: what was sold, shared by replicas.
 
+mod commands;
 mod connection;
 mod migration;
-mod questions;
 mod statements;
 mod sweeps;
 
@@ -18,8 +18,8 @@ use statements::{PREFIX, Statements};
 use sweeps::{Sweep, Sweeps};
 
 use super::{
-    LedgerError,
-    sql::{self, TIME_LIMIT, TablePrefixError, compatible, failed, in_time, seconds, tell},
+    LedgerError, events,
+    sql::{self, TIME_LIMIT, TablePrefixError, compatible, count, failed, in_time, seconds},
 };
 use crate::protocol::ChainTime;
 
@@ -171,8 +171,8 @@ impl PostgresLedger {
         loop {
             let sweep = Sweep { low: 0, head: seconds(head), all: true };
             let (sales, leases, attempts) = in_time(self.time_limit, self.forget(sweep, STRIDE)).await?;
-            tell::forgotten(sales);
-            tell::expired(leases);
+            events::forgotten(count(sales));
+            events::expired(count(leases));
             forgotten += u64::try_from(sales).unwrap_or(0);
             if sales.max(leases).max(attempts) < STRIDE {
                 return Ok(forgotten);

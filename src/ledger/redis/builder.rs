@@ -8,7 +8,7 @@ use driver::{Client, IntoConnectionInfo, ProtocolVersion, RedisResult, aio::Conn
 use super::{
     super::LedgerError,
     RedisLedger, Replicated, Shared,
-    link::{Link, TIME_LIMIT},
+    connection::{Connection, TIME_LIMIT},
     source::Source,
 };
 
@@ -135,9 +135,9 @@ impl RedisLedgerBuilder {
         };
         #[cfg(feature = "redis-tls")]
         choose_crypto();
-        let link = || Link::new(source.clone(), self.time_limit);
-        let replicated = self.replicas.map(|(replicas, wait)| Replicated { link: link(), replicas, wait });
-        let shared = Shared::new(self.prefix, link(), replicated, self.evicts, self.durable);
+        let connection = || Connection::new(source.clone(), self.time_limit);
+        let replicated = self.replicas.map(|(replicas, wait)| Replicated { connection: connection(), replicas, wait });
+        let shared = Shared::new(self.prefix, connection(), replicated, self.evicts, self.durable);
         let ledger = RedisLedger { shared: Arc::new(shared) };
         ledger.check().await?;
         if !self.durable {

@@ -39,7 +39,7 @@ impl RedisLedger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when the server does not answer.
     pub async fn durability(&self) -> Result<Durability, LedgerError> {
-        self.shared.link.ask(durability).await
+        self.shared.connection.ask(durability).await
     }
 
     pub(super) async fn warn_if_it_forgets(&self) -> Result<(), LedgerError> {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ::redis as driver;
 use driver::{Client, ConnectionAddr, ErrorKind, RedisError, RedisResult, aio::ConnectionManager, cmd};
 
-use super::link::connection;
+use super::connection::connection;
 
 /// Where connections come from.
 #[derive(Clone)]

@@ -104,7 +104,7 @@ impl SqliteLedgerBuilder {
     pub fn on(self, pool: SqlitePool) -> SqliteLedger {
         let options = written((*pool.connect_options()).clone());
         let statements = Arc::new(Statements::new(&self.prefix));
-        let home = Home { place: Place::new(options.get_filename()), options, statements: Arc::clone(&statements) };
+        let home = Home::new(Place::new(options.get_filename()), options, Arc::clone(&statements));
         let queue = Arc::new(Queue::new(home, self.waiting));
         SqliteLedger { queue, readers: pool, statements, time_limit: sql::TIME_LIMIT }
     }

@@ -54,6 +54,10 @@ impl Place {
         Self { path: path.to_owned(), database: OnceLock::new() }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the file is still the one that was there at first. One that was moved away, removed or replaced is not: other
     /// processes sell by another one.
     pub(super) fn is_same(&self) -> bool {

@@ -2,9 +2,12 @@
 
 mod batch;
 mod builder;
+mod delivery;
 mod file;
+mod mount;
 mod question;
 mod queue;
+mod record;
 mod statements;
 mod writer;
 
@@ -18,8 +21,8 @@ use queue::Queue;
 use statements::{STEPS, Statements};
 
 use super::{
-    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
-    sql::{SCHEMA, compatible, failed, in_time, micros, tell},
+    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
+    sql::{SCHEMA, compatible, count, failed, in_time, micros},
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -30,12 +33,14 @@ const OPENING: Duration = Duration::from_secs(10);
 ///
 /// Several processes may open the same file; its unique indexes keep intents and payments apart, and its lock lets one
 /// write at a time. The file must lie on a local disk: the write-ahead log that stands beside it (`-wal`, `-shm`) does not
-/// work over a network, and belongs to it when it is moved. Back it up with `sqlite3 ledger.db ".backup copy.db"`, and call
-/// [`raise_mark_to`](Self::raise_mark_to) after restoring it.
+/// work over a network, and belongs to it when it is moved. Into a container mount the folder, never the file alone, which
+/// is refused as [`LedgerError::MountedAlone`]: containers that share it would each have a log of their own. Back it up
+/// with `sqlite3 ledger.db ".backup copy.db"`, and call [`raise_mark_to`](Self::raise_mark_to) after restoring it.
 ///
-/// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced: stop it first. It
-/// must not open the file by any other means than SQLite either, for on POSIX systems closing a file drops all locks that
-/// the process has on it.
+/// A running process refuses to sell once its file, or the log beside it, was moved, removed or replaced, and once a backup
+/// was restored into the file that lacks what this process had written or seen there. What only another process had sold
+/// it cannot miss: stop all of them first. It must not open the file by any other means than SQLite either, for on POSIX
+/// systems closing a file drops all locks that the process has on it.
 ///
 /// # What is flushed, and when
 ///
@@ -91,7 +96,8 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// [`LedgerError::Unavailable`] when the file cannot be read and written, or is no database;
-    /// [`LedgerError::Incompatible`] when a later version wrote it.
+    /// [`LedgerError::Incompatible`] when a later version wrote it; [`LedgerError::MountedAlone`] where the file itself is
+    /// a mount point (on Linux).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         Self::builder().open(path).await
     }
@@ -112,8 +118,12 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// [`LedgerError::Incompatible`] when a later version wrote them, and this one cannot; [`LedgerError::Unavailable`]
-    /// when the file cannot be written, or does not keep a write-ahead log.
+    /// when the file cannot be written, or does not keep a write-ahead log; [`LedgerError::MountedAlone`] where the file
+    /// itself is a mount point (on Linux).
     pub async fn migrate(&self) -> Result<(), LedgerError> {
+        if mount::is_mounted_alone(self.queue.home().place.path()) {
+            return Err(LedgerError::MountedAlone);
+        }
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))
     }
@@ -162,7 +172,7 @@ impl SqliteLedger {
     pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
         match self.ask(Question::Sweep(head)).await? {
             Answer::Swept(sales) => {
-                tell::forgotten(sales);
+                events::forgotten(count(sales));
                 Ok(u64::try_from(sales).unwrap_or(0))
             }
             _ => Err(LedgerError::Unavailable),
@@ -272,7 +282,7 @@ impl Ledger for SqliteLedger {
             return Err(LedgerError::Unavailable);
         };
         if let Reservation::Granted(lease) = &reservation {
-            tell::reserved(lease, 0);
+            events::reserved(lease);
         }
         Ok(reservation)
     }
@@ -290,20 +300,20 @@ impl Ledger for SqliteLedger {
             return Err(LedgerError::Unavailable);
         };
         if only_now {
-            tell::consumed(lease);
+            events::consumed(lease);
         }
         Ok(if sold { Commit::Done } else { Commit::LeaseLost })
     }
 
     async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
         if let Answer::Released(true) = self.ask(Question::Release(lease.clone(), handler)).await? {
-            tell::released(lease);
+            events::released(lease);
         }
         Ok(())
     }
 
     async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        if !self.queue.home().place.is_same() {
+        if !self.queue.home().is_sound() {
             return Err(LedgerError::Unavailable);
         }
         let question = || {

@@ -9,13 +9,16 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
-    super::LedgerError,
+    super::{Lease, LedgerError},
+    delivery::Unheard,
     question::{Answer, Asked, Question},
     writer::{Home, Writer},
 };
 
 /// How many are answered at once at most.
 const TOGETHER: usize = 256;
+/// How many sales are kept for those who have not heard of them; any more are looked up when they are asked for.
+const UNHEARD: usize = 1_024;
 
 pub(super) struct Queue {
     home: Home,
@@ -31,6 +34,8 @@ struct Line {
     works: bool,
     /// Whose it is while nobody works.
     writer: Writer,
+    /// The latest last.
+    unheard: VecDeque<Unheard>,
 }
 
 impl Queue {
@@ -44,9 +49,44 @@ impl Queue {
 
     /// Asks; whoever asks sets the time limit. Once this is dropped, the question is answered or passed over.
     pub(super) async fn ask(self: &Arc<Self>, question: Question) -> Result<Answer, LedgerError> {
+        if let Some(answer) = self.recall(&question) {
+            return Ok(answer);
+        }
         let (asked, answer) = Asked::new(question);
         self.join(asked)?;
-        answer.await.unwrap_or(Err(LedgerError::Unavailable))
+        answer.await.map_err(|_| LedgerError::Unavailable)?.take()
+    }
+
+    /// What is recorded already, and flushed: who did not hear so does not wait for another flush.
+    fn recall(&self, question: &Question) -> Option<Answer> {
+        let mut line = self.line();
+        let place = line.unheard.iter().position(|sale| sale.is_of(question))?;
+        line.unheard.remove(place).map(Unheard::into_answer)
+    }
+
+    /// For who waits for the very answer, having asked again; or else for who asks again later.
+    pub(super) fn keep(self: &Arc<Self>, sale: Unheard) {
+        let mut line = self.line();
+        let Some(place) = line.waiting.iter().position(|asked| sale.is_of(&asked.question)) else {
+            if line.unheard.len() >= UNHEARD {
+                line.unheard.pop_front();
+            }
+            return line.unheard.push_back(sale);
+        };
+        let asked = line.waiting.remove(place);
+        drop(line);
+        if let Some(mut asked) = asked {
+            asked.answer = Some(Ok(sale.into_answer()));
+            // Nobody hears it here either: then it comes back.
+            asked.reply(self);
+        }
+    }
+
+    /// Frees what a grant holds that reached nobody: with what is written next.
+    pub(super) fn give_back(self: &Arc<Self>, lease: Lease) {
+        let mut line = self.line();
+        line.waiting.push_back(Asked::give_back(lease));
+        self.start(line);
     }
 
     /// Closes the file once who works has finished.
@@ -72,14 +112,22 @@ impl Queue {
             tracing::warn!("too many wait for the ledger");
             return Err(LedgerError::Unavailable);
         }
-        if !line.works {
-            let runtime = Handle::try_current().map_err(|_| LedgerError::Unavailable)?;
-            line.works = true;
-            let turn = Turn { queue: Arc::clone(self), writer: Some(std::mem::take(&mut line.writer)) };
-            drop(runtime.spawn(turn.work()));
+        if !line.works && Handle::try_current().is_err() {
+            return Err(LedgerError::Unavailable);
         }
         line.waiting.push_back(asked);
+        self.start(line);
         Ok(())
+    }
+
+    /// Sets a task to work, unless one works already, or there is no runtime: then whoever asks next does it.
+    fn start(self: &Arc<Self>, mut line: MutexGuard<'_, Line>) {
+        let (false, Ok(runtime)) = (line.works, Handle::try_current()) else { return };
+        line.works = true;
+        let turn = Turn { queue: Arc::clone(self), writer: Some(std::mem::take(&mut line.writer)) };
+        // A runtime that is ending drops the task at once, and that takes hold of the line.
+        drop(line);
+        drop(runtime.spawn(turn.work()));
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -105,7 +153,7 @@ impl Turn {
             writer.answer(&self.queue.home, &mut batch).await;
             // First this: once the last one is answered, the runtime may stand still.
             self.rest();
-            batch.into_iter().for_each(Asked::reply);
+            batch.into_iter().for_each(|asked| asked.reply(&self.queue));
         }
     }
 
@@ -129,13 +177,42 @@ impl Queue {
     }
 }
 
-/// Broken off: the runtime ended. Who waits is told so by the lost reply, and the next one begins anew.
+/// Broken off: the runtime ended. Who waits is told so by the lost reply, and the next one begins anew. What is to be
+/// given back rides with it.
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.writer.is_some() {
             let mut line = self.queue.line();
             line.works = false;
-            line.waiting.clear();
+            line.waiting.retain(Asked::is_the_ledgers_own);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{SqliteLedger, writer::tests::held},
+        *,
+    };
+
+    /// Two flushes are as slow as the disk: the second would be in vain.
+    #[tokio::test]
+    async fn who_asks_twice_is_told_what_the_first_was_too_late_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let queue = Arc::clone(&ledger.queue);
+        // Somebody works, and answers nobody in the line.
+        queue.line().works = true;
+        let (mut first, given_up) = Asked::new(Question::Commit(held()));
+        drop(given_up);
+        let (second, again) = Asked::new(Question::Commit(held()));
+        let (other, mut waits) = Asked::new(Question::Renew(held()));
+        queue.line().waiting.extend([second, other]);
+        first.answer = Some(Ok(Answer::Sold { sold: true, only_now: true }));
+        first.reply(&queue);
+        assert!(matches!(again.await.unwrap().take(), Ok(Answer::Sold { sold: true, only_now: true })));
+        assert!(waits.try_recv().is_err());
+        assert!(queue.recall(&Question::Commit(held())).is_none(), "it was told");
     }
 }

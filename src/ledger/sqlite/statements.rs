@@ -13,13 +13,34 @@ pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("s
 /// What stands before every name unless it is told otherwise.
 pub(super) const PREFIX: &str = "ledger_";
 
+/// What follows on the level at which a transaction is flushed.
+macro_rules! begin {
+    ($level:literal) => {
+        concat!(
+            "PRAGMA synchronous = ",
+            $level,
+            "; BEGIN IMMEDIATE; PRAGMA synchronous; ",
+            "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)
+WHERE ?1 IS NULL
+    OR EXISTS (SELECT 1 FROM ledger_sales WHERE fence = ?1 AND consumed_at IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM ledger_book WHERE fence = ?1)
+    OR (SELECT mark FROM ledger_memory) >= ?2"
+        )
+    };
+}
+
 /// Begins to write, alone: whatever is read from here on stays true until the commit. And tells the level at which it
 /// will be flushed, which no longer changes: 2, the log is flushed before the commit returns, and with it whatever was
 /// written before.
-pub(super) const FLUSHED: (&str, i64) = ("PRAGMA synchronous = FULL; BEGIN IMMEDIATE; PRAGMA synchronous", 2);
+///
+/// Then the greatest fence of all, which is never less than it was; no row where the sale of fence `?1`, of a payment of
+/// the time `?2`, was neither kept nor forgotten.
+const BEGIN_FLUSHED: &str = begin!("FULL");
+pub(super) const FLUSHED: i64 = 2;
 
 /// The same for what need not outlive a power cut: 1, it is in the log, in order, and flushed with the next that must be.
-pub(super) const UNFLUSHED: (&str, i64) = ("PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; PRAGMA synchronous", 1);
+const BEGIN_UNFLUSHED: &str = begin!("NORMAL");
+pub(super) const UNFLUSHED: i64 = 1;
 
 /// The database's clock: Unix milliseconds, one value for a whole statement.
 macro_rules! now {
@@ -238,12 +259,22 @@ FROM asked WHERE ",
 
 const IS_CONSUMED: &str = "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL)";
 
-/// Sales that age keeps from coming back: how many, their fences, their latest block time.
-const FORGETTABLE: &str = "
-SELECT count(*), json_group_array(fence), max(block_time) FROM (
+/// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases and attempts are
+/// to be forgotten too.
+const FORGETTABLE: &str = concat!(
+    "
+SELECT count(*), json_group_array(fence), max(block_time),
+    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < ",
+    now!(),
+    " - ?3, 0),
+    COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
+    now!(),
+    " - ?3, 0)
+FROM (
     SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until < ?1
     ORDER BY keep_until LIMIT ?2
-)";
+)"
+);
 
 const BOOK: &str = "
 INSERT INTO ledger_book (fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
@@ -321,7 +352,7 @@ macro_rules! statements {
 }
 
 statements! {
-    look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
+    begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
     renew: RENEW, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
     is_consumed: IS_CONSUMED, forgettable: FORGETTABLE, book: BOOK, forget_sales: FORGET_SALES,
     forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
@@ -348,7 +379,9 @@ mod tests {
         for step in STEPS {
             sqlx::raw_sql(step).execute(&mut connection).await.unwrap();
         }
+        let (_, last_of_begin) = BEGIN_FLUSHED.rsplit_once("; ").unwrap();
         for statement in [
+            last_of_begin,
             LOOK,
             PROLONG,
             NOTE_EXPIRED,

@@ -1,6 +1,9 @@
 //! The one connection that writes: a batch of questions in one transaction, with one flush at most.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use sqlx::{Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
 
@@ -10,6 +13,7 @@ use super::{
     file::{Companions, Place},
     is_busy,
     question::Asked,
+    record::Record,
     statements::{FLUSHED, Statements, UNFLUSHED},
 };
 
@@ -18,6 +22,25 @@ pub(super) struct Home {
     pub(super) place: Place,
     pub(super) options: SqliteConnectOptions,
     pub(super) statements: Arc<Statements>,
+    record: Mutex<Record>,
+    /// The log was taken away, or a backup written over the file, and with it sales: nothing is sold until the ledger is
+    /// opened again.
+    lost: AtomicBool,
+}
+
+impl Home {
+    pub(super) fn new(place: Place, options: SqliteConnectOptions, statements: Arc<Statements>) -> Self {
+        Self { place, options, statements, record: Mutex::default(), lost: AtomicBool::new(false) }
+    }
+
+    /// Whether what is read here is what was written.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && self.place.is_same()
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Default)]
@@ -25,8 +48,6 @@ pub(super) struct Writer {
     open: Option<Open>,
     /// A write or a flush failed: what was written before it may be missing on the disk, and a later flush would not tell.
     suspects: bool,
-    /// The log was taken away, and with it sales: nothing is sold until the ledger is opened again.
-    lost: bool,
 }
 
 struct Open {
@@ -41,6 +62,10 @@ enum Fault {
     All(LedgerError),
     /// The file, or what belongs to it, is another.
     Moved,
+    /// What was on record is not any more.
+    Restored,
+    /// It was told before why.
+    Lost,
     /// Perhaps because of one question.
     One(sqlx::Error),
 }
@@ -70,6 +95,14 @@ impl Writer {
                 );
                 LedgerError::Unavailable
             }
+            Err(Fault::Restored) => {
+                tracing::error!(
+                    "the ledger lacks what was on record, as if a backup was restored into its file: nothing is sold \
+                     until it is opened again; raise its mark first"
+                );
+                LedgerError::Unavailable
+            }
+            Err(Fault::Lost) => LedgerError::Unavailable,
         };
         for asked in batch {
             asked.answer = Some(Err(error));
@@ -81,7 +114,10 @@ impl Writer {
         if batch.iter().all(Asked::is_dropped) {
             return Ok(());
         }
-        if self.lost || !home.place.is_same() {
+        if home.lost.load(Ordering::Relaxed) {
+            return Err(Fault::Lost);
+        }
+        if !home.place.is_same() {
             return Err(Fault::Moved);
         }
         let mut open = match self.open.take() {
@@ -93,7 +129,9 @@ impl Writer {
             Ok(()) => self.open = Some(open),
             Err(fault) => {
                 self.suspects |= matches!(fault, Fault::One(error) if is_broken(error));
-                self.lost |= matches!(fault, Fault::Moved);
+                if matches!(fault, Fault::Moved | Fault::Restored) {
+                    home.lost.store(true, Ordering::Relaxed);
+                }
                 let _ = open.connection.close().await;
             }
         }
@@ -122,7 +160,7 @@ impl Writer {
 
 impl Open {
     async fn answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
-        if !self.begin(batch).await? {
+        if !self.begin(home, batch).await? {
             return Ok(());
         }
         let expired = batch::answer(&mut self.connection, &home.statements, batch).await?;
@@ -133,24 +171,28 @@ impl Open {
             return Err(Fault::Moved);
         }
         self.companions = companions;
-        super::tell::expired(expired);
+        home.record().grow(batch);
+        super::events::expired(super::count(expired));
         Ok(())
     }
 
     /// Begins to write, alone, once no other process does; whether a flush will follow is settled before. Not at all when
     /// nobody waits for an answer any more.
-    async fn begin(&mut self, batch: &[Asked]) -> Result<bool, Fault> {
-        let lasts = batch.iter().any(|asked| asked.question.must_last());
-        let (text, level) = if lasts { FLUSHED } else { UNFLUSHED };
+    async fn begin(&mut self, home: &Home, batch: &[Asked]) -> Result<bool, Fault> {
+        let (say, lasts) = (&home.statements, batch.iter().any(|asked| asked.question.must_last()));
+        let (text, level) = if lasts { (&say.begin_flushed, FLUSHED) } else { (&say.begin_unflushed, UNFLUSHED) };
+        let sale = home.record().sale();
         while !batch.iter().all(Asked::is_dropped) {
+            let begin = sqlx::query_scalar::<_, i64>(text.sql());
+            let begin = begin.bind(sale.map(|sale| sale.fence)).bind(sale.map(|sale| sale.block_time));
             // Made anew each time, for a PRAGMA takes effect when it is made.
-            let begin = sqlx::query_scalar::<_, i64>(text).persistent(false);
-            match begin.fetch_all(&mut self.connection).await {
-                Ok(told) if told.last() == Some(&level) => return Ok(true),
-                Ok(_) => {
+            match begin.persistent(false).fetch_all(&mut self.connection).await {
+                Ok(told) if told.first() != Some(&level) => {
                     tracing::error!("SQLite does not say that it flushes");
                     return Err(Fault::All(LedgerError::Unavailable));
                 }
+                Ok(told) if home.record().meets(told.get(1).copied()) => return Ok(true),
+                Ok(_) => return Err(Fault::Restored),
                 Err(error) if is_busy(&error) => {}
                 Err(error) => return Err(Fault::All(failed(&error))),
             }
@@ -165,7 +207,7 @@ fn is_broken(error: &sqlx::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::{
@@ -196,6 +238,11 @@ mod tests {
         Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
     }
 
+    pub(in super::super) fn held() -> Lease {
+        let claim = claim();
+        Lease::new(&claim, &claim.transfers()[0], 1)
+    }
+
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]
     async fn a_batch_with_a_sale_is_flushed_and_one_without_is_not() {
@@ -203,8 +250,7 @@ mod tests {
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
-        let (claim, sweep) = (claim(), || Question::Sweep(TIME));
-        let lease = Lease::new(&claim, &claim.transfers()[0], 1);
+        let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone()));
         for (questions, full) in [
             (vec![commit()], true),
@@ -214,7 +260,7 @@ mod tests {
             (vec![Question::Memory(Word::Start, TIME)], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
-            assert!(matches!(open.begin(&batch).await, Ok(true)));
+            assert!(matches!(open.begin(home, &batch).await, Ok(true)));
             let pragma = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").persistent(false);
             assert_eq!(pragma.fetch_one(&mut open.connection).await.unwrap(), if full { 2 } else { 1 });
             sqlx::query("ROLLBACK").execute(&mut open.connection).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     judge::{Policy, TRANSFER, Tip, judge},
-    view::{Block, Log, MinedIn, Receipt},
+    view::{Block, Log, MinedIn, TxReceipt},
 };
 use crate::{
     protocol::{Address, Amount, Asset, ChainTime, Network, Terms, TxHash},
@@ -27,7 +27,7 @@ pub fn judging(logs: u32) -> impl Fn() -> Verdict {
         block: Some(BLOCK.hash),
         removed: false,
     };
-    let receipt = Receipt {
+    let receipt = TxReceipt {
         transaction: TRANSACTION,
         mined_in: Some(MinedIn { number: BLOCK.number, hash: BLOCK.hash }),
         success: Some(true),

@@ -7,13 +7,13 @@ use futures_util::future::join_all;
 use super::{
     EvmVerifier, Finality, Inner,
     endpoint::Endpoint,
+    endpoint_check::{EndpointCheck, network_of},
+    endpoint_pool::EndpointPool,
     gate::Gate,
     head::Head,
     judge::Policy,
-    proof::{Prover, network_of},
     receipts::Receipts,
-    rpc::Pool,
-    watch::Watch,
+    reorg_monitor::ReorgMonitor,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -89,9 +89,9 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// How often the chain brings a block: how long a head counts as fresh, and how long an unknown transaction is not
-    /// asked about again unless a new block is seen. While somebody waits for a payment to be mined, the head is looked at
-    /// up to four times a second. Default: Base's 2 s.
+    /// How often the chain brings a block: how long a head counts as fresh, and how long a transaction that is unknown or
+    /// pays nothing is not asked about again unless a new block is seen. While somebody waits for a payment to be mined, the
+    /// head is looked at up to four times a second. Default: Base's 2 s.
     pub const fn block_time(mut self, block_time: Duration) -> Self {
         self.block_time = block_time;
         self
@@ -217,19 +217,21 @@ impl EvmVerifierBuilder {
 
     fn build(self, network: Network, endpoints: Vec<Arc<Endpoint>>) -> EvmVerifier {
         let Self { finality, block_time, call_timeout, total_timeout, clock, .. } = self;
-        let prover = Prover::new(network, call_timeout, Arc::clone(&clock));
-        let pool = Arc::new(Pool::new(endpoints, prover, call_timeout, Arc::clone(&clock)));
+        let check = EndpointCheck::new(network, call_timeout, Arc::clone(&clock));
+        let pool = Arc::new(EndpointPool::new(endpoints, check, call_timeout, Arc::clone(&clock)));
         // Blocks have turns of their own: a flood of made-up transactions must not hold up the known ones.
         let gate = || Gate::new(self.max_concurrency, self.max_queue);
         let head = Head::new(Arc::clone(&pool), gate(), Arc::clone(&clock), finality, block_time, self.max_head_age);
-        let watch = matches!(finality, Finality::Confirmations(_));
-        let watch = watch.then(|| Arc::new(Watch::new(Arc::clone(&pool), Arc::clone(&clock))));
+        let reorgs = matches!(finality, Finality::Confirmations(_));
+        let reorgs = reorgs.then(|| Arc::new(ReorgMonitor::new(Arc::clone(&pool), Arc::clone(&clock))));
         let head = Arc::new(head);
         let (asked, known) = (Arc::clone(&pool), Arc::clone(&head));
         let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
         let receipts = Arc::new(receipts);
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
-        EvmVerifier { inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, watch, total_timeout }) }
+        EvmVerifier {
+            inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, reorgs, total_timeout }),
+        }
     }
 }

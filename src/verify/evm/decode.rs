@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{
     judge::TRANSFER,
-    view::{Block, Log, MinedIn, Receipt},
+    view::{Block, Log, MinedIn, TxReceipt},
 };
 use crate::{
     json_rpc::Fault,
@@ -57,7 +57,7 @@ pub(super) fn block(raw: &RawValue) -> Result<Option<Block>, Fault> {
 }
 
 /// The answer to `eth_getTransactionReceipt`. Logs that cannot be transfers are left out, to keep caches small.
-pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<Receipt>, Fault> {
+pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
     let Some(receipt) = parse::<Option<AnyReceipt>>(raw)? else { return Ok(None) };
     let receipt = receipt.into_inner();
     if receipt.transaction_hash.0 != *transaction.as_bytes() {
@@ -72,7 +72,7 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<Rece
     let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(TRANSFER)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
     logs.shrink_to_fit();
-    Ok(Some(Receipt {
+    Ok(Some(TxReceipt {
         transaction,
         mined_in: mined_in.map(|(number, hash)| MinedIn { number, hash: hash.0 }),
         // alloy's own `status()` takes a receipt from before EIP-658, which has none, for a success.

@@ -2,19 +2,20 @@
 //! it refreshed, in one look-up for all. Nothing runs while nobody asks, and nothing has to be stopped.
 
 use std::{
-    cmp::Ordering,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use super::{
     Finality,
-    chain::{Chain, Step},
-    flight::Flights,
+    chain::Step,
+    endpoint_pool::EndpointPool,
     gate::Gate,
+    head_state::{HeadState, Named, Now, is_leap},
     judge::Tip,
-    rpc::{Asked, Pool, Tag},
-    view::Block,
+    pool_answer::{BlockTag, PoolAnswer},
+    single_flight::SingleFlight,
+    view::{Block, MinedIn, TxReceipt},
 };
 use crate::{
     clock::Clock,
@@ -26,20 +27,14 @@ use crate::{
 const QUIET_MAX: Duration = Duration::from_secs(60);
 /// How long it is at least between two refreshes for those who wait for the next block.
 const HURRY: Duration = Duration::from_millis(250);
-/// For how many block times an endpoint that named the head may be silent before the highest of the others counts.
-const SILENCE: u32 = 3;
-/// A head that is further up than this, and a hundred blocks more for each second of chain time, is a leap. It counts only
-/// where nobody knows better, and from an endpoint that proves its chain again.
-const LEAP_MAX: u64 = 256;
-
 #[derive(Debug)]
 pub(super) struct Head {
-    cell: Mutex<Option<Cell>>,
+    cell: Mutex<Option<HeadState>>,
     /// When the last refresh began, whatever came of it (monotonic).
     asked_at: Mutex<Option<Duration>>,
-    refreshes: Flights<(), Tip>,
-    look_ups: Flights<u64, Option<Block>>,
-    pool: Arc<Pool>,
+    refreshes: SingleFlight<(), Tip>,
+    look_ups: SingleFlight<u64, Option<Block>>,
+    pool: Arc<EndpointPool>,
     gate: Gate,
     clock: Arc<dyn Clock>,
     finality: Finality,
@@ -48,43 +43,23 @@ pub(super) struct Head {
     max_age: Option<Duration>,
 }
 
-/// Times are monotonic.
-#[derive(Debug)]
-struct Cell {
-    chain: Chain,
-    /// The latest time that any head had: nodes that take turns in being behind bring nothing newer.
-    newest: ChainTime,
-    confirmed: Option<u64>,
-    /// The endpoint that named the head.
-    source: usize,
-    refreshed_at: Duration,
-    /// When the refresh began that brought this head.
-    moved_at: Duration,
-    /// Since when the source has not answered.
-    silent_since: Option<Duration>,
-    /// Since when refreshes have brought nothing newer.
-    quiet_since: Option<Duration>,
-    /// Whether the refresh under way brought something newer.
-    moved: bool,
-}
-
 impl Head {
     pub(super) fn new(
-        pool: Arc<Pool>,
+        pool: Arc<EndpointPool>,
         gate: Gate,
         clock: Arc<dyn Clock>,
         finality: Finality,
         block_time: Duration,
         max_age: Option<Duration>,
     ) -> Self {
-        let (refreshes, look_ups) = (Flights::default(), Flights::default());
+        let (refreshes, look_ups) = (SingleFlight::default(), SingleFlight::default());
         let (cell, asked_at) = (Mutex::new(None), Mutex::new(None));
         Self { cell, asked_at, refreshes, look_ups, pool, gate, clock, finality, block_time, max_age }
     }
 
     /// The head, not older than one block time.
     pub(super) async fn tip(self: &Arc<Self>) -> Result<Tip, VerifyError> {
-        let known = self.cell().as_ref().filter(|cell| self.is_fresh(cell)).map(Cell::tip);
+        let known = self.cell().as_ref().filter(|cell| self.is_fresh(cell)).map(HeadState::tip);
         let tip = match known {
             Some(tip) => tip,
             None => self.refreshes.join((), || Arc::clone(self).refresh(0)).await?,
@@ -100,7 +75,7 @@ impl Head {
     /// Another head than this one, if there is one by now, for a payment that may be in the next block or in the one
     /// `wanted`. However many wait, however often, the chain is asked once in [`HURRY`].
     pub(super) async fn after(self: &Arc<Self>, tip: &Tip, wanted: u64) -> Option<Tip> {
-        let known = self.cell().as_ref().map(Cell::tip).filter(|known| known != tip);
+        let known = self.cell().as_ref().map(HeadState::tip).filter(|known| known != tip);
         let newer = if let Some(known) = known {
             known
         } else if let Some(refreshed) = self.refreshes.join_under_way(&()).await {
@@ -127,13 +102,27 @@ impl Head {
         }
     }
 
+    /// Whether a block that is remembered is the receipt's.
+    pub(super) fn remembers(&self, receipt: &TxReceipt) -> bool {
+        let block = |mined_in: MinedIn| self.cell().as_ref()?.chain.at(mined_in.number);
+        receipt.mined_in.and_then(block).is_some_and(|block| receipt.is_of(&block))
+    }
+
+    /// Whether the sealed block at the height that the receipt names is its own.
+    pub(super) async fn seals(self: &Arc<Self>, receipt: &TxReceipt) -> bool {
+        let height = self.cell().as_ref().map(|cell| cell.chain.head().number);
+        let Some(mined_in) = receipt.mined_in.filter(|mined_in| Some(mined_in.number) <= height) else { return false };
+        let block = self.block(mined_in.number).await;
+        block.ok().flatten().is_some_and(|block| receipt.is_of(&block))
+    }
+
     async fn look_up(self: Arc<Self>, number: u64) -> Result<Option<Block>, VerifyError> {
         let _turn = self.gate.enter(None).await?;
         let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.chain.generation()));
         // Its time decides how old a payment is, and the head stands on it.
         let possible =
             |block: &Block| known.is_none_or(|(head, _)| block.number > head.number || block.time <= head.time);
-        let block = self.pool.block_if(Tag::Number(number), possible).await?;
+        let block = self.pool.block_if(BlockTag::Number(number), self.source(), possible).await?;
         if let (Some(block), Some(cell), Some((_, generation))) = (block, self.cell().as_mut(), known) {
             cell.chain.learn(block, generation);
         }
@@ -148,7 +137,7 @@ impl Head {
         let now = self.clock.monotonic();
         let mut cell = self.cell();
         if let Some((source, latest)) = latest {
-            cell.get_or_insert_with(|| Cell::new(latest, source, began)).follow(latest, source, began);
+            cell.get_or_insert_with(|| HeadState::new(latest, source, began)).follow(latest, source, began);
         }
         let cell = cell.as_mut().ok_or_else(VerifyError::unavailable)?;
         cell.refreshed(now);
@@ -160,7 +149,7 @@ impl Head {
     }
 
     /// The latest block, from an endpoint that proved its chain once more where the block gives reason to doubt it.
-    async fn proven(&self, wanted: u64) -> Result<Option<(usize, Block)>, VerifyError> {
+    async fn proven(&self, wanted: u64) -> Result<Option<Named>, VerifyError> {
         for _ in 0..=self.pool.endpoints.len() {
             let Some((source, latest)) = self.latest(wanted).await? else { return Ok(None) };
             if !self.is_doubtful(&latest) {
@@ -182,75 +171,37 @@ impl Head {
     }
 
     /// What is the latest block, and who says so; `None` if nobody knows of anything that could replace the known one.
-    async fn latest(&self, wanted: u64) -> Result<Option<(usize, Block)>, VerifyError> {
+    async fn latest(&self, wanted: u64) -> Result<Option<Named>, VerifyError> {
+        let now = self.now();
         let possible = |latest: &Block| !self.is_from_the_future(latest);
-        let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.source, cell.quiet_since));
-        let Some((head, source, quiet_since)) = known else {
-            return self.pool.latest(possible, |_, _| true).await.map(Asked::into_decided);
+        let settles = |endpoint: usize, latest: &Block| match self.cell().as_ref() {
+            Some(cell) => cell.settles((endpoint, latest), wanted, &now),
+            None => !now.is_stale(latest),
         };
-        // Between two blocks there is nothing newer, and that is no reason to ask everybody. For long it is, and so is a
-        // receipt of a block that somebody must have.
-        let patient = quiet_since.is_none_or(|since| self.clock.monotonic() < since + 3 * self.block_time);
-        let settles = |endpoint: usize, latest: &Block| match latest.number.cmp(&head.number) {
-            Ordering::Greater => latest.number >= wanted && !is_leap(&head, latest),
-            Ordering::Equal => latest.number >= wanted && (patient || latest.hash != head.hash),
-            // Lower: a reorganisation if it says so who named the head; anybody else may just be behind.
-            Ordering::Less => endpoint == source,
+        let answers = match self.pool.latest(possible, settles).await? {
+            PoolAnswer::Decided(endpoint, latest) => return Ok(Some((endpoint, latest))),
+            PoolAnswer::Doubtful(answers) => answers,
         };
-        match self.pool.latest(possible, settles).await? {
-            Asked::Decided(endpoint, latest) => Ok(Some((endpoint, latest))),
-            Asked::Doubtful(answers) => Ok(self.highest(&head, source, answers)),
-        }
-    }
-
-    /// Which of several answers counts, none of which does alone.
-    fn highest(&self, head: &Block, source: usize, answers: Vec<(usize, Block)>) -> Option<(usize, Block)> {
-        let heard = answers.iter().any(|(endpoint, _)| *endpoint == source);
-        if let (true, Some(cell)) = (heard, self.cell().as_mut()) {
-            cell.silent_since = None;
-        }
-        let highest = answers.into_iter().max_by_key(|(_, latest)| (!is_leap(head, latest), latest.number))?;
-        match highest.1.number.cmp(&head.number) {
-            Ordering::Greater => Some(highest),
-            Ordering::Equal => None,
-            Ordering::Less => {
-                let given_up = !heard && self.is_given_up(source);
-                given_up.then(|| {
-                    tracing::warn!(
-                        endpoint = source,
-                        "an endpoint that named a higher head is silent; the others count"
-                    );
-                    highest
-                })
-            }
-        }
-    }
-
-    /// Whether the endpoint that named the head has been silent for too long, or is not believed any more.
-    fn is_given_up(&self, source: usize) -> bool {
-        let now = self.clock.monotonic();
-        let wrong = self.pool.endpoints.get(source).is_none_or(|endpoint| endpoint.wrong().is_some());
         let mut cell = self.cell();
-        let Some(cell) = cell.as_mut() else { return false };
-        let silent_since = *cell.silent_since.get_or_insert(now);
-        let given_up = wrong || now >= silent_since + SILENCE * self.block_time;
-        if given_up {
-            // What it said does not count, for what is newer either.
-            cell.newest = ChainTime::from_unix(0);
-        }
-        given_up
+        let Some(cell) = cell.as_mut() else {
+            // All of them are stale.
+            return Ok(answers.into_iter().max_by_key(|(_, latest)| latest.number));
+        };
+        let wrong = self.pool.endpoints.get(cell.source).is_none_or(|endpoint| endpoint.wrong().is_some());
+        Ok(cell.choose(answers, wrong, &self.now()))
     }
 
     async fn confirmed_by_name(&self) -> Result<Option<u64>, VerifyError> {
         let tag = match self.finality {
             Finality::Confirmations(_) => return Ok(None),
-            Finality::Safe => Tag::Safe,
-            Finality::Finalized => Tag::Finalized,
+            Finality::Safe => BlockTag::Safe,
+            Finality::Finalized => BlockTag::Finalized,
         };
-        self.pool.block(tag).await.map(|block| block.map(|block| block.number))
+        let block = self.pool.block_if(tag, self.source(), |_| true).await?;
+        Ok(block.map(|block| block.number))
     }
 
-    fn is_fresh(&self, cell: &Cell) -> bool {
+    fn is_fresh(&self, cell: &HeadState) -> bool {
         self.clock.monotonic() < cell.refreshed_at + self.block_time
     }
 
@@ -259,10 +210,8 @@ impl Head {
         asked_at.is_some_and(|at| self.clock.monotonic() < at + HURRY)
     }
 
-    /// Believed once, it would make every payment too old, and no later head would be newer.
     fn is_from_the_future(&self, latest: &Block) -> bool {
-        let ahead = latest.time.unix().saturating_sub(self.clock.unix());
-        let impossible = self.max_age.is_some_and(|max_age| ahead > max_age.as_secs());
+        let impossible = self.now().is_from_the_future(latest);
         if impossible {
             tracing::warn!("an endpoint's latest block is far ahead of the local clock; check which of them is wrong");
         }
@@ -270,67 +219,21 @@ impl Head {
     }
 
     fn is_stale(&self, tip: &Tip) -> bool {
-        let Some(max_age) = self.max_age else { return false };
-        let behind = self.clock.unix().saturating_sub(tip.head.time.unix()) > max_age.as_secs();
-        let quiet = self.cell().as_ref().is_some_and(|cell| {
-            cell.quiet_since.is_some_and(|since| cell.refreshed_at.saturating_sub(since) > QUIET_MAX)
-        });
-        behind || quiet
+        let quiet = || self.cell().as_ref().is_some_and(|cell| cell.quiet_for() > QUIET_MAX);
+        self.now().is_stale(&tip.head) || self.max_age.is_some() && quiet()
     }
 
-    fn cell(&self) -> MutexGuard<'_, Option<Cell>> {
+    fn now(&self) -> Now {
+        let Self { clock, max_age, block_time, .. } = self;
+        Now { monotonic: clock.monotonic(), unix: clock.unix(), max_age: *max_age, block_time: *block_time }
+    }
+
+    /// The endpoint that named the head: it is the first to be asked about what the head stands on.
+    fn source(&self) -> Option<usize> {
+        self.cell().as_ref().map(|cell| cell.source)
+    }
+
+    fn cell(&self) -> MutexGuard<'_, Option<HeadState>> {
         self.cell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether it is further up than any chain gets in the time between.
-fn is_leap(head: &Block, latest: &Block) -> bool {
-    let seconds = latest.time.unix().saturating_sub(head.time.unix());
-    latest.number.saturating_sub(head.number) > LEAP_MAX.saturating_add(seconds.saturating_mul(100))
-}
-
-impl Cell {
-    fn new(head: Block, source: usize, began: Duration) -> Self {
-        Self {
-            chain: Chain::new(head),
-            newest: head.time,
-            confirmed: None,
-            source,
-            refreshed_at: began,
-            moved_at: began,
-            silent_since: None,
-            quiet_since: None,
-            moved: true,
-        }
-    }
-
-    const fn tip(&self) -> Tip {
-        Tip { head: *self.chain.head(), confirmed: self.confirmed }
-    }
-
-    /// Goes on from this head, which a look that began then brought.
-    fn follow(&mut self, latest: Block, source: usize, began: Duration) {
-        if latest.hash != self.chain.head().hash {
-            self.moved_at = began;
-        }
-        self.chain.adopt(latest);
-        self.source = source;
-        self.moved |= latest.time > self.newest;
-        self.newest = self.newest.max(latest.time);
-        self.silent_since = None;
-    }
-
-    fn refreshed(&mut self, now: Duration) {
-        self.refreshed_at = now;
-        self.quiet_since = if std::mem::take(&mut self.moved) { None } else { self.quiet_since.or(Some(now)) };
-    }
-}
-
-impl<T> Asked<T> {
-    fn into_decided(self) -> Option<(usize, T)> {
-        match self {
-            Self::Decided(endpoint, answer) => Some((endpoint, answer)),
-            Self::Doubtful(_) => None,
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::view::{Block, Log, Receipt};
+use super::view::{Block, Log, TxReceipt};
 use crate::{
     protocol::{Address, Amount, Terms, Transfer, TxHash},
     verify::Verdict,
@@ -37,7 +37,7 @@ pub(super) struct Policy {
 /// may yet be mined as a payment.
 pub(super) fn judge(
     transaction: TxHash,
-    receipt: &Receipt,
+    receipt: &TxReceipt,
     canonical: Option<&Block>,
     tip: &Tip,
     terms: &Terms,
@@ -65,15 +65,10 @@ pub(super) fn judge(
 }
 
 /// The receipt's block, if the receipt is of this transaction, agrees with itself, and stands where it counts.
-fn settled<'a>(transaction: TxHash, receipt: &Receipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
-    let mined_in = receipt.mined_in?;
-    let block = canonical.filter(|block| block.number == mined_in.number && block.hash == mined_in.hash)?;
+fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
+    let block = canonical.filter(|block| receipt.is_of(block))?;
     let deep_enough = tip.confirmed.is_some_and(|highest| block.number <= highest);
-    let consistent = receipt
-        .logs
-        .iter()
-        .all(|log| !log.removed && log.transaction == Some(transaction) && log.block == Some(block.hash));
-    (receipt.transaction == transaction && deep_enough && consistent).then_some(block)
+    (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
 /// The transfer of an accepted token from somebody else to the recipient that this log tells of, whatever its amount.

@@ -25,15 +25,17 @@ mod builder;
 mod chain;
 mod decode;
 mod endpoint;
-mod flight;
+mod endpoint_check;
+mod endpoint_pool;
 mod gate;
 mod head;
+mod head_state;
 mod judge;
-mod proof;
+mod pool_answer;
 mod receipts;
-mod rpc;
+mod reorg_monitor;
+mod single_flight;
 mod view;
-mod watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -43,12 +45,12 @@ use tracing::Instrument as _;
 pub use builder::EvmVerifierBuilder;
 
 use self::{
+    endpoint_pool::EndpointPool,
     head::Head,
     judge::{Policy, Tip, judge},
     receipts::{Found, Receipts},
-    rpc::Pool,
+    reorg_monitor::ReorgMonitor,
     view::Block,
-    watch::Watch,
 };
 use crate::{
     protocol::{Address, Asset, ChainTime, Network, Terms, TxHash},
@@ -96,12 +98,12 @@ pub struct EvmVerifier {
 struct Inner {
     network: Network,
     finality: Finality,
-    pool: Arc<Pool>,
+    pool: Arc<EndpointPool>,
     head: Arc<Head>,
     receipts: Arc<Receipts>,
     policy: Policy,
     /// Not where only what is safe counts anyway.
-    watch: Option<Arc<Watch>>,
+    reorgs: Option<Arc<ReorgMonitor>>,
     total_timeout: Duration,
 }
 
@@ -142,7 +144,7 @@ impl EvmVerifier {
     /// later redemptions, at most once a minute.
     #[must_use]
     pub fn vanished_payments(&self) -> u64 {
-        self.inner.watch.as_ref().map_or(0, |watch| watch.vanished())
+        self.inner.reorgs.as_ref().map_or(0, |reorgs| reorgs.vanished())
     }
 
     /// A token with the decimals and the symbol that its contract states.
@@ -172,7 +174,7 @@ impl Verifier for EvmVerifier {
             return Err(VerifyError::new(VerifyErrorKind::WrongChain { expected, found }));
         }
         let tokens = assets.iter().map(|asset| (asset.contract(), asset.decimals())).collect();
-        self.inner.pool.prover.accept(&self.inner.pool.endpoints, tokens).await
+        self.inner.pool.check.accept(&self.inner.pool.endpoints, tokens).await
     }
 
     async fn verify(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
@@ -229,15 +231,20 @@ impl Inner {
         let unknown = Verdict::NotConfirmed { retry_after: policy.retry_after };
         let Some(mut found) = found else { return Ok(unknown) };
         let mut block = self.sealed(&found, tip).await?;
-        if !is_in(&found, block.as_ref()) {
-            // In memory since before a reorganisation, or from a block that was not sealed then.
-            let Some(newer) = receipts.again(transaction, found).await? else { return Ok(unknown) };
-            block = self.sealed(&newer, tip).await?;
+        let mut verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+        if !stands(&verdict, &found, block.as_ref()) {
+            // In memory since before a reorganisation, from a block that was not sealed then, or not true.
+            let contradicted = block.is_some_and(|block| !found.receipt.is_of(&block));
+            let doubted = Arc::clone(&found);
+            let Some(newer) = receipts.again(transaction, found, contradicted).await? else { return Ok(unknown) };
             found = newer;
+            if !Arc::ptr_eq(&found, &doubted) {
+                block = self.sealed(&found, tip).await?;
+                verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+            }
         }
-        let verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
-        if let (Verdict::Paid { .. }, Some(block), Some(watch)) = (&verdict, &block, &self.watch) {
-            watch.paid(transaction, block);
+        if let (Verdict::Paid { .. }, Some(block), Some(reorgs)) = (&verdict, &block, &self.reorgs) {
+            reorgs.paid(transaction, block);
         }
         Ok(verdict)
     }
@@ -258,8 +265,14 @@ impl Inner {
     }
 }
 
-fn is_in(found: &Found, block: Option<&Block>) -> bool {
-    found.receipt.mined_in.zip(block).is_some_and(|(claimed, block)| claimed.hash == block.hash)
+/// Whether a verdict may rest on what is remembered: a payment, or one in the chain that is not deep enough yet. A node that
+/// said something else once may say better by now.
+fn stands(verdict: &Verdict, found: &Found, block: Option<&Block>) -> bool {
+    match verdict {
+        Verdict::Paid { .. } => true,
+        Verdict::NotConfirmed { .. } => block.is_some_and(|block| found.receipt.is_of(block)),
+        _ => false,
+    }
 }
 
 const fn name(verdict: &Verdict) -> &'static str {

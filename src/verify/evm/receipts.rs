@@ -9,11 +9,12 @@ use moka::{
 use tokio::time::timeout;
 
 use super::{
-    flight::Flights,
+    endpoint_pool::EndpointPool,
     gate::Gate,
     head::Head,
-    rpc::{NoAnswer, Pool},
-    view::Receipt,
+    pool_answer::{NoAnswer, PoolAnswer, Whom},
+    single_flight::SingleFlight,
+    view::TxReceipt,
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
@@ -28,8 +29,10 @@ const ENTRY: usize = 320;
 /// A receipt, and when it was fetched (monotonic).
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) receipt: Receipt,
+    pub(super) receipt: TxReceipt,
     fetched_at: Duration,
+    /// The endpoint that alone was believed, while others were not asked.
+    by: Option<usize>,
 }
 
 /// A transaction that was asked for in vain: there is none, or no usable answer.
@@ -45,8 +48,8 @@ pub(super) struct Receipts {
     found: Cache<TxHash, Arc<Found>>,
     /// Apart, so that a flood of made-up hashes pushes out no receipt.
     misses: Cache<TxHash, Miss>,
-    under_way: Flights<TxHash, Option<Arc<Found>>>,
-    pool: Arc<Pool>,
+    under_way: SingleFlight<TxHash, Option<Arc<Found>>>,
+    pool: Arc<EndpointPool>,
     /// Which tells when there was a new block.
     head: Arc<Head>,
     gate: Gate,
@@ -69,7 +72,7 @@ fn least_recently_used<V: Clone + Send + Sync + 'static>(capacity: u64) -> Cache
 
 impl Receipts {
     pub(super) fn new(
-        pool: Arc<Pool>,
+        pool: Arc<EndpointPool>,
         head: Arc<Head>,
         gate: Gate,
         clock: Arc<dyn Clock>,
@@ -78,7 +81,7 @@ impl Receipts {
         cache_bytes: u64,
     ) -> Self {
         let (found, misses) = (cache(cache_bytes), least_recently_used(MISSES_MAX).build());
-        let under_way = Flights::default();
+        let under_way = SingleFlight::default();
         Self { found, misses, under_way, pool, head, gate, clock, block_time, patience }
     }
 
@@ -89,50 +92,70 @@ impl Receipts {
         }
         match self.misses.get(&transaction).await {
             Some(Miss { error: None, asked_at }) if self.is_current(asked_at) => Ok(None),
-            _ => self.look_up(transaction).await,
+            _ => self.look_up(transaction, None).await,
         }
     }
 
-    /// The receipt as it is now, for one that turned out not to be in the chain; fetched at most once a block.
+    /// The receipt as it is now, for one that turned out not to be in the chain, or to pay nothing; fetched at most once a
+    /// block. One that another block at its height contradicts is asked of the other endpoints at once.
     pub(super) async fn again(
         self: &Arc<Self>,
         transaction: TxHash,
         doubted: Arc<Found>,
+        contradicted: bool,
     ) -> Result<Option<Arc<Found>>, VerifyError> {
-        if self.is_current(doubted.fetched_at) {
+        let others = contradicted && doubted.by.is_some();
+        if self.is_current(doubted.fetched_at) && !others {
             return Ok(Some(doubted));
         }
-        self.look_up(transaction).await
+        self.look_up(transaction, Some(doubted)).await
     }
 
-    async fn look_up(self: &Arc<Self>, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
+    async fn look_up(
+        self: &Arc<Self>,
+        transaction: TxHash,
+        doubted: Option<Arc<Found>>,
+    ) -> Result<Option<Arc<Found>>, VerifyError> {
         let fetch = || {
-            let this = Arc::clone(self);
+            let (this, doubted) = (Arc::clone(self), doubted.clone());
             async move {
-                let fetched = timeout(this.patience, this.fetch(transaction));
+                let fetched = timeout(this.patience, this.fetch(transaction, doubted));
                 fetched.await.unwrap_or_else(|_| Err(VerifyError::unavailable()))
             }
         };
         self.under_way.join(transaction, fetch).await
     }
 
-    async fn fetch(&self, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
-        // Here and not before: those who waited for a look-up that failed come back at once.
+    async fn fetch(&self, transaction: TxHash, doubted: Option<Arc<Found>>) -> Result<Option<Arc<Found>>, VerifyError> {
+        // Here and not before: those who waited for a look-up come back at once, with what they doubted before it or with
+        // its failure.
+        let known = if doubted.is_some() { self.found.get(&transaction).await } else { None };
+        if let (Some(known), Some(doubted)) = (known, &doubted)
+            && !Arc::ptr_eq(&known, doubted)
+        {
+            return Ok(Some(known));
+        }
         let miss = self.misses.get(&transaction).await;
         if let Some(Miss { error: Some(error), asked_at }) = &miss
             && self.is_current(*asked_at)
         {
             return Err(error.clone());
         }
-        let _turn = self.gate.enter(miss.map(|miss| miss.asked_at)).await?;
-        let receipt = self.pool.receipt(transaction).await;
+        let asked_before = miss.map(|miss| miss.asked_at).or(doubted.as_ref().map(|doubted| doubted.fetched_at));
+        let _turn = self.gate.enter(asked_before).await?;
+        let asked = self.ask(transaction, doubted.as_deref()).await;
         let fetched_at = self.clock.monotonic();
-        let receipt = match receipt {
-            Ok(Some(receipt)) => receipt,
+        match asked {
+            Ok(Some((by, receipt))) => {
+                let found = Arc::new(Found { receipt, fetched_at, by });
+                self.misses.invalidate(&transaction).await;
+                self.found.insert(transaction, Arc::clone(&found)).await;
+                Ok(Some(found))
+            }
             Ok(None) => {
                 self.found.invalidate(&transaction).await;
                 self.misses.insert(transaction, Miss { error: None, asked_at: fetched_at }).await;
-                return Ok(None);
+                Ok(None)
             }
             Err(NoAnswer { error, unusable }) => {
                 // Only what an endpoint that is up said of this very transaction. That all are down, that there is no turn
@@ -141,13 +164,45 @@ impl Receipts {
                     let miss = Miss { error: Some(error.clone()), asked_at: fetched_at };
                     self.misses.insert(transaction, miss).await;
                 }
-                return Err(error);
+                Err(error)
             }
+        }
+    }
+
+    /// The receipt, and which endpoint alone was believed. Whoever has one that is known to be in the chain is believed; where
+    /// there is no doubt, whoever has one. What was said just now is not asked of the same endpoint again.
+    async fn ask(
+        &self,
+        transaction: TxHash,
+        doubted: Option<&Found>,
+    ) -> Result<Option<(Option<usize>, TxReceipt)>, NoAnswer> {
+        let recent = doubted.filter(|doubted| self.is_current(doubted.fetched_at));
+        let whom = Whom { first: None, but: recent.and_then(|doubted| doubted.by) };
+        let settles = |receipt: &TxReceipt| doubted.is_none() || self.head.remembers(receipt);
+        let answers = match self.pool.receipts(transaction, whom, settles).await {
+            Ok(PoolAnswer::Decided(endpoint, receipt)) => {
+                let alone = self.pool.endpoints.len() > 1;
+                return Ok(Some((alone.then_some(endpoint), receipt)));
+            }
+            Ok(PoolAnswer::Doubtful(answers)) => answers,
+            // Whoever is down has no say.
+            Err(NoAnswer { unusable: false, .. }) if recent.is_some() => Vec::new(),
+            Err(none) => return Err(none),
         };
-        let found = Arc::new(Found { receipt, fetched_at });
-        self.misses.invalidate(&transaction).await;
-        self.found.insert(transaction, Arc::clone(&found)).await;
-        Ok(Some(found))
+        let said_before = recent.map(|doubted| doubted.receipt.clone());
+        let all: Vec<_> = answers.into_iter().map(|(_, receipt)| receipt).chain(said_before).collect();
+        Ok(self.choose(all).await.map(|receipt| (None, receipt)))
+    }
+
+    /// The one that is in the chain, or else any.
+    async fn choose(&self, mut receipts: Vec<TxReceipt>) -> Option<TxReceipt> {
+        let last = receipts.pop()?;
+        for receipt in receipts {
+            if self.head.seals(&receipt).await {
+                return Some(receipt);
+            }
+        }
+        Some(last)
     }
 
     /// Whether what was heard then may still be so: there has been no new block since.
@@ -176,8 +231,8 @@ mod tests {
         };
         let mined_in = Some(MinedIn { number, hash: [3; 32] });
         let logs = (0..logs).map(log).collect();
-        let receipt = Receipt { transaction: transaction(number), mined_in, success: Some(true), logs };
-        Arc::new(Found { receipt, fetched_at: Duration::ZERO })
+        let receipt = TxReceipt { transaction: transaction(number), mined_in, success: Some(true), logs };
+        Arc::new(Found { receipt, fetched_at: Duration::ZERO, by: None })
     }
 
     fn transaction(number: u64) -> TxHash {

@@ -23,7 +23,7 @@ pub(super) struct MinedIn {
 
 /// A transaction's receipt. Every field is a claim that [`judge`](super::judge::judge) checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Receipt {
+pub(super) struct TxReceipt {
     pub(super) transaction: TxHash,
     /// `None` while it is in no block.
     pub(super) mined_in: Option<MinedIn>,
@@ -46,7 +46,14 @@ pub(super) struct Log {
     pub(super) removed: bool,
 }
 
-impl Receipt {
+impl TxReceipt {
+    /// Whether it was mined in this block, and all its logs say so too.
+    pub(super) fn is_of(&self, block: &Block) -> bool {
+        let transaction = Some(self.transaction);
+        let fits = |log: &Log| !log.removed && log.transaction == transaction && log.block == Some(block.hash);
+        self.mined_in == Some(MinedIn { number: block.number, hash: block.hash }) && self.logs.iter().all(fits)
+    }
+
     /// Roughly how much memory its logs take, in bytes: each has two allocations of its own.
     pub(super) fn allocated(&self) -> usize {
         let own = |log: &Log| size_of::<[u8; 32]>() * log.topics.capacity() + log.data.capacity() + 32;

@@ -9,6 +9,7 @@ mod finality;
 mod flood;
 mod logs;
 mod node;
+mod one_of_two;
 mod secrets;
 mod start;
 mod waiting;

@@ -22,7 +22,7 @@ async fn open(market: &Market) -> Shop {
 /// The service of any merchant.
 pub async fn open_with(merchant: MerchantBuilder) -> Shop {
     let merchant = merchant.build().await.unwrap();
-    let service = Service::new(Data::load(&datasets::data::default_dir()).unwrap()).await.unwrap();
+    let service = Service::new(Data::example().unwrap()).await.unwrap();
     let app = datasets::router(Arc::new(service), &merchant, "0.49").unwrap().layer(datasets::serve::cors());
     Shop::serving(merchant, app, Counter::default()).await
 }

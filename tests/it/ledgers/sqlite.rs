@@ -83,13 +83,20 @@ async fn raw(path: &Path) -> SqliteConnection {
 /// Lets another process do something with the file: locks are a process's.
 fn elsewhere(does: &str, path: &Path) {
     // A write that is too large is an error then, and not the end.
-    let mut program = Command::new("sh");
-    program.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
-    program.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
-    program.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
-    let output = program.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    run(shell, does, path);
+}
+
+/// In the program that `start` starts with what follows it.
+fn run(mut start: Command, does: &str, path: &Path) {
+    start.arg(std::env::current_exe().unwrap());
+    start.args(["--exact", "ledgers::sqlite::as_another_program", "--test-threads=1"]);
+    start.env("SQLITE_FILE", path).env("SQLITE_DOES", does);
+    let output = start.output().unwrap();
+    let told = [output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned());
+    assert!(output.status.success(), "{}{}", told[0], told[1]);
+    assert!(told[0].contains("1 passed"));
 }
 
 /// What [`elsewhere`] runs; on its own it does nothing.
@@ -111,6 +118,12 @@ async fn as_another_program() {
         }
         #[cfg(target_os = "linux")]
         "has a full disk" => has_a_full_disk(path).await,
+        "is well" => assert_eq!(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT).health().await, Ok(())),
+        "cannot open it" => {
+            let error = SqliteLedger::open(path).await.unwrap_err();
+            assert_eq!(error, LedgerError::MountedAlone);
+            assert!(error.to_string().contains("mount the folder"));
+        }
         other => panic!("{other} is not known"),
     }
 }
@@ -219,6 +232,123 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     restored.lower_mark_to(time(HEAD)).await.unwrap();
     assert_eq!(restored.low_water_mark().await, Ok(Some(time(MARK + 99))));
     sell(&restored, &claim(3, 3)).await;
+}
+
+/// What an operator types, where there is such a program.
+fn shell(path: &Path, types: &str) {
+    let output = Command::new("sqlite3").arg("-bail").arg(path).arg(types).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn has_shell() -> bool {
+    let is_there = Command::new("sqlite3").arg("-version").output().is_ok();
+    if !is_there {
+        eprintln!("LEFT OUT: there is no sqlite3 to restore a backup with");
+    }
+    is_there
+}
+
+async fn sells_nothing(ledger: &SqliteLedger, asked: &Claim) {
+    let unavailable = LedgerError::Unavailable;
+    assert_eq!(ledger.reserve(asked).await, Err(unavailable));
+    assert_eq!(ledger.health().await, Err(unavailable));
+    assert_eq!(ledger.is_consumed(asked.intent()).await, Err(unavailable));
+    assert_eq!(ledger.reserve(&claim(900, 900)).await, Err(unavailable), "nor anything else");
+}
+
+#[tokio::test]
+async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
+    if !has_shell() {
+        return;
+    }
+    // What was sold since the backup was free then, or held, or is another's sale.
+    for was in ["free", "held", "another's"] {
+        let files = Files::new(0);
+        let (path, copy) = (files.path(0), files.path(1));
+        let (ledger, twin) = (begun(&path).await, begun(&path).await);
+        sell(&ledger, &claim(1, 1)).await;
+        let held = if was == "held" { Some(hold(&ledger, &claim(2, 2)).await) } else { None };
+        shell(&path, &format!(".backup '{}'", copy.display()));
+        match held {
+            Some(lease) => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            None => sell(if was == "free" { &ledger } else { &twin }, &claim(2, 2)).await,
+        }
+        assert_eq!(ledger.health().await, Ok(()));
+        shell(&path, &format!(".restore '{}'", copy.display()));
+        sells_nothing(&ledger, &claim(3, 2)).await;
+
+        let again = begun(&path).await;
+        again.raise_mark_to(time(HEAD)).await.unwrap();
+        let told = again.reserve(&claim(3, 2)).await.unwrap();
+        assert!(matches!(told, Reservation::BeforeMemory | Reservation::Busy { .. }), "{was}: {told:?}");
+        sells_nothing(&ledger, &claim(3, 2)).await;
+    }
+}
+
+/// Also where no fence tells.
+#[tokio::test]
+async fn a_sale_that_was_taken_out_is_missed() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let first = hold(&ledger, &claim(1, 1)).await;
+    sell(&ledger, &claim(2, 2)).await;
+    assert_eq!(ledger.commit(&first).await, Ok(Commit::Done));
+    let out = format!("UPDATE ledger_sales SET consumed_at = NULL WHERE fence = {}", first.fence());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(out)).execute(&mut raw(&path).await).await.unwrap();
+    sells_nothing(&ledger, &claim(3, 1)).await;
+}
+
+/// Whatever else becomes of the file and its sales is no loss.
+#[tokio::test]
+async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
+    let files = Files::new(0);
+    let (path, copy) = (files.path(0), files.path(1));
+    let (ledger, twin) = (begun(&path).await, begun(&path).await);
+    let beyond = time(claim(1, 1).keep_until(&super::paid(1)).unix() + 1);
+    let mut other = raw(&path).await;
+    let mut name = 0;
+    let mut does = vec![
+        "VACUUM".to_owned(),
+        "CREATE TABLE orders (id INTEGER)".to_owned(),
+        "PRAGMA wal_checkpoint(TRUNCATE)".to_owned(),
+        format!("VACUUM INTO '{}'", copy.display()),
+        "DELETE FROM ledger_book".to_owned(),
+    ];
+    for does in does.drain(..) {
+        for ledger in [&ledger, &twin] {
+            name += 1;
+            sell(ledger, &claim_at(name, MARK + 100 + 1_000 * name)).await;
+        }
+        if does.starts_with("DELETE") {
+            while twin.sweep(time(beyond.unix() + 1_000_000)).await.unwrap() > 0 {}
+        }
+        sqlx::raw_sql(sqlx::AssertSqlSafe(does)).execute(&mut other).await.unwrap();
+        for ledger in [&ledger, &twin] {
+            assert_eq!(ledger.health().await, Ok(()));
+        }
+    }
+    elsewhere("is well", &path);
+    if has_shell() {
+        // Nothing was sold since.
+        let again = files.path(2);
+        shell(&path, &format!(".backup '{}'", again.display()));
+        shell(&path, &format!(".restore '{}'", again.display()));
+    }
+    for ledger in [&ledger, &twin] {
+        name += 1;
+        sell(ledger, &claim_at(name, MARK + 100 + 1_000_000)).await;
+    }
+    twin.close().await;
+    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    sell(&ledger, &claim_at(100, MARK + 100)).await;
+}
+
+/// Of the payment of this name, mined then.
+fn claim_at(name: u64, mined: u64) -> Claim {
+    let paid = Transfer { block_time: time(mined), ..super::paid(name) };
+    let key = IntentKey::new(u128::from(name).to_be_bytes());
+    Claim::new("demand-insights", key, time(mined), vec![paid], time(mined), super::AGE, LEASE)
 }
 
 #[tokio::test]
@@ -441,6 +571,91 @@ async fn who_goes_away_takes_nobody_along() {
     sell(&ledger, &claim(100, 100)).await;
 }
 
+/// Who gives up before the answer, and who gives up with the answer at the door.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_granted_to_nobody_is_free_again() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let wanted = claim(1, 1);
+    for round in 0..20 {
+        let mut other = raw(&path).await;
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+        let mut asking = Box::pin(ledger.reserve(&wanted));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut asking).await.is_err());
+        if round % 2 == 0 {
+            drop(asking);
+            sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+        } else {
+            sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+            // It is granted meanwhile, and the grant waits to be taken.
+            while !is_held(&mut other).await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            drop(asking);
+        }
+        // What frees it stands in line before this.
+        let lease = hold(&ledger, &wanted).await;
+        ledger.release(&lease, Handler::NotStarted).await.unwrap();
+        let attempts = sqlx::query_scalar("SELECT COALESCE(sum(times), 0) FROM ledger_attempts");
+        let attempts: i64 = attempts.fetch_one(&mut other).await.unwrap();
+        assert_eq!(attempts, 0, "round {round}");
+    }
+}
+
+/// There is nobody who could free it just then: it is done with what is asked next.
+#[test]
+fn what_is_granted_to_nobody_outside_a_runtime_is_free_for_the_next() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let ledger = first.block_on(begun(&path));
+    let wanted = claim(1, 1);
+    let mut asking = Box::pin(ledger.reserve(&wanted));
+    first.block_on(async {
+        assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+        let mut other = raw(&path).await;
+        while !is_held(&mut other).await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    });
+    drop(asking);
+    second.block_on(sell(&ledger, &wanted));
+}
+
+async fn is_held(connection: &mut SqliteConnection) -> bool {
+    let held = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE consumed_at IS NULL)");
+    held.fetch_one(connection).await.unwrap()
+}
+
+/// Who gave up on a sale and asks again is told what is on the disk already, whoever writes or flushes just then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_nobody_heard_of_is_told_at_once() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    let mut other = raw(&path).await;
+    let mut asking = Box::pin(ledger.commit(&lease));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+    while is_held(&mut other).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(asking);
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let brief = ledger.clone().time_limit(Duration::from_millis(50));
+    assert_eq!(brief.commit(&lease).await, Ok(Commit::Done));
+    let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fence());
+    assert_eq!(brief.commit(&same_fence).await, Err(LedgerError::Unavailable), "it is another's");
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&same_fence).await, Ok(Commit::LeaseLost));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_than_may_wait_are_refused_at_once() {
     let files = Files::new(0);
@@ -486,6 +701,36 @@ fn it_outlives_a_runtime() {
     drop(second);
     first.block_on(sqlx::raw_sql("COMMIT").execute(&mut other)).unwrap();
     first.block_on(sell(&ledger, &claim(3, 3)));
+}
+
+/// As containers do it, in a namespace of its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_that_is_mounted_without_its_folder_is_refused() {
+    let may =
+        |flags: &&str| Command::new("unshare").args([flags, "true"]).output().is_ok_and(|done| done.status.success());
+    let Some(flags) = ["-m", "-rm"].into_iter().find(may) else {
+        return eprintln!(
+            "LEFT OUT: nothing can be mounted here; what is read of /proc/self/mountinfo is tested in the library"
+        );
+    };
+    let files = Files::new(0);
+    let ledger = begun(&files.path(0)).await;
+    sell(&ledger, &claim(1, 1)).await;
+    ledger.close().await;
+    let inside = files.folder.path().join("in side");
+    std::fs::create_dir(&inside).unwrap();
+    let mounted = |what: &Path, at: &Path, does: &str, path: &Path| {
+        let mut start = Command::new("unshare");
+        start.args([flags, "sh", "-c", "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"]).args([what, at]);
+        run(start, does, path);
+    };
+    let (file, link) = (inside.join("0.db"), files.folder.path().join("link.db"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    mounted(&files.path(0), &file, "cannot open it", &file);
+    mounted(&files.path(0), &file, "cannot open it", &link);
+    mounted(files.folder.path(), &inside, "finds it sold", &file);
 }
 
 #[cfg(unix)]

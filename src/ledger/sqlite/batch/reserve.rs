@@ -11,7 +11,8 @@ use super::{
     super::{
         super::{
             Claim, Lease, LedgerError, Reservation,
-            sql::{BATCH, Line, Look, Verdict, compatible, seconds},
+            decide::Decision,
+            sql::{BATCH, Snapshot, SnapshotRow, seconds},
         },
         question::{Answer, Asked, Question},
         statements::Statements,
@@ -29,13 +30,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Answers every claim; tells how many leases had run out.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
-    let mut open: Vec<usize> = (0..batch.len()).filter(|place| claim(&batch[*place]).is_some()).collect();
+    // Nothing is granted to who gave up.
+    let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
+    let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let (mut may_sweep, mut expired) = (true, 0);
     for _ in 0..ROUNDS {
         if open.is_empty() {
             break;
         }
-        let seen = look(work, say, batch, &open).await?;
+        let mut seen = look(work, say, batch, &open).await?;
         if seen.claims.is_empty() {
             // The ledger has lost its own row.
             open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::Incompatible)));
@@ -43,8 +46,9 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
         raise(work, say, batch, &seen).await?;
         if seen.due && std::mem::take(&mut may_sweep) {
             let most = BATCH.max(2 * i64::try_from(open.len()).unwrap_or(BATCH));
-            expired += sweep(work, say, seen.head, most).await?.leases;
-            continue;
+            let swept = sweep(work, say, seen.head, most).await?;
+            expired += swept.leases;
+            seen.forgotten(swept.mark);
         }
         let mut round = Round::default();
         for (place, sight) in &seen.claims {
@@ -75,10 +79,18 @@ struct Seen {
     due: bool,
 }
 
+impl Seen {
+    /// What was forgotten since the look, in the same transaction, need not be looked at again: a sale is one still, and a
+    /// lease or a pause that ended an hour ago is in nobody's way. But the mark has risen.
+    fn forgotten(&mut self, mark: Option<i64>) {
+        self.claims.iter_mut().for_each(|(_, sight)| sight.snapshot.raise_mark(mark));
+    }
+}
+
 /// Of one claim, in its own order.
 #[derive(Default)]
 struct Sight {
-    lines: Vec<Line>,
+    snapshot: Snapshot,
     /// By candidate: the entries on the intent and on the payment, if any, by their fences.
     entries: Vec<[Option<i64>; 2]>,
 }
@@ -97,26 +109,26 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
         seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
         if let Some((_, sight)) = seen.claims.last_mut() {
             sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
-            sight.lines.push(line(&row)?);
+            sight.snapshot.push(snapshot_row(&row)?);
         }
     }
     Ok(seen)
 }
 
-fn line(row: &SqliteRow) -> sqlx::Result<Line> {
-    Ok((
-        row.try_get(1)?,
-        row.try_get(2)?,
-        row.try_get(3)?,
-        row.try_get(4)?,
-        row.try_get(5)?,
-        row.try_get(6)?,
-        row.try_get(7)?,
-        row.try_get(8)?,
-        row.try_get(9)?,
-        row.try_get(10)?,
-        row.try_get(11)?,
-    ))
+fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
+    Ok(SnapshotRow {
+        version: row.try_get(1)?,
+        mark: row.try_get(2)?,
+        due: row.try_get(3)?,
+        intent_sold: row.try_get(4)?,
+        intent_left: row.try_get(5)?,
+        sold: row.try_get(6)?,
+        left: row.try_get(7)?,
+        own: row.try_get(8)?,
+        times: row.try_get(9)?,
+        since: row.try_get(10)?,
+        block_time: row.try_get(11)?,
+    })
 }
 
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
@@ -124,8 +136,8 @@ fn line(row: &SqliteRow) -> sqlx::Result<Line> {
 async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
     let mut later: HashMap<PaymentKey, Later> = HashMap::new();
     for (place, sight) in &seen.claims {
-        let (Some(claim), Some(look)) = (claim(&batch[*place]), Look::new(&sight.lines)) else { continue };
-        for transfer in look.mined_again(claim) {
+        let Some(claim) = claim(&batch[*place]) else { continue };
+        for transfer in sight.snapshot.mined_again(claim) {
             let shown = later_of(claim, transfer);
             let last = later.entry(transfer.key()).or_insert_with(|| shown.clone());
             // Whichever block is the latest; kept by whichever says longest.
@@ -156,13 +168,9 @@ struct Round {
 impl Round {
     fn judge(&mut self, place: usize, batch: &mut [Asked], sight: &Sight) {
         let Some(claim) = claim(&batch[place]) else { return };
-        let verdict = match (Look::new(&sight.lines), sight.lines.first()) {
-            (Some(look), Some(line)) => compatible(Some(line.0)).and_then(|()| look.judge(claim)),
-            _ => Err(LedgerError::Incompatible),
-        };
-        batch[place].answer = Some(match verdict {
-            Ok(Verdict::Free(wish)) => return self.wish(place, claim, wish.transfer, sight),
-            Ok(Verdict::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
+        batch[place].answer = Some(match sight.snapshot.decide(claim) {
+            Ok(Decision::Free(candidate)) => return self.wish(place, claim, candidate.transfer, sight),
+            Ok(Decision::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
             Err(error) => Err(error),
         });
     }

@@ -60,12 +60,12 @@ fn transfer(position: u32, units: u128) -> Log {
     }
 }
 
-fn receipt(logs: Vec<Log>) -> Receipt {
+fn receipt(logs: Vec<Log>) -> TxReceipt {
     let mined_in = Some(MinedIn { number: HEIGHT, hash: [1; 32] });
-    Receipt { transaction: TX, mined_in, success: Some(true), logs }
+    TxReceipt { transaction: TX, mined_in, success: Some(true), logs }
 }
 
-fn verdict(receipt: &Receipt) -> Verdict {
+fn verdict(receipt: &TxReceipt) -> Verdict {
     judge(TX, receipt, Some(&block()), &tip(), &terms(), &policy())
 }
 
@@ -182,7 +182,7 @@ fn only_from_somebody_else_to_the_recipient_counts() {
 #[test]
 fn success_must_be_stated() {
     for success in [Some(false), None] {
-        let receipt = Receipt { success, ..receipt(vec![transfer(0, PRICE)]) };
+        let receipt = TxReceipt { success, ..receipt(vec![transfer(0, PRICE)]) };
         assert_eq!(verdict(&receipt), Verdict::NoTransfer, "{success:?}");
     }
 }
@@ -208,7 +208,7 @@ fn nothing_is_said_before_the_block_counts() {
         receipt(vec![transfer(0, PRICE)]),
         receipt(vec![]),
         receipt(vec![transfer(0, 1)]),
-        Receipt { success: Some(false), ..receipt(vec![]) },
+        TxReceipt { success: Some(false), ..receipt(vec![]) },
     ];
     for receipt in kinds {
         let judge =
@@ -219,9 +219,9 @@ fn nothing_is_said_before_the_block_counts() {
         assert_eq!(judge(Some(block()), Tip { confirmed: Some(HEIGHT - 1), ..tip() }), NOT_CONFIRMED, "too shallow");
         assert_eq!(judge(Some(block()), Tip { confirmed: None, ..tip() }), NOT_CONFIRMED, "nothing is safe yet");
         assert_ne!(judge(Some(block()), Tip { confirmed: Some(HEIGHT), ..tip() }), NOT_CONFIRMED);
-        let pending = Receipt { mined_in: None, ..receipt.clone() };
+        let pending = TxReceipt { mined_in: None, ..receipt.clone() };
         assert_eq!(verdict(&pending), NOT_CONFIRMED, "no block");
-        let other = Receipt { transaction: TxHash::new([8; 32]), ..receipt.clone() };
+        let other = TxReceipt { transaction: TxHash::new([8; 32]), ..receipt.clone() };
         assert_eq!(verdict(&other), NOT_CONFIRMED, "another transaction's");
     }
 }
@@ -315,7 +315,7 @@ proptest! {
         head_time in any::<u64>(),
         transaction in prop::bool::weighted(0.9),
     ) {
-        let receipt = Receipt {
+        let receipt = TxReceipt {
             transaction: if transaction { TX } else { TxHash::new([0; 32]) },
             mined_in: mined_in.map(|(number, same)| MinedIn { number, hash: [u8::from(same); 32] }),
             success,

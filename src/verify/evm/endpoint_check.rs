@@ -1,4 +1,4 @@
-//! `Prover`: an endpoint proves that it serves our chain and our tokens, before anything that it says is believed.
+//! `EndpointCheck`: an endpoint proves that it serves our chain and our tokens, before anything that it says is believed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{
     decode,
     endpoint::{Due, Endpoint},
-    flight::Flights,
+    single_flight::SingleFlight,
 };
 use crate::{
     clock::Clock,
@@ -25,11 +25,11 @@ use crate::{
 pub(super) type Token = (Address, u8);
 
 #[derive(Debug)]
-pub(super) struct Prover {
+pub(super) struct EndpointCheck {
     network: Network,
     /// What an endpoint that failed has to know about before it is believed again.
     tokens: Mutex<Vec<Token>>,
-    under_way: Flights<usize, ()>,
+    under_way: SingleFlight<usize, ()>,
     call_timeout: Duration,
     clock: Arc<dyn Clock>,
 }
@@ -47,9 +47,9 @@ impl From<Fault> for Failure {
     }
 }
 
-impl Prover {
+impl EndpointCheck {
     pub(super) fn new(network: Network, call_timeout: Duration, clock: Arc<dyn Clock>) -> Self {
-        Self { network, tokens: Mutex::default(), under_way: Flights::default(), call_timeout, clock }
+        Self { network, tokens: Mutex::default(), under_way: SingleFlight::default(), call_timeout, clock }
     }
 
     /// Has one endpoint prove what is due. One that proves the opposite is not believed, and left alone for a while, until it

@@ -7,8 +7,8 @@ use driver::{ErrorKind, RedisResult, Script, ServerErrorKind, aio::ConnectionMan
 use tokio::time::timeout;
 
 use super::{
-    super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation},
-    RedisConnectError, RedisLedger, Shared, tell,
+    super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events},
+    RedisConnectError, RedisLedger, Shared,
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -41,7 +41,8 @@ impl Ledger for RedisLedger {
             return Err(LedgerError::Incompatible);
         };
         let [number, expired, forgotten] = [number, expired, forgotten].map(|text| text.parse::<u64>().unwrap_or(0));
-        tell::swept(expired, forgotten);
+        events::expired(expired);
+        events::forgotten(forgotten);
         let retry_after = Duration::from_millis(number);
         Ok(match why.as_str() {
             "granted" => {
@@ -49,7 +50,7 @@ impl Ledger for RedisLedger {
                 let fence = fence.first().and_then(|fence| fence.parse().ok());
                 let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::Incompatible) };
                 let lease = Lease::new(claim, transfer, fence);
-                tell::reserved(&lease);
+                events::reserved(&lease);
                 Reservation::Granted(lease)
             }
             "intent consumed" => Reservation::IntentConsumed,
@@ -79,7 +80,7 @@ impl Ledger for RedisLedger {
         let words = name(lease, book.into_iter().flat_map(|(field, value)| [field.to_owned(), value]));
         let answer = self.ask_for_good(&self.shared.scripts.commit, &words).await?;
         if answer.first().is_some_and(|word| word == "done") {
-            tell::consumed(lease);
+            events::consumed(lease);
         }
         word(&answer, &[("done", Commit::Done), ("done before", Commit::Done), ("lease lost", Commit::LeaseLost)])
     }
@@ -91,7 +92,7 @@ impl Ledger for RedisLedger {
         };
         let answer = self.ask(&self.shared.scripts.release, &name(lease, [handler.to_owned()])).await?;
         if word(&answer, &[("done", true), ("lease lost", false)])? {
-            tell::released(lease);
+            events::released(lease);
         }
         Ok(())
     }
@@ -119,7 +120,7 @@ impl RedisLedger {
         let call = |mut connection: ConnectionManager| async move {
             script.key(key).arg(words).invoke_async(&mut connection).await
         };
-        self.usable(self.shared.link.ask(call).await?)
+        self.usable(self.shared.connection.ask(call).await?)
     }
 
     /// The same, and what was written is on so many replicas, if that is wished.
@@ -139,7 +140,7 @@ impl RedisLedger {
                 answer => answer,
             }
         };
-        let (answer, have): (Vec<String>, u32) = replicated.link.ask(call).await?;
+        let (answer, have): (Vec<String>, u32) = replicated.connection.ask(call).await?;
         let answer = self.usable(answer)?;
         if have < replicated.replicas {
             tracing::warn!(have, "a sale has not reached enough replicas in time");
@@ -160,7 +161,7 @@ impl RedisLedger {
     pub(super) async fn check(&self) -> Result<(), RedisConnectError> {
         let check = async {
             if !self.shared.evicts {
-                let policy = self.shared.link.ask(eviction_policy).await?;
+                let policy = self.shared.connection.ask(eviction_policy).await?;
                 match policy.as_deref() {
                     Some("noeviction") => {}
                     Some(_) => return Err(RedisConnectError::Evicts),
@@ -177,7 +178,9 @@ impl RedisLedger {
             Ok(())
         };
         // A little more than for one question, so that a connection that hangs is found out, and replaced.
-        timeout(self.shared.link.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
+        timeout(self.shared.connection.time_limit() + SLACK, check)
+            .await
+            .unwrap_or(Err(LedgerError::Unavailable.into()))
     }
 }
 

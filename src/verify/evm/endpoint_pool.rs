@@ -1,4 +1,4 @@
-//! `Pool`: one question, several endpoints. The first is asked; when it is slow, fails, or its answer alone decides
+//! `EndpointPool`: one question, several endpoints. The first is asked; when it is slow, fails, or its answer alone decides
 //! nothing (`null`), so are the others.
 
 use std::{
@@ -14,8 +14,9 @@ use tokio::time::{sleep, timeout};
 use super::{
     decode,
     endpoint::{Due, Endpoint, Round},
-    proof::Prover,
-    view::{Block, Receipt},
+    endpoint_check::EndpointCheck,
+    pool_answer::{BlockTag, NoAnswer, PoolAnswer, Whom},
+    view::{Block, TxReceipt},
 };
 use crate::{
     clock::Clock,
@@ -27,43 +28,13 @@ use crate::{
 /// How long an endpoint that stood in for another is asked first.
 const LEAD_LASTS: Duration = Duration::from_secs(60);
 
-pub(super) struct Pool {
+pub(super) struct EndpointPool {
     pub(super) endpoints: Vec<Arc<Endpoint>>,
-    pub(super) prover: Prover,
+    pub(super) check: EndpointCheck,
     pub(super) call_timeout: Duration,
     pub(super) clock: Arc<dyn Clock>,
     /// The endpoint to ask first, and until when.
     lead: Mutex<(usize, Duration)>,
-}
-
-/// Which block.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Tag {
-    Latest,
-    Safe,
-    Finalized,
-    Number(u64),
-}
-
-/// What the endpoints said.
-pub(super) enum Asked<T> {
-    /// The endpoint of this index did, and that decides it.
-    Decided(usize, T),
-    /// Each said something that decides nothing alone.
-    Doubtful(Vec<(usize, T)>),
-}
-
-/// Why there is neither.
-pub(super) struct NoAnswer {
-    pub(super) error: VerifyError,
-    /// An endpoint that is up answered with nothing usable: the question may be the reason.
-    pub(super) unusable: bool,
-}
-
-impl From<NoAnswer> for VerifyError {
-    fn from(none: NoAnswer) -> Self {
-        none.error
-    }
 }
 
 type Call<'a> = BoxFuture<'a, Called<'a>>;
@@ -75,45 +46,62 @@ struct Called<'a> {
     answer: Result<Box<RawValue>, Fault>,
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for EndpointPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("EndpointPool").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
 
-impl Pool {
+impl EndpointPool {
     pub(super) fn new(
         endpoints: Vec<Arc<Endpoint>>,
-        prover: Prover,
+        check: EndpointCheck,
         call_timeout: Duration,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { endpoints, prover, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
+        Self { endpoints, check, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
     }
 
     /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
-    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<Receipt>, NoAnswer> {
+    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<TxReceipt>, NoAnswer> {
+        match self.receipts(transaction, Whom::default(), |_| true).await? {
+            PoolAnswer::Decided(_, receipt) => Ok(Some(receipt)),
+            PoolAnswer::Doubtful(_) => Ok(None),
+        }
+    }
+
+    /// The receipt of a transaction that `settles` it, or else all that were said to be it; that there is none is believed
+    /// as above.
+    pub(super) async fn receipts(
+        &self,
+        transaction: TxHash,
+        whom: Whom,
+        settles: impl Fn(&TxReceipt) -> bool + Send + Sync,
+    ) -> Result<PoolAnswer<TxReceipt>, NoAnswer> {
         let question = Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) };
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
-        self.ask(&question, read, |_, receipt| receipt.is_some()).await.map(Asked::any_some)
+        let settles = |_, receipt: &Option<TxReceipt>| receipt.as_ref().is_some_and(&settles);
+        self.ask(&question, whom, read, settles).await.map(PoolAnswer::flatten)
     }
 
     /// The sealed block at a height or under a name; believed to be absent like a receipt.
-    pub(super) async fn block(&self, tag: Tag) -> Result<Option<Block>, VerifyError> {
-        self.block_if(tag, |_| true).await
+    pub(super) async fn block(&self, tag: BlockTag) -> Result<Option<Block>, VerifyError> {
+        self.block_if(tag, None, |_| true).await
     }
 
-    /// Like [`block`](Self::block); a block that is not `possible` is no usable answer.
+    /// Like [`block`](Self::block), and this endpoint is asked `first`; a block that is not `possible` is no usable answer.
     pub(super) async fn block_if(
         &self,
-        tag: Tag,
+        tag: BlockTag,
+        first: Option<usize>,
         possible: impl Fn(&Block) -> bool + Send + Sync,
     ) -> Result<Option<Block>, VerifyError> {
         let read = |raw: &RawValue| match tag.read(raw)? {
             Some(block) if !possible(&block) => Err(Fault::Answer),
             block => Ok(block),
         };
-        Ok(self.ask(&tag.question(), read, |_, block| block.is_some()).await?.any_some())
+        let whom = Whom { first, but: None };
+        Ok(self.ask(&tag.question(), whom, read, |_, block| block.is_some()).await?.any_some())
     }
 
     /// The latest block. One that is not `possible` is no usable answer; `settles` tells whether what an endpoint says is
@@ -122,16 +110,16 @@ impl Pool {
         &self,
         possible: impl Fn(&Block) -> bool + Send + Sync,
         settles: impl Fn(usize, &Block) -> bool + Send + Sync,
-    ) -> Result<Asked<Block>, VerifyError> {
+    ) -> Result<PoolAnswer<Block>, VerifyError> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(fault) if fault.is_of_the_endpoint() => Err(fault),
             // No client chose this question: whoever has no good answer to it has none to any.
             answer => {
-                let latest = answer.and_then(|raw| Tag::Latest.read(raw)).ok().flatten();
+                let latest = answer.and_then(|raw| BlockTag::Latest.read(raw)).ok().flatten();
                 latest.filter(&possible).ok_or(Fault::Endpoint)
             }
         };
-        Ok(self.ask_all(&Tag::Latest.question(), read, settles).await?)
+        Ok(self.ask_all(&BlockTag::Latest.question(), Whom::default(), read, settles).await?)
     }
 
     /// A contract call that changes nothing; `None` where it reverted.
@@ -145,30 +133,32 @@ impl Pool {
             Err(Fault::Reverted) => Ok(None),
             answer => answer.and_then(&read).map(Some),
         };
-        Ok(self.ask_all(&question, read, |_, _| true).await?.any_some())
+        Ok(self.ask_all(&question, Whom::default(), read, |_, _| true).await?.any_some())
     }
 
     async fn ask<T: Send>(
         &self,
         question: &Question,
+        whom: Whom,
         read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, NoAnswer> {
+    ) -> Result<PoolAnswer<T>, NoAnswer> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(Fault::Reverted) => Err(Fault::Answer),
             answer => answer.and_then(&read),
         };
-        self.ask_all(question, read, settles).await
+        self.ask_all(question, whom, read, settles).await
     }
 
     /// Asks one endpoint, then the others as the need arises, until an answer settles it or none is left.
     async fn ask_all<T: Send>(
         &self,
         question: &Question,
+        whom: Whom,
         read: impl Fn(Result<&RawValue, Fault>) -> Result<T, Fault> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<Asked<T>, NoAnswer> {
-        let mut others = self.order().map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
+    ) -> Result<PoolAnswer<T>, NoAnswer> {
+        let mut others = self.order(whom).map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
         let mut calls: FuturesUnordered<Call<'_>> = FuturesUnordered::new();
         calls.extend(others.next().map(|first| self.call(first, question)));
         let (mut doubtful, mut unusable) = (Vec::new(), false);
@@ -188,7 +178,7 @@ impl Pool {
             match answer {
                 Ok(answer) if settles(endpoint.index, &answer) => {
                     self.lead_by(endpoint.index);
-                    return Ok(Asked::Decided(endpoint.index, answer));
+                    return Ok(PoolAnswer::Decided(endpoint.index, answer));
                 }
                 Ok(answer) => {
                     doubtful.push((endpoint.index, answer));
@@ -205,7 +195,7 @@ impl Pool {
         if unusable || doubtful.is_empty() {
             return Err(NoAnswer { error: self.no_answer(), unusable });
         }
-        Ok(Asked::Doubtful(doubtful))
+        Ok(PoolAnswer::Doubtful(doubtful))
     }
 
     /// What an answer, or the lack of one, says of the endpoint.
@@ -228,7 +218,7 @@ impl Pool {
                 if endpoint.due(self.clock.monotonic()) == Due::Nothing {
                     return call.await;
                 }
-                match tokio::join!(self.prover.prove(endpoint), call) {
+                match tokio::join!(self.check.prove(endpoint), call) {
                     (Err(_), Ok(_) | Err(Fault::Answer | Fault::Reverted)) => Err(Fault::Endpoint),
                     (_, answer) => answer,
                 }
@@ -247,7 +237,7 @@ impl Pool {
     pub(super) async fn prove_again(&self, index: usize) -> bool {
         let Some(endpoint) = self.endpoints.get(index) else { return false };
         let round = endpoint.round();
-        let proved = self.prover.prove(endpoint).await.is_ok();
+        let proved = self.check.prove(endpoint).await.is_ok();
         if !proved {
             self.note(endpoint, round, Some(Fault::Endpoint));
         }
@@ -255,21 +245,23 @@ impl Pool {
     }
 
     /// Whom to ask, in order: those that can be expected to answer; if there are none, those that failed but once.
-    fn order(&self) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
+    fn order(&self, whom: Whom) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
         let now = self.clock.monotonic();
         let (lead, until) = *self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut order: Vec<_> = self.endpoints.iter().filter(|endpoint| endpoint.is_live(now)).collect();
+        let all = || self.endpoints.iter().filter(|endpoint| Some(endpoint.index) != whom.but);
+        let mut order: Vec<_> = all().filter(|endpoint| endpoint.is_live(now)).collect();
         if order.is_empty() {
-            order.extend(self.endpoints.iter().filter(|endpoint| !endpoint.is_shut(now)));
+            order.extend(all().filter(|endpoint| !endpoint.is_shut(now)));
         }
-        order.sort_by_key(|endpoint| endpoint.index != lead || now >= until);
+        order.sort_by_key(|endpoint| (Some(endpoint.index) != whom.first, endpoint.index != lead || now >= until));
         if order.is_empty() { Err(self.no_answer()) } else { Ok(order) }
     }
 
     fn lead_by(&self, index: usize) {
+        let now = self.clock.monotonic();
         let mut lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-        if lead.0 != index {
-            *lead = (index, self.clock.monotonic() + LEAD_LASTS);
+        if lead.0 != index || now >= lead.1 {
+            *lead = (index, now + LEAD_LASTS);
         }
     }
 
@@ -278,34 +270,5 @@ impl Pool {
         let mut wrong = self.endpoints.iter().map(|endpoint| endpoint.wrong());
         let first = wrong.next().flatten().filter(|_| wrong.all(|other| other.is_some()));
         VerifyError::new(first.unwrap_or(VerifyErrorKind::Unavailable))
-    }
-}
-
-impl<T> Asked<Option<T>> {
-    fn any_some(self) -> Option<T> {
-        match self {
-            Self::Decided(_, answer) => answer,
-            Self::Doubtful(answers) => answers.into_iter().find_map(|(_, answer)| answer),
-        }
-    }
-}
-
-impl Tag {
-    fn question(self) -> Question {
-        let name = match self {
-            Self::Latest => "latest".to_owned(),
-            Self::Safe => "safe".to_owned(),
-            Self::Finalized => "finalized".to_owned(),
-            Self::Number(number) => format!("{number:#x}"),
-        };
-        Question { method: "eth_getBlockByNumber", params: json!([name, false]) }
-    }
-
-    fn read(self, raw: &RawValue) -> Result<Option<Block>, Fault> {
-        let block = decode::block(raw)?;
-        match (self, block) {
-            (Self::Number(number), Some(block)) if block.number != number => Err(Fault::Answer),
-            _ => Ok(block),
-        }
     }
 }

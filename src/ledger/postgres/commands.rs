@@ -2,10 +2,10 @@
 
 use super::{
     super::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation,
+        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
         sql::{
-            self, BATCH, KEPT, Line, Look, SCHEMA, Seen, Shelf, Try, Written, compatible, in_time, micros, seconds,
-            tell,
+            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
+            micros, seconds,
         },
     },
     PostgresLedger, Sweep,
@@ -108,8 +108,8 @@ impl PostgresLedger {
         let Some(sweep) = self.sweeps.due(seconds(head)) else { return };
         match self.forget(sweep, BATCH).await {
             Ok((sales, leases, attempts)) => {
-                tell::forgotten(sales);
-                tell::expired(leases);
+                events::forgotten(count(sales));
+                events::expired(count(leases));
                 if sales.max(leases).max(attempts) >= BATCH {
                     self.sweeps.again(sweep);
                 }
@@ -136,8 +136,8 @@ impl PostgresLedger {
     }
 }
 
-impl Shelf for PostgresLedger {
-    async fn look(&self, claim: &Claim) -> Result<Option<Seen>, LedgerError> {
+impl SqlBackend for PostgresLedger {
+    async fn look(&self, claim: &Claim) -> Result<Seen, LedgerError> {
         let transfers = claim.transfers().iter();
         let candidates = [
             bytes(claim.intent().as_bytes()),
@@ -155,17 +155,29 @@ impl Shelf for PostgresLedger {
                 Some(Written { fence: fence?, times: times?, since: since?, mark, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
-                let lines: Vec<Line> = lines
-                    .into_iter()
-                    .map(|(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
-                        (version, mark, false, intent_sold, intent_left, sold, left, own, times, since, block_time)
-                    })
-                    .collect();
-                return Ok(Look::new(&lines).map(Seen::Look));
+                let rows = lines.into_iter().map(
+                    |(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
+                        SnapshotRow {
+                            version,
+                            mark,
+                            // Sweeps go by what this process notes.
+                            due: false,
+                            intent_sold,
+                            intent_left,
+                            sold,
+                            left,
+                            own,
+                            times,
+                            since,
+                            block_time,
+                        }
+                    },
+                );
+                return Ok(Seen::Snapshot(rows.collect()));
             };
             if let Some(lease) = self.settle(claim, first, &written).await? {
-                tell::reserved(&lease, 0);
-                return Ok(Some(Seen::Granted(lease)));
+                events::reserved(&lease);
+                return Ok(Seen::Granted(lease));
             }
         }
     }
@@ -181,17 +193,17 @@ impl Shelf for PostgresLedger {
         ask(|| self.rows::<(bool,)>(Flush::Later, &self.statements.prolong, &values)).await.map(drop)
     }
 
-    async fn grant(&self, claim: &Claim, wish: Try<'_>) -> Result<Option<Lease>, LedgerError> {
+    async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
         let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::Unavailable)?;
-        tell::expired(expired);
+        events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
         let written = Written { fence, times, since, mark, booked: booked == Some(true) };
         let lease = self.settle(claim, wish.transfer, &written).await?;
         if let Some(lease) = &lease {
-            tell::reserved(lease, 0);
+            events::reserved(lease);
         }
         Ok(lease)
     }
@@ -224,7 +236,7 @@ impl Ledger for PostgresLedger {
         let question = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values);
         let (sold,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::Unavailable)?;
         if sold == Some(true) {
-            tell::consumed(lease);
+            events::consumed(lease);
         }
         Ok(if sold.is_some() { Commit::Done } else { Commit::LeaseLost })
     }
@@ -233,7 +245,7 @@ impl Ledger for PostgresLedger {
         let values = held(lease, [flag(handler == Handler::Started)]);
         let question = self.one::<(i64,)>(Flush::Later, &self.statements.release, &values);
         if in_time(self.time_limit, question).await?.is_some_and(|(freed,)| freed > 0) {
-            tell::released(lease);
+            events::released(lease);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! What is told to whoever counts; the field names are those that metrics layers take for counters.
+//! What a durable ledger logs. The field names are those that metrics layers take for counters.
 
-use super::super::Lease;
+use super::Lease;
 
 pub(super) fn reserved(lease: &Lease) {
     tracing::debug!(monotonic_counter.x402_reserved = 1_u64, intent = %lease.intent(),
@@ -17,12 +17,15 @@ pub(super) fn released(lease: &Lease) {
         payment = %lease.transfer().key(), fence = lease.fence(), "released");
 }
 
-/// Leases that ran out and were taken over or forgotten: their holders crashed, or hang. And sales that were forgotten.
-pub(super) fn swept(expired: u64, forgotten: u64) {
-    if expired > 0 {
-        tracing::info!(monotonic_counter.x402_expired = expired, "leases expired");
+/// Leases that ran out and were taken over or forgotten: their holders crashed, or hang.
+pub(super) fn expired(count: u64) {
+    if count > 0 {
+        tracing::info!(monotonic_counter.x402_expired = count, "leases expired");
     }
-    if forgotten > 0 {
-        tracing::debug!(forgotten, "sales forgotten");
+}
+
+pub(super) fn forgotten(count: u64) {
+    if count > 0 {
+        tracing::debug!(count, "sales forgotten");
     }
 }

@@ -56,7 +56,7 @@ macro_rules! must_be {
             $wanted $(if $guard)? => {}
             got => {
                 let wanted = concat!(stringify!($wanted) $(, " if ", stringify!($guard))?);
-                return Err($crate::ledger::conformance::stage::Fault::new(format!(
+                return Err($crate::ledger::conformance::fixture::Fault::new(format!(
                     "{}: {got:?} instead of {wanted}", $what
                 )));
             }
@@ -65,7 +65,7 @@ macro_rules! must_be {
 }
 pub(super) use must_be;
 
-pub(super) struct Stage<'a, H: Harness> {
+pub(super) struct Fixture<'a, H: Harness> {
     pub(super) harness: &'a H,
     pub(super) ledger: Arc<H::Ledger>,
     /// Another handle on the same ledger.
@@ -73,7 +73,7 @@ pub(super) struct Stage<'a, H: Harness> {
     names: AtomicU64,
 }
 
-impl<'a, H: Harness> Stage<'a, H> {
+impl<'a, H: Harness> Fixture<'a, H> {
     pub(super) async fn new(harness: &'a H) -> Self {
         let ledger = harness.fresh().await;
         let twin = harness.share(&ledger).await;

@@ -1,4 +1,4 @@
-//! `Watch`: looks again at what was paid, once its block is `safe`, and says what vanished. It takes nothing back.
+//! `ReorgMonitor`: looks again at what was paid, once its block is `safe`, and says what vanished. It takes nothing back.
 //!
 //! It runs on the redemptions that come by, at most once a minute, and costs one call for each block that had payments.
 
@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    rpc::{Pool, Tag},
+    endpoint_pool::EndpointPool,
+    pool_answer::BlockTag,
     view::{Block, BlockHash},
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
@@ -22,10 +23,10 @@ const EVERY: Duration = Duration::from_secs(60);
 const WATCHED_MAX: usize = 4_096;
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ReorgMonitor {
     state: Mutex<State>,
     vanished: AtomicU64,
-    pool: Arc<Pool>,
+    pool: Arc<EndpointPool>,
     clock: Arc<dyn Clock>,
 }
 
@@ -38,8 +39,8 @@ struct State {
     due: Option<Duration>,
 }
 
-impl Watch {
-    pub(super) fn new(pool: Arc<Pool>, clock: Arc<dyn Clock>) -> Self {
+impl ReorgMonitor {
+    pub(super) fn new(pool: Arc<EndpointPool>, clock: Arc<dyn Clock>) -> Self {
         Self { state: Mutex::default(), vanished: AtomicU64::new(0), pool, clock }
     }
 
@@ -68,7 +69,7 @@ impl Watch {
     }
 
     async fn look(&self) -> Result<(), VerifyError> {
-        let Some(safe) = self.pool.block(Tag::Safe).await? else { return Ok(()) };
+        let Some(safe) = self.pool.block(BlockTag::Safe).await? else { return Ok(()) };
         let mut blocks = BTreeMap::<u64, Vec<(TxHash, BlockHash)>>::new();
         for (transaction, (number, hash)) in &self.state().paid {
             if *number <= safe.number {
@@ -76,7 +77,7 @@ impl Watch {
             }
         }
         for (number, paid) in blocks {
-            let block = self.pool.block(Tag::Number(number)).await?;
+            let block = self.pool.block(BlockTag::Number(number)).await?;
             for (transaction, hash) in paid {
                 if block.is_none_or(|block| block.hash != hash) {
                     self.look_for(transaction).await?;

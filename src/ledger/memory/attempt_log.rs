@@ -1,4 +1,4 @@
-//! `Starts`: how often each pair of intent and payment was tried, and when it was last let go. Bounded.
+//! `AttemptLog`: how often each pair of intent and payment was tried, and when its last attempt ended. Bounded.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -18,7 +18,7 @@ const MOST: usize = 1 << 16;
 pub(super) type Pair = (IntentKey, PaymentKey);
 
 #[derive(Debug, Default)]
-pub(super) struct Starts {
+pub(super) struct AttemptLog {
     pairs: HashMap<Pair, Tried>,
     /// Every pair at least once, in the order in which they may be due to be forgotten.
     due: VecDeque<(Duration, Pair)>,
@@ -32,7 +32,7 @@ struct Tried {
     ended: Duration,
 }
 
-impl Starts {
+impl AttemptLog {
     /// How long this pair still has to cool down; `run_out` is when its last grant ended, if nobody noted it yet.
     pub(super) fn cooling(&self, pair: &Pair, run_out: Option<Duration>, now: Duration) -> Option<Duration> {
         let tried = self.pairs.get(pair)?;

@@ -32,16 +32,15 @@
 //! meanwhile, is not known any more. Copy the book elsewhere before. What was sold today:
 //!
 //! ```sh
-#![doc = include_str!("redis/sold_today.sh")]
+#![doc = include_str!("sold_today.sh")]
 //! ```
 
 mod builder;
+mod commands;
+mod connection;
 mod durability;
-mod link;
-mod questions;
 mod scripts;
 mod source;
-mod tell;
 
 use std::{
     fmt,
@@ -53,11 +52,11 @@ pub use ::redis as driver;
 pub use builder::{RedisConnectError, RedisLedgerBuilder};
 pub use durability::Durability;
 
-use link::Link;
-use questions::{seconds, word};
+use commands::{seconds, word};
+use connection::Connection;
 use scripts::Scripts;
 
-use super::{Counts, LedgerError, attempts};
+use super::{Counts, LedgerError, attempts, events};
 use crate::protocol::ChainTime;
 
 /// A ledger on Redis 7 or Valkey, for any number of replicas.
@@ -81,7 +80,7 @@ struct Shared {
     prefix: String,
     /// The ledger's own record, from whose name those of all other keys follow.
     key: String,
-    link: Link,
+    connection: Connection,
     replicated: Option<Replicated>,
     scripts: Scripts,
     /// The pause after each number of attempts, as JSON; the last one holds for all higher numbers.
@@ -96,7 +95,7 @@ struct Shared {
 
 /// For commits that wait for replicas.
 struct Replicated {
-    link: Link,
+    connection: Connection,
     replicas: u32,
     wait: Duration,
 }
@@ -198,7 +197,8 @@ impl RedisLedger {
             let answer = self.ask(&self.shared.scripts.sweep, &[seconds(head)]).await?;
             let [_, expired, forgotten] = answer.as_slice() else { return Err(LedgerError::Incompatible) };
             let [expired, forgotten] = [expired, forgotten].map(|number| number.parse::<u64>().unwrap_or(0));
-            tell::swept(expired, forgotten);
+            events::expired(expired);
+            events::forgotten(forgotten);
             if expired == 0 && forgotten == 0 {
                 return Ok(sum);
             }
@@ -213,7 +213,13 @@ impl RedisLedger {
 }
 
 impl Shared {
-    fn new(prefix: String, link: Link, replicated: Option<Replicated>, evicts: bool, durable: bool) -> Self {
+    fn new(
+        prefix: String,
+        connection: Connection,
+        replicated: Option<Replicated>,
+        evicts: bool,
+        durable: bool,
+    ) -> Self {
         let mut pauses = Vec::new();
         for times in 0.. {
             let pause = attempts::cool_down(times);
@@ -225,7 +231,7 @@ impl Shared {
         Self {
             key: format!("{{{prefix}}}:ledger"),
             prefix,
-            link,
+            connection,
             replicated,
             scripts: Scripts::new(),
             pauses: format!("[{}]", pauses.join(",")),

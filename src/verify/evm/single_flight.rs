@@ -1,4 +1,4 @@
-//! `Flights`: one look-up for all who want the same thing, in a task that none of them can end.
+//! `SingleFlight`: one look-up for all who want the same thing, in a task that none of them can end.
 
 use std::{
     collections::HashMap,
@@ -21,23 +21,23 @@ type Flight<V> = Shared<BoxFuture<'static, Answer<V>>>;
 type UnderWay<K, V> = Arc<Mutex<HashMap<K, Flight<V>>>>;
 
 /// Look-ups under way, by what they look for.
-pub(super) struct Flights<K, V> {
+pub(super) struct SingleFlight<K, V> {
     under_way: UnderWay<K, V>,
 }
 
-impl<K, V> Default for Flights<K, V> {
+impl<K, V> Default for SingleFlight<K, V> {
     fn default() -> Self {
         Self { under_way: Arc::default() }
     }
 }
 
-impl<K, V> fmt::Debug for Flights<K, V> {
+impl<K, V> fmt::Debug for SingleFlight<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flights").field("under_way", &lock(&self.under_way).len()).finish()
+        f.debug_struct("SingleFlight").field("under_way", &lock(&self.under_way).len()).finish()
     }
 }
 
-impl<K, V> Flights<K, V>
+impl<K, V> SingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,

@@ -20,7 +20,7 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
 
 /// One connection that all tasks share. The driver renews it when it breaks; here it is replaced when the server
 /// does not answer on it, or says that it leads no longer: behind the same name there may be another by now.
-pub(super) struct Link {
+pub(super) struct Connection {
     source: Source,
     time_limit: Duration,
     current: Mutex<Numbered>,
@@ -33,7 +33,7 @@ struct Numbered {
     connection: Option<ConnectionManager>,
 }
 
-impl Link {
+impl Connection {
     /// Connects when it is first asked.
     pub(super) fn new(source: Source, time_limit: Duration) -> Self {
         Self { source, time_limit, current: Mutex::new(Numbered { number: 0, connection: None }) }

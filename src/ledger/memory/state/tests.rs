@@ -2,11 +2,7 @@
 
 use std::{mem::size_of, time::Duration};
 
-use super::{
-    super::{Claim, Commit, Handler, Reservation},
-    starts::KEPT,
-    state::State,
-};
+use super::{Claim, Commit, Handler, KEPT, Reservation, State};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
 
 const MINED: u64 = 2_000;

@@ -1,0 +1,52 @@
+//! Guides: how to sell, to pay, to operate, to test, and what stays compatible.
+//!
+//! These modules hold prose and no items; they exist in the documentation only.
+//!
+//! | Guide | Read it to |
+//! |---|---|
+//! | [`selling`] | set prices, place the layer among others, configure CORS |
+//! | [`ledgers`] | choose where sales are recorded |
+//! | [`verification`] | choose RPC endpoints and finality |
+//! | [`operating`] | run a server: health, keys, restarts, backups |
+//! | [`paying`] | redeem by hand, read refusals, or let a client pay |
+//! | [`security`] | learn what is guarded, and what is not |
+//! | [`testing`] | test a service or a ledger of your own |
+//! | [`api_policy`] | learn what counts as public, and when it may change |
+//! | [`when_it_does_not_compile`] | cure the usual compile errors |
+
+/// Declares the guides. Their examples need features that a crate built without them does not have: there, the doc tests see
+/// empty modules.
+macro_rules! guides {
+    ($($name:ident = $text:literal;)+) => {
+        $(
+            #[cfg_attr(
+                any(
+                    not(doctest),
+                    all(
+                        feature = "axum",
+                        feature = "wallet", feature = "reqwest",
+                        feature = "evm",
+                        feature = "postgres",
+                        feature = "redis",
+                        feature = "sqlite",
+                        feature = "test-util",
+                    )
+                ),
+                doc = include_str!($text)
+            )]
+            pub mod $name {}
+        )+
+    };
+}
+
+guides! {
+    selling = "selling.md";
+    ledgers = "ledgers.md";
+    verification = "verification.md";
+    operating = "operating.md";
+    paying = "paying.md";
+    security = "security.md";
+    testing = "testing.md";
+    api_policy = "api_policy.md";
+    when_it_does_not_compile = "when_it_does_not_compile.md";
+}

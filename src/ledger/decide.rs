@@ -1,0 +1,155 @@
+//! Which answer a claim gets, decided by what a ledger has on record at one moment. One rule for the ledgers in Rust; the script
+//! of the Redis ledger states it once more, and the conformance suite holds all of them to it.
+
+use std::time::Duration;
+
+use super::Reservation;
+use crate::protocol::{ChainTime, Transfer};
+
+/// What is on record for an intent or a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Sold,
+    /// A lease with so much time left.
+    Held {
+        left: Duration,
+    },
+    /// A lease that ran out, and may be taken over.
+    Lapsed,
+}
+
+/// One of the claim's transfers, with what is on record for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate<'c> {
+    pub(super) transfer: &'c Transfer,
+    pub(super) entry: Option<Entry>,
+    /// How long the claim's intent and this transfer have to cool down.
+    pub(super) cooling: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision<'c> {
+    Refused(Reservation),
+    /// This one is free: reserve it.
+    Free(Candidate<'c>),
+}
+
+/// Decides by the low-water mark, the entry of the claim's intent, and the candidates in the claim's order, which are read
+/// up to the first free one. [`Reservation`] has the order of the refusals.
+pub(super) fn decide<'c>(
+    mark: ChainTime,
+    intent: Option<Entry>,
+    candidates: impl IntoIterator<Item = Candidate<'c>>,
+) -> Decision<'c> {
+    if intent == Some(Entry::Sold) {
+        return Decision::Refused(Reservation::IntentConsumed);
+    }
+    let mut unsold = candidates.into_iter().filter(|candidate| candidate.entry != Some(Entry::Sold)).peekable();
+    if unsold.peek().is_none() {
+        return Decision::Refused(Reservation::PaymentUsed);
+    }
+    if let Some(Entry::Held { left }) = intent {
+        return Decision::Refused(Reservation::Busy { retry_after: left });
+    }
+    let mut frees_in = None::<Duration>;
+    for candidate in unsold {
+        match candidate.entry {
+            Some(Entry::Held { left }) => frees_in = Some(frees_in.map_or(left, |least| least.min(left))),
+            _ if candidate.transfer.block_time <= mark => {}
+            _ => {
+                return match candidate.cooling {
+                    Some(retry_after) => Decision::Refused(Reservation::TooManyAttempts { retry_after }),
+                    None => Decision::Free(candidate),
+                };
+            }
+        }
+    }
+    Decision::Refused(match frees_in {
+        Some(retry_after) => Reservation::Busy { retry_after },
+        None => Reservation::BeforeMemory,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Address, Amount, Network, TxHash};
+
+    const MARK: u64 = 1_000;
+    const SOLD: Option<Entry> = Some(Entry::Sold);
+    const LAPSED: Option<Entry> = Some(Entry::Lapsed);
+
+    fn paid(block_time: u64) -> Transfer {
+        Transfer {
+            network: Network::BASE,
+            transaction: TxHash::new([1; 32]),
+            position: 0,
+            token: Address::ZERO,
+            payer: Address::ZERO,
+            recipient: Address::ZERO,
+            amount: Amount::from_base_units(1),
+            block_number: 1,
+            block_time: ChainTime::from_unix(block_time),
+        }
+    }
+
+    fn held(seconds: u64) -> Option<Entry> {
+        Some(Entry::Held { left: Duration::from_secs(seconds) })
+    }
+
+    fn busy(seconds: u64) -> Reservation {
+        Reservation::Busy { retry_after: Duration::from_secs(seconds) }
+    }
+
+    /// Decides about candidates given as block time, entry and cool-down; tells the refusal, or which one is free.
+    fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, Reservation> {
+        let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
+        let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
+            transfer,
+            entry: *entry,
+            cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
+        });
+        match decide(ChainTime::from_unix(MARK), intent, all) {
+            Decision::Refused(reservation) => Err(reservation),
+            Decision::Free(chosen) => {
+                Ok(transfers.iter().position(|transfer| std::ptr::eq(transfer, chosen.transfer)).unwrap())
+            }
+        }
+    }
+
+    #[test]
+    fn of_several_refusals_the_first_in_order_is_given() {
+        let free = (MARK + 1, None, 0);
+        let of_all = [(MARK + 1, SOLD, 0), (MARK + 1, held(9), 0), (MARK, None, 0)];
+        assert_eq!(decided(SOLD, &[free]), Err(Reservation::IntentConsumed));
+        assert_eq!(decided(SOLD, &[]), Err(Reservation::IntentConsumed));
+        assert_eq!(decided(held(5), &[(MARK + 1, SOLD, 0)]), Err(Reservation::PaymentUsed));
+        assert_eq!(decided(None, &[]), Err(Reservation::PaymentUsed));
+        assert_eq!(decided(held(5), &of_all), Err(busy(5)), "the intent's own lease before the payment's");
+        assert_eq!(decided(None, &of_all), Err(busy(9)), "a held payment before one at the mark");
+        assert_eq!(decided(None, &[(MARK + 1, SOLD, 0), (MARK, None, 0)]), Err(Reservation::BeforeMemory));
+        assert_eq!(decided(None, &[(MARK + 1, held(9), 0), (MARK + 1, held(4), 0)]), Err(busy(4)), "the first to end");
+    }
+
+    #[test]
+    fn the_first_free_transfer_is_chosen() {
+        for passed_over in [(MARK + 1, SOLD, 0), (MARK + 1, held(9), 0), (MARK, None, 0), (MARK, LAPSED, 0)] {
+            for free in [(MARK + 1, None, 0), (MARK + 1, LAPSED, 0)] {
+                assert_eq!(decided(None, &[passed_over, free, free]), Ok(1));
+                assert_eq!(decided(LAPSED, &[passed_over, free]), Ok(1), "a lease that ran out is no obstacle");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cools_down_is_refused_rather_than_given_the_next_customers_payment() {
+        let cooling = Err(Reservation::TooManyAttempts { retry_after: Duration::from_secs(60) });
+        assert_eq!(decided(None, &[(MARK + 1, None, 60), (MARK + 1, None, 0)]), cooling);
+        assert_eq!(
+            decided(None, &[(MARK, None, 60), (MARK + 1, None, 0)]),
+            Ok(1),
+            "one at the mark is none to cool down for"
+        );
+        assert_eq!(decided(None, &[(MARK + 1, held(9), 60), (MARK + 1, None, 0)]), Ok(1));
+    }
+}

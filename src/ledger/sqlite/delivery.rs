@@ -1,0 +1,61 @@
+//! An answer on its way, and what becomes of it when nobody takes it.
+
+use std::sync::Arc;
+
+use super::{
+    super::{Lease, LedgerError, Reservation},
+    question::{Answer, Question},
+    queue::Queue,
+};
+
+/// An answer on its way to who asked, who may have given up: before it is sent, or before it is taken.
+///
+/// A grant that reaches nobody is given back, or it would hold the payment until its lease ran out, and count as an
+/// attempt. A sale that is not heard of is kept for who asks again.
+pub(super) struct Delivery {
+    question: Question,
+    /// `None` once it was taken.
+    answer: Option<Result<Answer, LedgerError>>,
+    queue: Arc<Queue>,
+}
+
+impl Delivery {
+    pub(super) const fn new(question: Question, answer: Result<Answer, LedgerError>, queue: Arc<Queue>) -> Self {
+        Self { question, answer: Some(answer), queue }
+    }
+
+    pub(super) fn take(mut self) -> Result<Answer, LedgerError> {
+        self.answer.take().unwrap_or(Err(LedgerError::Unavailable))
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        match (&self.question, self.answer.take()) {
+            (_, Some(Ok(Answer::Reserved(Reservation::Granted(lease))))) => {
+                tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
+                self.queue.give_back(lease);
+            }
+            (Question::Commit(lease), Some(Ok(Answer::Sold { sold: true, only_now }))) => {
+                self.queue.keep(Unheard { lease: lease.clone(), only_now });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A sale that was written and flushed, and whose seller does not know of it.
+pub(super) struct Unheard {
+    lease: Lease,
+    only_now: bool,
+}
+
+impl Unheard {
+    pub(super) fn is_of(&self, question: &Question) -> bool {
+        matches!(question, Question::Commit(lease) if *lease == self.lease)
+    }
+
+    pub(super) fn into_answer(self) -> Answer {
+        Answer::Sold { sold: true, only_now: self.only_now }
+    }
+}

@@ -1,0 +1,78 @@
+//! How far the record has come, as far as this process knows. It only grows, unless a backup is written over it.
+
+use super::{
+    super::{Reservation, sql::seconds},
+    question::{Answer, Asked, Question, Word},
+};
+
+/// What was written or seen, and must be there from then on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The greatest fence.
+    fence: i64,
+    /// The last sale of this process.
+    sale: Option<Sale>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sale {
+    pub(super) fence: i64,
+    /// Once the mark is not below it, the sale may be forgotten, and be taken from the book.
+    pub(super) block_time: i64,
+}
+
+impl Record {
+    pub(super) const fn sale(&self) -> Option<Sale> {
+        self.sale
+    }
+
+    /// The ledger shows its greatest fence, if it has the last sale still. Tells whether nothing is missing.
+    pub(super) fn meets(&mut self, fence: Option<i64>) -> bool {
+        let whole = fence.is_some_and(|fence| fence >= self.fence);
+        self.fence = self.fence.max(fence.unwrap_or(0));
+        whole
+    }
+
+    /// After these questions were answered, and written.
+    pub(super) fn grow(&mut self, batch: &[Asked]) {
+        for asked in batch {
+            match (&asked.question, &asked.answer) {
+                (_, Some(Ok(Answer::Reserved(Reservation::Granted(lease))))) => {
+                    self.fence = self.fence.max(lease.fence().cast_signed());
+                }
+                (Question::Commit(lease), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
+                    let block_time = seconds(lease.transfer().block_time);
+                    self.sale = Some(Sale { fence: lease.fence().cast_signed(), block_time });
+                }
+                _ => {}
+            }
+        }
+        // The mark no longer tells what may be forgotten.
+        let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(Word::Lower, _));
+        if batch.iter().any(lowers) {
+            self.sale = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_went_back_or_misses_its_sale_is_not_whole() {
+        let mut record = Record::default();
+        for (shown, whole) in [
+            (Some(0), true),
+            (Some(7), true),
+            (Some(7), true),
+            (None, false),
+            (Some(6), false),
+            (Some(7), true),
+            (Some(9), true),
+            (Some(8), false),
+        ] {
+            assert_eq!(record.meets(shown), whole, "{shown:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What endpoints are asked, whom, and what they said in all.
+
+use serde_json::{json, value::RawValue};
+
+use super::{decode, view::Block};
+use crate::{
+    json_rpc::{Fault, Question},
+    verify::VerifyError,
+};
+
+/// Which block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BlockTag {
+    Latest,
+    Safe,
+    Finalized,
+    Number(u64),
+}
+
+/// What the endpoints said.
+pub(super) enum PoolAnswer<T> {
+    /// The endpoint of this index did, and that decides it.
+    Decided(usize, T),
+    /// Each said something that decides nothing alone.
+    Doubtful(Vec<(usize, T)>),
+}
+
+/// Whom to ask first, whoever leads, and whom not at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Whom {
+    pub(super) first: Option<usize>,
+    pub(super) but: Option<usize>,
+}
+
+/// Why there is neither.
+pub(super) struct NoAnswer {
+    pub(super) error: VerifyError,
+    /// An endpoint that is up answered with nothing usable: the question may be the reason.
+    pub(super) unusable: bool,
+}
+
+impl From<NoAnswer> for VerifyError {
+    fn from(none: NoAnswer) -> Self {
+        none.error
+    }
+}
+
+impl<T> PoolAnswer<Option<T>> {
+    pub(super) fn flatten(self) -> PoolAnswer<T> {
+        let doubtful = match self {
+            Self::Decided(endpoint, Some(answer)) => return PoolAnswer::Decided(endpoint, answer),
+            Self::Decided(_, None) => Vec::new(),
+            Self::Doubtful(answers) => answers,
+        };
+        PoolAnswer::Doubtful(doubtful.into_iter().filter_map(|(endpoint, answer)| Some((endpoint, answer?))).collect())
+    }
+
+    pub(super) fn any_some(self) -> Option<T> {
+        match self {
+            Self::Decided(_, answer) => answer,
+            Self::Doubtful(answers) => answers.into_iter().find_map(|(_, answer)| answer),
+        }
+    }
+}
+
+impl BlockTag {
+    pub(super) fn question(self) -> Question {
+        let name = match self {
+            Self::Latest => "latest".to_owned(),
+            Self::Safe => "safe".to_owned(),
+            Self::Finalized => "finalized".to_owned(),
+            Self::Number(number) => format!("{number:#x}"),
+        };
+        Question { method: "eth_getBlockByNumber", params: json!([name, false]) }
+    }
+
+    pub(super) fn read(self, raw: &RawValue) -> Result<Option<Block>, Fault> {
+        let block = decode::block(raw)?;
+        match (self, block) {
+            (Self::Number(number), Some(block)) if block.number != number => Err(Fault::Answer),
+            _ => Ok(block),
+        }
+    }
+}
