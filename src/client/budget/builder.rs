@@ -8,35 +8,48 @@ use crate::{
     protocol::{Address, Amount, Asset},
 };
 
-/// Why a budget cannot be built.
+/// The error of [`BudgetBuilder::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// No asset to pay with.
-    #[error("a budget names at least one asset to pay with")]
+    /// No asset is named.
+    #[error("the budget has no asset: name at least one to pay with")]
     NoAsset,
-    /// One limit means the same in all assets only if they have the same decimals.
-    #[error("all assets of a budget have the same decimals")]
+    /// The assets have different decimals, so one limit would not mean the same in all of them.
+    #[error("the assets have different decimals: use assets of the same decimals, or one budget for each")]
     MixedDecimals,
-    /// A limit that must be there is not.
-    #[error("a budget has a limit `{0}`")]
+    /// A required limit is missing.
+    #[error("the limit `{0}` is missing: set it, in decimals such as 0.50")]
     Missing(&'static str),
-    /// A limit is no amount of the assets.
-    #[error("the limit `{0}` is no amount of the budget's assets, such as 0.50")]
+    /// A limit is not an amount of the assets.
+    #[error("the limit `{0}` is not an amount of the budget's assets: write decimals such as 0.50")]
     Malformed(&'static str),
-    /// What names a host does not.
-    #[error("`{0}` names something that is no host, such as seller.example")]
+    /// The name of a host is not valid.
+    #[error("`{0}` was given something that is not a host: write a name such as seller.example")]
     Host(&'static str),
 }
 
 impl Budget {
-    /// A budget in these assets: tokens and chains at once.
+    /// Returns a builder for a budget in these assets, which name both tokens and chains.
     pub fn in_assets(assets: impl IntoIterator<Item = Asset>) -> BudgetBuilder {
         BudgetBuilder { assets: assets.into_iter().collect(), ..BudgetBuilder::default() }
     }
 }
 
-/// Sets the limits of a [`Budget`].
+/// Builds a [`Budget`].
+///
+/// ```
+/// use tower_x402::{client::Budget, protocol::Asset};
+///
+/// let budget = Budget::in_assets([Asset::USDC_BASE])
+///     .per_payment("0.50")
+///     .per_day("10")
+///     .group_subdomains(["seller.example"])
+///     .approve(async |proposal| proposal.host == "api.seller.example")
+///     .build()?;
+/// assert_eq!(budget.decimals(), 6);
+/// # Ok::<(), tower_x402::client::BudgetError>(())
+/// ```
 #[derive(Clone, Default)]
 #[must_use]
 pub struct BudgetBuilder {
@@ -52,51 +65,51 @@ pub struct BudgetBuilder {
 }
 
 impl BudgetBuilder {
-    /// The most that one payment may cost. Required.
+    /// Sets the limit for one payment. Required.
     pub fn per_payment(mut self, limit: impl Into<String>) -> Self {
         self.per_payment = Some(limit.into());
         self
     }
 
-    /// The most that one host may have in a day. Without it, the limit per day is the only one. What a host is:
-    /// [`Budget`].
+    /// Sets the limit for one host in a day. By default, the limit per day is the only one. For what counts as one host,
+    /// see [`Budget`].
     pub fn per_host(mut self, limit: impl Into<String>) -> Self {
         self.per_host = Some(limit.into());
         self
     }
 
-    /// The most that may be spent in a day, on all hosts together. Required.
+    /// Sets the limit for a day, over all hosts. Required.
     pub fn per_day(mut self, limit: impl Into<String>) -> Self {
         self.per_day = Some(limit.into());
         self
     }
 
-    /// Pays these recipients only. Without it, whoever a quote names.
+    /// Allows these recipients only. By default, any recipient that a quote names is paid.
     pub fn recipients(mut self, recipients: impl IntoIterator<Item = Address>) -> Self {
         self.recipients = Some(recipients.into_iter().collect());
         self
     }
 
-    /// Pays quotes of this host to this recipient only. Named several times, a host has several; hosts that are not
-    /// named here are not affected. A host with a port, as well as one without, stands for all its ports; it stands for
+    /// Allows this host to name this recipient only. Called several times for one host, it allows each; hosts that are
+    /// not named here are not affected. A host with a port, as well as one without, covers all its ports; it covers
     /// its subdomains where they are [grouped](Self::group_subdomains) under it.
     ///
-    /// It is the remedy against a shop that passes on the quote of another seller: you would pay that seller, and the
+    /// This protects against a shop that passes on the quote of another seller: you would pay that seller, and the
     /// shop would have the answer.
     pub fn recipient_for(mut self, host: impl Into<String>, recipient: Address) -> Self {
         self.recipients_for.push((host.into(), recipient));
         self
     }
 
-    /// Counts each of these domains and all its subdomains as one host, for the limit per host. For those who let
-    /// everybody have a subdomain (`github.io`, `co.uk`) that is one limit for all of them together.
+    /// Counts each of these domains together with its subdomains as one host, for the limit per host. A domain under which
+    /// anyone can have a subdomain (`github.io`, `co.uk`) then has one limit for all of them.
     pub fn group_subdomains(mut self, domains: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.domains.extend(domains.into_iter().map(Into::into));
         self
     }
 
-    /// Asks `approve` before each payment that the limits allow; nothing is paid unless it says `true`. It may take its
-    /// time: the quote's expiry is looked at again afterwards.
+    /// Calls `approve` before each payment that the limits allow; nothing is paid unless it returns `true`. It may take its
+    /// time: the quote's expiry is checked again afterwards.
     pub fn approve<F>(mut self, approve: impl Fn(Proposal) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = bool> + Send + 'static,
@@ -105,18 +118,18 @@ impl BudgetBuilder {
         self
     }
 
-    /// Also pays quotes that came over plain HTTP from elsewhere than this machine, and those for requests that do not
-    /// say how they travel (a path without `https://`). Only where nobody else is on the way, or where you know that
-    /// the connection is encrypted: whoever is on the way can change whom the quote pays.
+    /// Also allows quotes that came over plain HTTP from another machine, and those for requests that do not say how they
+    /// travel (a path without `https://`). Use it on a private network, or where you know that the connection is
+    /// encrypted: anyone on the path can replace the recipient.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self
     }
 
-    /// The budget.
+    /// Builds the budget.
     ///
     /// # Errors
-    /// [`BudgetError`] for a limit or an asset that is missing or makes no sense.
+    /// [`BudgetError`] if a limit or an asset is missing or not valid.
     pub fn build(self) -> Result<Budget, BudgetError> {
         let decimals = self.assets.first().ok_or(BudgetError::NoAsset)?.decimals();
         if self.assets.iter().any(|asset| asset.decimals() != decimals) {

@@ -18,20 +18,20 @@ use crate::protocol::{Address, Amount, Asset};
 /// For how long a payment counts against the limits per host and per day.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What may be spent. There is no paying layer without one, and no budget without limits.
+/// The limits of what may be spent. Every paying layer has a budget, and every budget has limits.
 ///
 /// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
 /// moment it is decided on until 24 hours after its transfer was found in a block, or found impossible: that a transfer
-/// came to nothing is a node's word, and frees nothing before its day is over. What the chain takes for the transaction
+/// failed is what a node says, and frees nothing before its day is over. The fee of the transaction
 /// itself is not counted here: see [`WalletPayer`](super::WalletPayer).
 ///
 /// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. Each subdomain is a host of its
-/// own, because nobody can tell by the name alone who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
-/// says where they are one.
+/// own, because a name alone does not tell who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
+/// counts them as one.
 ///
-/// **Who is paid.** A quote is the word of whoever answers the request. A shop in between can pass on the quote of
-/// another seller, let you pay that seller, and keep the answer for itself: no limit tells this from an honest quote.
-/// Where you know whom a host should be paid for, say so: [`recipient_for`](BudgetBuilder::recipient_for).
+/// **Recipients.** A quote says what the server that answers wants it to say. A shop in between can pass on the quote of
+/// another seller, let you pay that seller, and keep the answer for itself: no limit distinguishes this from an honest quote.
+/// If you know the recipient of a host, name it: [`recipient_for`](BudgetBuilder::recipient_for).
 ///
 /// ```
 /// use tower_x402::{client::Budget, protocol::{Address, Asset}};
@@ -84,7 +84,7 @@ impl Budget {
         }
     }
 
-    /// The decimals of all amounts.
+    /// Returns the decimals of all amounts.
     #[must_use]
     pub const fn decimals(&self) -> u8 {
         self.decimals

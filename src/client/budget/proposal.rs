@@ -7,28 +7,29 @@ use crate::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-/// A payment that is asked for, as the approval hook sees it. The texts are the seller's own: show them escaped.
+/// A payment that awaits approval, as [`BudgetBuilder::approve`](crate::client::BudgetBuilder::approve) receives it. Its texts
+/// come from the seller: show them escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Proposal {
-    /// Its name in the journal.
+    /// The purchase's name in the journal.
     pub purchase: PurchaseId,
-    /// Whom the request goes to: host, and port where it is not the usual one.
+    /// The host that the request goes to, and the port where it is not the usual one.
     pub host: String,
     /// The request's method.
     pub method: Method,
     /// The request's path, without the query, which may hold secrets.
     pub path: String,
-    /// What for, in the seller's words.
+    /// What is sold, in the seller's words.
     pub label: String,
-    /// Who is to be paid.
+    /// The account that is to be paid.
     pub recipient: Address,
-    /// On which chain.
+    /// The chain.
     pub network: Network,
-    /// How much, in base units.
+    /// The amount, in base units.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// What may be paid with: of what the budget allows, what the seller accepts.
+    /// The assets to choose from: those of the budget that the seller accepts.
     pub assets: Vec<Asset>,
 }

@@ -2,43 +2,45 @@
 
 use crate::protocol::{Address, Network};
 
-/// Why a payer could not do as it was asked.
+/// The error of a [`Payer`](crate::client::Payer).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayerError {
     /// The payer is on another chain.
-    #[error("the wallet is on {wallet}, the payment is due on {asked}")]
+    #[error("the wallet is on {wallet}, and the payment is due on {asked}: use a wallet on that chain")]
     WrongNetwork {
         /// Where the payment is due.
         asked: Network,
         /// Where the wallet pays.
         wallet: Network,
     },
-    /// No asset of the payment is there in that amount.
-    #[error("{payer} has too little of the accepted tokens")]
+    /// The account holds too little of every accepted asset.
+    #[error("{payer} holds too little of the accepted tokens: fund it")]
     Funds {
         /// The account that should have paid.
         payer: Address,
     },
-    /// The chain asks more for a transaction than the payer is allowed to spend on it.
-    #[error("the chain's fees are above what the wallet may spend on them")]
+    /// The chain's fees are above the payer's limit.
+    #[error("the chain's fees exceed the wallet's limit: wait, or raise `max_fee_per_gas`")]
     Fees,
     /// A token does not have the decimals that its asset says.
-    #[error("{token} does not have the decimals that were expected of it")]
+    #[error("token {token} does not have the decimals that its asset states: check the asset")]
     Decimals {
         /// The token contract.
         token: Address,
     },
-    /// Whoever was to be asked (a node, a custodian) did not answer, or not in time.
+    /// The node or custodian did not answer, or not in time.
     #[error("{0}")]
     Unavailable(&'static str),
-    /// Whoever was asked refused.
+    /// The node, custodian or signer refused.
     #[error("{0}")]
     Refused(&'static str),
-    /// What was recorded is none of this payer's.
-    #[error("the recorded payment cannot be read: was it prepared by another kind of payer?")]
+    /// What was recorded was not prepared by this payer.
+    #[error(
+        "the recorded transfer was not prepared by this payer: use the wallet and the chain that the journal was written with"
+    )]
     Foreign,
-    /// Anything else. Its text must hold no key and no URL that holds one.
-    #[error("the payer failed")]
+    /// Any other error. Its text must not contain a key, nor a URL that contains one.
+    #[error("the payer failed, for a reason of its own")]
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
