@@ -115,7 +115,7 @@ fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
     if values.next().is_some() {
         return None;
     }
-    IntentId::new(intent.to_str().ok()?)
+    IntentId::new(intent.to_str().ok()?).ok()
 }
 
 /// In seconds. A date is not read: the seller's clock need not be ours.
@@ -174,5 +174,5 @@ fn code(body: &[u8]) -> Option<ProblemCode> {
         error: std::borrow::Cow<'a, str>,
     }
     let problem: Problem<'_> = serde_json::from_slice(body).ok()?;
-    ProblemCode::ALL.iter().copied().find(|code| code.as_str() == problem.error)
+    problem.error.parse().ok()
 }

@@ -134,7 +134,7 @@ fn judge<ResB, E>(
     if is_sold(&mut response, &*route.consumes) {
         return Ending::Sale(response);
     }
-    tracing::debug!(payment = %guard.transfer().key(), status = response.status().as_u16(), "not sold");
+    tracing::debug!(payment = %guard.transfer().payment_id(), status = response.status().as_u16(), "not sold");
     Ending::NoSale(Ok(response))
 }
 
@@ -151,13 +151,13 @@ async fn settle<ResB, E>(ending: Ending<ResB, E>, mut guard: LeaseGuard) -> Resu
     match guard.commit().await {
         Committed::Done => {
             let paid = guard.transfer();
-            tracing::info!(payment = %paid.key(), payer = ?paid.payer, amount = %paid.amount, "sold");
+            tracing::info!(payment = %paid.payment_id(), payer = ?paid.payer, amount = %paid.amount, "sold");
             mark_sold(response.headers_mut(), paid);
             Ok(response)
         }
         Committed::LeaseLost => Err(withheld(guard).await.into()),
         Committed::Unknown => {
-            tracing::error!(payment = %guard.transfer().key(), "whether the sale was recorded is not known");
+            tracing::error!(payment = %guard.transfer().payment_id(), "whether the sale was recorded is not known");
             guard.release().await;
             Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into())
         }
@@ -184,7 +184,7 @@ where
 
 /// Another request holds the pair now, or sold it already: this answer must not leave.
 async fn withheld(guard: LeaseGuard) -> Problem {
-    tracing::warn!(payment = %guard.transfer().key(), "lease lost; the answer is withheld");
+    tracing::warn!(payment = %guard.transfer().payment_id(), "lease lost; the answer is withheld");
     if guard.lost().await {
         ProblemCode::AlreadyConsumed.into()
     } else {

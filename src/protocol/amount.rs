@@ -1,6 +1,6 @@
 //! `Amount`: how much of a token, in base units; decimal text in and out, never rounded, never a float.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -154,6 +154,15 @@ impl fmt::Display for Amount {
 impl fmt::Debug for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Base units, as [`parse_base_units`](Amount::parse_base_units) reads them.
+impl FromStr for Amount {
+    type Err = ParseAmountError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse_base_units(text)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `IntentId`: the opaque text that ties one quote to one payment and one answer.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 /// The longest intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
@@ -10,18 +10,27 @@ pub const INTENT_ID_MAX: usize = 192;
 /// ```
 /// use tower_x402::protocol::{INTENT_ID_MAX, IntentId};
 /// assert_eq!(IntentId::new("AUbX-9_k").unwrap().as_str(), "AUbX-9_k");
-/// assert!(IntentId::new("").is_none());
-/// assert!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)).is_none());
+/// assert!(IntentId::new("").is_err());
+/// assert!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)).is_err());
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IntentId(Box<str>);
 
+/// Why a text is no [`IntentId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid intent id: it has 1 to {INTENT_ID_MAX} characters")]
+#[non_exhaustive]
+pub struct ParseIntentIdError;
+
 impl IntentId {
-    /// Takes a text of 1 to [`INTENT_ID_MAX`] characters; `None` for anything else.
-    #[must_use]
-    pub fn new(text: impl Into<Box<str>>) -> Option<Self> {
+    /// Takes a text of 1 to [`INTENT_ID_MAX`] characters.
+    ///
+    /// # Errors
+    /// [`ParseIntentIdError`] when the text is empty or longer.
+    pub fn new(text: impl Into<Box<str>>) -> Result<Self, ParseIntentIdError> {
         let text = text.into();
-        (!text.is_empty() && text.chars().nth(INTENT_ID_MAX).is_none()).then_some(Self(text))
+        let fits = !text.is_empty() && text.chars().nth(INTENT_ID_MAX).is_none();
+        fits.then_some(Self(text)).ok_or(ParseIntentIdError)
     }
 
     /// The text.
@@ -30,6 +39,16 @@ impl IntentId {
         &self.0
     }
 }
+
+impl FromStr for IntentId {
+    type Err = ParseIntentIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+super::text::serde_as_text!(IntentId);
 
 impl fmt::Display for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,7 @@
 //! `ProblemCode`: the one table of what the layer answers when it does not sell.
 
+use std::str::FromStr;
+
 use http::StatusCode;
 
 /// What a client does next.
@@ -60,6 +62,22 @@ macro_rules! problems {
         }
     };
 }
+
+/// Why a text is no [`ProblemCode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown problem code: it may be of a later version")]
+#[non_exhaustive]
+pub struct ParseProblemCodeError;
+
+impl FromStr for ProblemCode {
+    type Err = ParseProblemCodeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == text).ok_or(ParseProblemCodeError)
+    }
+}
+
+super::text::serde_as_text!(ProblemCode);
 
 problems! {
     /// No proof: here is a quote.

@@ -84,7 +84,7 @@ impl Quote {
         let contracts = single(headers, X_PAYMENT_CONTRACTS, "X-Payment-Contracts")?;
         let contracts: Result<Vec<Address>, _> = contracts.split(',').map(|text| text.trim().parse()).collect();
         Ok(Self {
-            intent: IntentId::new(intent).ok_or(QuoteError::Malformed("X-Price-Intent"))?,
+            intent: IntentId::new(intent).map_err(|_| QuoteError::Malformed("X-Price-Intent"))?,
             recipient: pay.recipient.parse().map_err(|_| QuoteError::Malformed("Pay"))?,
             network: Network::eip155(pay.chain_id),
             label: pay.label,

@@ -38,11 +38,11 @@ impl Receipt {
         Self { resource: resource.into(), intent, transfer }
     }
 
-    /// What names this payment for ever. A handler may be started several times for one payment:
-    /// whatever it does to the world, it keys by this.
+    /// Returns the name of this payment: the idempotency key of whatever the handler does to the world, since a handler may be
+    /// started several times for one payment.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
-        self.transfer.key()
+        self.transfer.payment_id()
     }
 
     /// The seller's name for what was bought.

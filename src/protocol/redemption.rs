@@ -194,7 +194,7 @@ fn is_proof(text: &str, wrappings: u32) -> bool {
 fn proof(intent: Member<'_>, tx: Member<'_>) -> Option<Proof> {
     let intent = match intent {
         Member::Absent => None,
-        Member::Text(text) => Some(IntentId::new(text)?),
+        Member::Text(text) => Some(IntentId::new(text).ok()?),
         Member::Invalid => return None,
     };
     let tx = match tx {

@@ -107,6 +107,15 @@ impl SealingKeys {
     }
 }
 
+/// As [`parse`](SealingKeys::parse) reads them.
+impl std::str::FromStr for SealingKeys {
+    type Err = SealingKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
 /// Tells how many keys there are, and nothing else.
 impl fmt::Debug for SealingKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -840,6 +840,6 @@ async fn a_verifiers_word_is_looked_at_again() {
     // Beside all of them the honest one is found, and it alone is spent.
     says(lies.into_iter().map(|(_, transfer)| transfer).chain([honest.clone()]).collect());
     let answer = ask(&service, redemption(&intent, tx)).await;
-    assert_eq!(answer.headers()["x-paid"], honest.key().to_string().as_str());
+    assert_eq!(answer.headers()["x-paid"], honest.payment_id().to_string().as_str());
     assert_problem(ask(&service, redemption(&quoted(&service).await, tx)).await, 409, "tx_already_used").await;
 }

@@ -111,7 +111,7 @@ impl State {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
-        match self.holds.get_mut(&lease.transfer().key()).filter(|hold| hold.fence == lease.fencing_token()) {
+        match self.holds.get_mut(&lease.transfer().payment_id()).filter(|hold| hold.fence == lease.fencing_token()) {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
                 RenewOutcome::Held
@@ -121,7 +121,7 @@ impl State {
     }
 
     pub(super) fn commit(&mut self, lease: &Lease) -> CommitOutcome {
-        let key = lease.transfer().key();
+        let key = lease.transfer().payment_id();
         if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
             return CommitOutcome::Done;
         }
@@ -136,7 +136,7 @@ impl State {
 
     pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
         let Some(hold) = self.take(lease) else { return };
-        let pair = (hold.intent, lease.transfer().key());
+        let pair = (hold.intent, lease.transfer().payment_id());
         match handler {
             AttemptOutcome::Started => self.attempts.ended(&pair, now),
             AttemptOutcome::NotStarted => self.attempts.unused(&pair),
@@ -161,7 +161,7 @@ impl State {
     }
 
     fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
-        let key = transfer.key();
+        let key = transfer.payment_id();
         if self.sales.contains_key(&key) {
             return Candidate { transfer, entry: Some(Entry::Sold), cooling: None };
         }
@@ -173,7 +173,7 @@ impl State {
 
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
     fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
-        let (intent, key) = (claim.intent(), transfer.key());
+        let (intent, key) = (claim.intent(), transfer.payment_id());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }
@@ -189,7 +189,7 @@ impl State {
 
     /// Ends the hold of this very lease, whatever the clock says.
     fn take(&mut self, lease: &Lease) -> Option<Hold> {
-        let key = lease.transfer().key();
+        let key = lease.transfer().payment_id();
         self.holds.get(&key).filter(|hold| hold.fence == lease.fencing_token())?;
         let hold = self.holds.remove(&key)?;
         self.holders.remove(&hold.intent);
@@ -208,7 +208,7 @@ impl State {
     /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it.
     fn prolong(&mut self, claim: &Claim) {
         for transfer in claim.transfers() {
-            let key = transfer.key();
+            let key = transfer.payment_id();
             let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < transfer.block_time) else {
                 continue;
             };

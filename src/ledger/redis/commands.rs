@@ -34,7 +34,7 @@ impl Ledger for RedisLedger {
         let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
         for transfer in claim.transfers() {
             let keep_until = claim.keep_until(transfer);
-            words.extend([transfer.key().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
+            words.extend([transfer.payment_id().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
         }
         let answer = self.ask(&self.shared.scripts.reserve, &words).await?;
         let [why, number, expired, forgotten, fence @ ..] = answer.as_slice() else {
@@ -220,7 +220,7 @@ async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Optio
 
 /// What the scripts know a lease by, and what else they are told.
 fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
-    let lease = [hex(lease.intent()), lease.transfer().key().to_string(), lease.fencing_token().to_string()];
+    let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
     lease.into_iter().chain(rest).collect()
 }
 

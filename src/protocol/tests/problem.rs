@@ -79,3 +79,15 @@ fn texts_are_distinct_and_can_stand_in_json_as_they_are() {
         }
     }
 }
+
+#[test]
+fn a_code_and_its_text_name_each_other() {
+    for code in ProblemCode::ALL {
+        assert_eq!(code.as_str().parse(), Ok(*code));
+        assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        assert_eq!(serde_json::from_value::<ProblemCode>(code.as_str().into()).unwrap(), *code);
+    }
+    for unknown in ["", "Payment_required", " tx_required", "of_a_later_version"] {
+        assert!(unknown.parse::<ProblemCode>().is_err(), "{unknown}");
+    }
+}

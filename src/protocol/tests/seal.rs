@@ -23,7 +23,7 @@ fn seal(seals: &Seals, terms: &IntentTerms) -> IntentId {
 }
 
 fn opens(seals: &Seals, text: &str) -> bool {
-    IntentId::new(text).is_some_and(|id| seals.open(&id).is_some())
+    IntentId::new(text).is_ok_and(|id| seals.open(&id).is_some())
 }
 
 /// One of each shape: lengths that leave 0, 2 and 4 unused bits in the last letter, with and without digest.

@@ -103,14 +103,14 @@ impl Broken {
 
     fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
         let lease = Lease::new(claim, inner.transfer(), inner.fencing_token());
-        self.current.lock().unwrap().insert(lease.transfer().key(), lease.clone());
+        self.current.lock().unwrap().insert(lease.transfer().payment_id(), lease.clone());
         self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
         ReserveOutcome::Granted(lease)
     }
 
     /// The inner ledger's lease: this one, or, without fencing, the one that is held on its payment now.
     fn real(&self, lease: &Lease, fenced: bool) -> Lease {
-        let current = self.current.lock().unwrap().get(&lease.transfer().key()).map(Lease::fencing_token);
+        let current = self.current.lock().unwrap().get(&lease.transfer().payment_id()).map(Lease::fencing_token);
         let fence = if fenced { lease.fencing_token() } else { current.unwrap_or(lease.fencing_token()) };
         self.granted.lock().unwrap().get(&fence).map_or_else(|| lease.clone(), |(real, _)| real.clone())
     }
@@ -133,7 +133,7 @@ impl Ledger for Broken {
             return Ok(ReserveOutcome::BeforeMemory);
         }
         let bent = self.bent(claim);
-        let payment = claim.transfers()[0].key();
+        let payment = claim.transfers()[0].payment_id();
         Ok(match self.inner.reserve(&bent).await? {
             ReserveOutcome::Granted(lease) if self.fault == Fault::CheckThenMark => {
                 self.inner.release(&lease, AttemptOutcome::NotStarted).await?;
@@ -169,7 +169,7 @@ impl Ledger for Broken {
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseFreesSold && self.inner.is_consumed(lease.intent()).await? {
-            self.freed.lock().unwrap().insert(lease.transfer().key());
+            self.freed.lock().unwrap().insert(lease.transfer().payment_id());
         }
         let handler = match self.fault {
             Fault::NeverRefunds => AttemptOutcome::Started,

@@ -144,8 +144,8 @@ impl Model {
             return Expected::Is(ReserveOutcome::IntentConsumed);
         }
         let on = |paid: &Transfer| {
-            let key = paid.key();
-            move |grant: &&Grant| grant.lease.transfer().key() == key
+            let key = paid.payment_id();
+            move |grant: &&Grant| grant.lease.transfer().payment_id() == key
         };
         let unsold: Vec<_> = claim
             .transfers()
@@ -177,7 +177,9 @@ impl Model {
         let ends: Vec<_> = self
             .history
             .iter()
-            .filter(|grant| grant.lease.intent() == claim.intent() && grant.lease.transfer().key() == paid.key())
+            .filter(|grant| {
+                grant.lease.intent() == claim.intent() && grant.lease.transfer().payment_id() == paid.payment_id()
+            })
             .filter_map(|grant| match grant.end {
                 End::Open => Some(grant.until),
                 End::Vain(at) => Some(at),
@@ -198,7 +200,9 @@ impl Model {
 
     fn granted(&mut self, claim: &Claim, lease: Lease) {
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
-            if grant.lease.intent() == lease.intent() || grant.lease.transfer().key() == lease.transfer().key() {
+            if grant.lease.intent() == lease.intent()
+                || grant.lease.transfer().payment_id() == lease.transfer().payment_id()
+            {
                 grant.end = End::Vain(grant.until);
             }
         }

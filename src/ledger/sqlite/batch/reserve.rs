@@ -139,7 +139,7 @@ async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], s
         let Some(claim) = claim(&batch[*place]) else { continue };
         for transfer in sight.snapshot.mined_again(claim) {
             let shown = later_of(claim, transfer);
-            let last = later.entry(transfer.key()).or_insert_with(|| shown.clone());
+            let last = later.entry(transfer.payment_id()).or_insert_with(|| shown.clone());
             // Whichever block is the latest; kept by whichever says longest.
             let keep_until = last.5.max(shown.5);
             if shown.3 > last.3 {
@@ -179,10 +179,10 @@ impl Round {
     fn wish(&mut self, place: usize, claim: &Claim, transfer: &Transfer, sight: &Sight) {
         let candidate = claim.transfers().iter().position(|other| std::ptr::eq(other, transfer));
         let Some(candidate) = candidate else { return };
-        if self.payments.contains(&transfer.key()) || !self.intents.insert(claim.intent()) {
+        if self.payments.contains(&transfer.payment_id()) || !self.intents.insert(claim.intent()) {
             return;
         }
-        self.payments.insert(transfer.key());
+        self.payments.insert(transfer.payment_id());
         self.in_the_way.extend(sight.entries[candidate].into_iter().flatten());
         self.grants.push((place, candidate));
     }

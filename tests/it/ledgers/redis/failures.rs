@@ -270,7 +270,7 @@ async fn a_commit_waits_for_replicas() {
     let _: () = leader.command(&["SCRIPT", "FLUSH"]).await;
     assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     let second = sell(&ledger, &claim(3, 3)).await;
-    let key = format!("{{{prefix}}}:payment:{}", second.transfer().key());
+    let key = format!("{{{prefix}}}:payment:{}", second.transfer().payment_id());
     let there: Option<String> = replica.command(&["HGET", &key, "consumed_at"]).await;
     assert!(there.is_some(), "the replica has it by then");
 
@@ -407,7 +407,7 @@ async fn a_fence_that_was_lost_is_not_given_again() {
     let ledger = begun(url).await;
     let old = hold(&ledger, &claim(1, 1)).await;
     let [record, intent, payment] =
-        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().key())]
+        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().payment_id())]
             .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
     let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
     let _: driver::Value = command(url, &["HDEL", &record, "fence"]).await;

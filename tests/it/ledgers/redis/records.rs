@@ -93,7 +93,7 @@ async fn a_sale_is_in_the_book() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
     let lease = sell(&ledger, &claim(1, 1)).await;
-    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().key());
+    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().payment_id());
     let mut book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     for moment in ["reserved_at", "consumed_at"] {
@@ -132,7 +132,7 @@ async fn large_numbers_are_kept_to_the_digit() {
     let claim =
         tower_x402::ledger::Claim::new("r", IntentKey::new([0xff; 16]), time(HEAD), vec![large], time(HEAD), AGE, AGE);
     let lease = sell(&ledger, &claim).await;
-    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().key());
+    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().payment_id());
     let book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
     assert_eq!(book["block_number"], u64::MAX.to_string());
     assert_eq!(book["amount"], Amount::MAX.to_string());
@@ -150,7 +150,7 @@ async fn the_documented_query_tells_what_was_sold_today() {
         let _ = sell(&ledger, &claim(intent, payment)).await;
     }
     let _ = hold(&ledger, &claim(3, 3)).await;
-    let yesterday = sell(&ledger, &claim(4, 4)).await.transfer().key().to_string();
+    let yesterday = sell(&ledger, &claim(4, 4)).await.transfer().payment_id().to_string();
     let sold = format!("{{{}}}:sold", ledger.key_prefix());
     let _: f64 = server.command(&["ZINCRBY", &sold, "-86400000", &yesterday]).await;
     let query = include_str!("../../../../src/ledger/redis/sold_today.sh")
@@ -159,9 +159,9 @@ async fn the_documented_query_tells_what_was_sold_today() {
     let told = Command::new("sh").args(["-c", &query]).output().unwrap();
     let told = String::from_utf8(told.stdout).unwrap();
     for n in [1, 2] {
-        assert!(told.contains(&paid(n).key().to_string()), "{told}");
+        assert!(told.contains(&paid(n).payment_id().to_string()), "{told}");
     }
-    assert!(!told.contains(&paid(3).key().to_string()) && !told.contains(&yesterday), "{told}");
+    assert!(!told.contains(&paid(3).payment_id().to_string()) && !told.contains(&yesterday), "{told}");
     assert_eq!(told.matches("amount\t490000").count(), 2, "{told}");
     assert_eq!(told.matches("payer\t0x6666666666666666666666666666666666666666").count(), 2, "{told}");
 }
