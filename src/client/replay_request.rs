@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{AlreadyPaid, ReplayBody, ResumeOnly, host};
 use crate::protocol::{TxHash, ascii_json, headers::X402_PAYMENT};
 
-/// Where a proof of payment travels.
+/// Where a proof of payment travels in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofIn {

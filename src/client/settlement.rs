@@ -298,5 +298,6 @@ pub(super) async fn in_time<T>(
     timeout_at(deadline, work).await.map_err(|_| PayError::TimedOut(what))
 }
 
-#[cfg(all(test, feature = "test-util"))]
+#[cfg(test)]
+#[cfg(feature = "test-util")]
 mod tests;

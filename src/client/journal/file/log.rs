@@ -1,4 +1,4 @@
-//! `Log`: a file that is added to, and either has all of an addition or nothing of it.
+//! `Log`: a write-ahead log. A file that is appended to, and either has all of an addition or nothing of it.
 
 use std::io;
 
