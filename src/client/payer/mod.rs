@@ -22,10 +22,10 @@ use crate::protocol::TxHash;
 ///
 /// The layer calls these methods in this order, and writes to the [`Journal`](super::Journal) in between:
 ///
-/// 1. [`turn`](Payer::turn), then [`prepare`](Payer::prepare): nothing has left this machine, but what will be sent is known.
+/// 1. [`submit_guard`](Payer::submit_guard), then [`prepare`](Payer::prepare): nothing has left this machine, but what will be sent is known.
 /// 2. *the journal records it, durably*
 /// 3. [`send`](Payer::send): the money moves.
-/// 4. [`fate`](Payer::fate), again and again, until the transfer is in a block or never will be; now and then
+/// 4. [`status`](Payer::status), again and again, until the transfer is in a block or never will be; now and then
 ///    [`replace`](Payer::replace), which is recorded before it is sent like the first.
 ///
 /// **Paying once.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` return
@@ -86,7 +86,7 @@ pub trait Payer: Send + Sync + 'static {
     /// Sends a transfer, or sends it again: the same `PreparedTransfer` pays once, however often it is sent.
     ///
     /// # Errors
-    /// [`PayerError`]: whether it was sent is then unknown, and [`fate`](Payer::fate) tells.
+    /// [`PayerError`]: whether it was sent is then unknown, and [`status`](Payer::status) tells.
     fn send(&self, prepared: &PreparedTransfer) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
     /// Returns what became of a payment. `prepared` is everything that was ever recorded for it, oldest first, never empty.
