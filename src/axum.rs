@@ -1,4 +1,4 @@
-//! How an axum handler gets its [`Receipt`]: as an extractor.
+//! [`Receipt`] as an axum extractor.
 
 use axum_core::{
     extract::{FromRequestParts, OptionalFromRequestParts},
@@ -8,14 +8,14 @@ use http::{StatusCode, request::Parts};
 
 use crate::protocol::Receipt;
 
-/// The handler asked for a [`Receipt`], and no [`X402Layer`](crate::X402Layer) put one there.
+/// The rejection of a handler that takes a [`Receipt`] on a request that no [`X402Layer`](crate::X402Layer) sold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no receipt: this route has no X402Layer around it, or the layer let the request through for free")]
 #[non_exhaustive]
 pub struct MissingReceipt;
 
 impl IntoResponse for MissingReceipt {
-    /// 500, with a text that names the missing layer: the service is put together wrongly.
+    /// Returns a 500 whose text names the missing layer: the service is put together wrongly.
     fn into_response(self) -> Response {
         (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
     }

@@ -117,7 +117,7 @@ pub mod testing;
 pub mod verify;
 
 pub use paywall::{
-    ConfigError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Refusal, RequestBody,
+    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Refusal, RequestBody,
     ResponseBody, ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;

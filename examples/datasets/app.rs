@@ -40,7 +40,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde::Serialize;
 use tower_x402::{
-    ConfigError, Merchant, Price,
+    BuildError, Merchant, Price,
     protocol::{Amount, Asset},
 };
 
@@ -74,7 +74,7 @@ impl Service {
 ///
 /// # Errors
 /// A price that is none.
-pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) -> Result<Router, ConfigError> {
+pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) -> Result<Router, BuildError> {
     let price = amount(merchant, price)?;
     let priced = |resource: &str, label, check| merchant.price_with(resource, price_if(check, price))?.label(label);
     let allowed = service.allowed.clone();
@@ -96,10 +96,10 @@ pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) ->
         .with_state(service))
 }
 
-fn amount(merchant: &Merchant, price: &str) -> Result<Amount, ConfigError> {
+fn amount(merchant: &Merchant, price: &str) -> Result<Amount, BuildError> {
     let decimals = merchant.assets().first().map_or(0, Asset::decimals);
     let amount = Amount::parse_decimal(price, decimals).ok().filter(|amount| !amount.is_zero());
-    amount.ok_or(ConfigError::BadPrice { decimals })
+    amount.ok_or(BuildError::InvalidPrice { decimals })
 }
 
 /// One price for all that can be answered; the rest is refused before anybody pays.

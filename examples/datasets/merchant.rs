@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tower_x402::{
-    ConfigError, Merchant,
+    BuildError, HealthError, Merchant,
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{
         Verifier as _, VerifyError, VerifyErrorKind,
@@ -47,13 +47,13 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         builder = builder.start_lazily();
     }
     builder.build().await.map_err(|error| match error {
-        ConfigError::Verifier(error) => chain(error),
-        ConfigError::Ledger(error) => Failure::world(error),
-        late @ ConfigError::HeadBehindMark { .. } => Failure::world(late),
-        ConfigError::NoAsset { network } => {
+        BuildError::Health(HealthError::Verifier(error)) => chain(error),
+        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
+        BuildError::Health(error) => Failure::world(error),
+        BuildError::NoAsset { network } => {
             Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
         }
-        ConfigError::BadDuration { what, min, max } => {
+        BuildError::InvalidDuration { what, min, max } => {
             Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
         }
         other => Failure::flags(other),

@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsString, fmt::Display, process::ExitCode, sync::Arc};
 
-use tower_x402::{ConfigError, Merchant};
+use tower_x402::{BuildError, Merchant};
 
 use super::{
     Service,
@@ -90,7 +90,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let app = router(Arc::new(service), &merchant, &args.price).map_err(|error| match error {
-        ConfigError::BadPrice { decimals } => {
+        BuildError::InvalidPrice { decimals } => {
             Failure::flags(format!("--price is a positive number such as 0.49, with at most {decimals} decimals"))
         }
         other => Failure::flags(other),

@@ -1,4 +1,4 @@
-//! `Arrival`: whether a body that is read under a lease keeps arriving.
+//! `Arrival`: whether a body that is read while a payment is held keeps arriving.
 
 use std::{
     future::Future,
@@ -28,18 +28,18 @@ pub(crate) struct Pace {
     pub(crate) rate: u64,
 }
 
-/// Watches a body for whoever holds a payment meanwhile. Only the time for which the reader waited counts: a handler that reads
-/// slowly, or not at all, is not the sender's fault.
+/// Watches a body while a payment is held for it. Only the time for which the reader waited counts: the sender is not to blame
+/// for a handler that reads slowly, or not at all.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pace: Pace,
     late: Arc<Notify>,
-    /// Where the timer runs: the body may be read anywhere.
+    /// The runtime of the timer: the body may be read outside of it.
     runtime: Handle,
     timer: Option<Pin<Box<Sleep>>>,
-    /// When the reader began to wait for the next byte.
+    /// The moment at which the reader began to wait for the next byte.
     since: Option<Instant>,
-    /// For how long it waited before that.
+    /// The time for which it waited before that.
     waited: Duration,
     received: u64,
 }
@@ -51,8 +51,8 @@ impl Arrival {
         Some(Self { pace, late, runtime, timer: None, since: None, waited: Duration::ZERO, received: 0 })
     }
 
-    /// Sees what the reader sees.
-    pub(crate) fn see<E>(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, E>>>, cx: &mut Context<'_>) {
+    /// Takes note of what the reader got.
+    pub(crate) fn observe<E>(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, E>>>, cx: &mut Context<'_>) {
         match frame {
             // A frame without a byte is no progress.
             Poll::Ready(Some(Ok(frame))) => match frame.data_ref() {
@@ -67,7 +67,7 @@ impl Arrival {
     fn progress(&mut self, bytes: usize) {
         let allowed = self.allowed();
         self.received = self.received.saturating_add(bytes as u64);
-        // Who comes back long after the timer woke it was not waiting.
+        // A reader that comes back long after the timer woke it was not waiting.
         if let Some(waited) = self.since.take().map(|since| since.elapsed())
             && waited <= allowed.saturating_add(AWAY)
         {
@@ -91,7 +91,7 @@ impl Arrival {
         }
     }
 
-    /// For how long the reader may wait this time.
+    /// The time for which the reader may wait now.
     fn allowed(&self) -> Duration {
         let earned = Duration::from_millis(self.received.saturating_mul(1000) / self.pace.rate.max(1));
         self.pace.patience.min(self.pace.patience.saturating_add(earned).saturating_sub(self.waited))

@@ -1,4 +1,4 @@
-//! The bodies that go in and out: the caller's own, or what the layer read or wrote.
+//! `RequestBody` and `ResponseBody`: the bodies of others, or what the layer read or wrote.
 
 use std::{
     pin::Pin,
@@ -14,11 +14,44 @@ use tokio::sync::Notify;
 
 use super::arrival::{Arrival, Pace};
 
-/// Boxed: they are rare, and every body has room for them.
+/// Boxed, because they are rare and every body reserves room for them.
 pub(crate) type Trailers = Option<Box<HeaderMap>>;
 
 pin_project! {
-    /// What the handler reads: the caller's body untouched, or the same bytes and trailers after the layer read them.
+    /// The body of the request that the handler gets: the client's body untouched, or the same bytes and trailers if the layer
+    /// read them first.
+    ///
+    /// A service inside an [`X402Layer`](crate::X402Layer) takes `Request<RequestBody<B>>`, or is generic over the body. It reads
+    /// this body like any other, and the error is that of `B`:
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use http_body_util::{BodyExt, Full};
+    /// use tower_x402::RequestBody;
+    ///
+    /// async fn handler<B>(request: Request<RequestBody<B>>) -> Result<Response<Full<Bytes>>, B::Error>
+    /// where
+    ///     B: http_body::Body<Data = Bytes>,
+    /// {
+    ///     let body = request.into_body().collect().await?.to_bytes();
+    ///     Ok(Response::new(Full::new(body)))
+    /// }
+    /// ```
+    ///
+    /// A service typed on the bare body is a compile error:
+    ///
+    /// ```compile_fail
+    /// # use bytes::Bytes;
+    /// # use http::{Request, Response};
+    /// # use http_body_util::Full;
+    /// # use tower::{Layer, Service, service_fn};
+    /// # fn serve(_: impl Service<Request<Full<Bytes>>>) {}
+    /// # fn with(paid: tower_x402::X402Layer) {
+    /// let handler = service_fn(async |_: Request<Full<Bytes>>| Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::default())));
+    /// serve(paid.layer(handler));
+    /// # }
+    /// ```
     #[derive(Debug)]
     pub struct RequestBody<B> {
         #[pin]
@@ -28,7 +61,7 @@ pin_project! {
 }
 
 pin_project! {
-    /// What leaves the layer: the handler's body untouched, or the layer's own words.
+    /// The body of every response that leaves the layer: the handler's body untouched, or that of the layer's own answer.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -65,7 +98,7 @@ impl<B> ResponseBody<B> {
     }
 }
 
-/// Nothing: what tower-http's CORS and time-out layers answer with, wherever they stand.
+/// An empty body. The CORS and time-out layers of tower-http need one for their own answers.
 impl<B> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::whole(Bytes::new())
@@ -109,7 +142,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
 }
 
 impl<B: Body<Data = Bytes>> RequestBody<B> {
-    /// From here on a body that is still to come must keep arriving; who is given is told when it does not.
+    /// Watches a body that is still to come. The returned handle is notified when it arrives too slowly.
     pub(crate) fn watch(&mut self, pace: Pace) -> Option<Arc<Notify>> {
         if matches!(self.kind, Kind::Whole { .. }) || self.kind.is_end_stream() {
             return None;
@@ -128,7 +161,7 @@ impl<B: Body<Data = Bytes>> Body for RequestBody<B> {
         let this = self.project();
         let frame = this.kind.poll_frame(cx);
         if let Some(arrival) = this.arrival {
-            arrival.see(&frame, cx);
+            arrival.observe(&frame, cx);
         }
         frame
     }

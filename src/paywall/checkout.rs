@@ -1,4 +1,4 @@
-//! The checkout: what was presented decides between a quote, a refusal and a sale.
+//! The checkout: what a request shows decides between a quote, a refusal and a sale.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,213 +7,204 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, request::Parts};
+use http::{Method, Response, request::Parts};
 use http_body::Body;
-use tower_service::Service;
 use tracing::Instrument as _;
 
 use super::{
-    body::{RequestBody, ResponseBody},
-    extract::{Look, Plan, is_identity},
-    layer::Route,
-    order::{Order, refused},
-    pricing::Price,
-    redeem::{admit, refuse, unpriced},
-    respond::without_bill,
-    sale::sell,
+    body::ResponseBody,
+    body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
+    bypass::AnswerFilter,
+    deliver::deliver,
+    inner_service::InnerService,
+    priced_request::PricedRequest,
+    problem::{Rejection, without_bill},
+    quote::{quote, quote_when_ready},
+    redeem::admit,
+    route::Route,
 };
 use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
+/// What may have to wait, boxed for it.
+pub(crate) type Running<ResB, E> = Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>;
 /// What the head, or head and body, show of a proof.
-pub(crate) type Presented = Result<Option<Proof>, InvalidRedemption>;
+type Shown = Result<Option<Proof>, InvalidRedemption>;
 
-/// One priced request on its way through the door, with the service that answers it.
-pub(crate) struct Checkout<S> {
-    pub(crate) order: Order,
-    pub(crate) inner: S,
-    /// Whether `inner` was polled ready: then it is let go before anything is waited for.
+/// One priced request on its way through the paywall, with the service that answers it.
+pub(crate) struct Checkout<S, B> {
+    request: PricedRequest,
+    /// The body for the handler, where it need not be read before.
+    unread: Option<B>,
+    inner: S,
+    /// Whether `inner` was polled ready: then it is dropped before anything is waited for.
     polled: bool,
 }
 
-/// What is to be done with the body first.
-pub(crate) enum Incoming {
-    /// It is read, beside what the header showed.
-    Read(Plan, Option<Proof>),
-    Decided(Presented),
+/// What a checkout does next.
+#[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be an allocation for each body")]
+pub(crate) enum Next<S, B, ResB, E> {
+    /// Reads the body, and hands it to [`Checkout::body_read`].
+    ReadBody(BodyReader<B>, Checkout<S, B>),
+    Answer(Response<ResponseBody<ResB>>),
+    Run(Running<ResB, E>),
 }
 
-/// What is to be done next.
-pub(crate) enum Step<ResB> {
-    Answered(Response<ResponseBody<ResB>>),
-    Errand(Errand),
-}
-
-/// What may have to wait, and is boxed for it.
-pub(crate) enum Errand {
-    /// The handler answers, for nothing.
-    Serve,
-    /// A quote whose price must be waited for, or whose merchant has not started yet.
-    Quote,
-    /// A request with a proof, in part or whole.
-    Present(Proof),
-}
-
-/// An errand under way.
-pub(crate) type Boxed<ResB, E> = Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>;
-
-impl<S> Checkout<S> {
+impl<S, B> Checkout<S, B> {
     pub(crate) fn new(route: Arc<Route>, polled: S, parts: Parts) -> Self {
-        Self { order: Order::new(route, parts), inner: polled, polled: true }
+        Self { request: PricedRequest::new(route, parts), unread: None, inner: polled, polled: true }
     }
 
-    /// Decides from the head where a proof is looked for, and whether the body is needed for anything else.
-    pub(crate) fn incoming<B: Body<Data = Bytes>>(&self, body: &B) -> Incoming {
-        let (route, headers) = (&self.order.route, &self.order.parts.headers);
-        let header = Proof::from_headers(headers);
-        let look = match header {
-            Ok(None) if !route.header_only => Look::at(self.order.media),
-            _ => Look::Never,
-        };
-        let whole = header.is_ok() && (route.binds() || self.comes_first(&header, body));
-        if !whole && (look == Look::Never || body.is_end_stream()) {
-            return Incoming::Decided(header);
-        }
-        let plan =
-            Plan { look, whole, identity: is_identity(headers), limit: route.body_limit, timeout: route.body_timeout };
-        Incoming::Read(plan, header.unwrap_or_default())
+    /// Whether another layer, outside this one, sold this request already.
+    pub(crate) fn is_paid_already(&self) -> bool {
+        self.request.is_paid_already()
     }
 
-    /// The body is too long for a proof to be looked for in it, and shows none: a quote says where one belongs.
-    ///
-    /// Nothing is ever served without its body by this: it comes about at a fixed price only.
-    pub(crate) fn too_long(&mut self) {
-        self.order.redeem_by = RedeemBy::Header;
-    }
-
-    /// Whether a body that nobody looks at is read all the same before anything is reserved: a redemption's, where it is
-    /// announced and small. Otherwise whoever sends it slowly holds a payment meanwhile, his own or another's.
-    fn comes_first<B: Body>(&self, header: &Presented, body: &B) -> bool {
-        let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
-        matches!(header, Ok(Some(Proof::Redemption { .. })))
-            && !body.is_end_stream()
-            && announced.is_some_and(|most| most <= self.order.route.body_limit)
-    }
-
-    /// What was presented decides. Most answers are quotes: one that need not wait is made on the spot, and nothing is moved
-    /// for it.
-    pub(crate) fn decide<ResB>(&self, presented: Presented) -> Step<ResB> {
-        let order = &self.order;
-        match presented {
-            Ok(Some(proof)) if order.parts.method != Method::HEAD => Step::Errand(Errand::Present(proof)),
-            Err(InvalidRedemption) | Ok(Some(_)) => Step::Answered(order.problem(ProblemCode::InvalidRedemption)),
-            Ok(None) if order.query_shows_proof() => Step::Answered(order.problem(ProblemCode::InvalidRedemption)),
-            Ok(None) if !order.route.merchant.start.is_done() => Step::Errand(Errand::Quote),
-            Ok(None) => match order.price_now() {
-                None => Step::Errand(Errand::Quote),
-                Some(price) => match order.quoted(price) {
-                    Some(answer) => Step::Answered(answer),
-                    None => Step::Errand(Errand::Serve),
-                },
-            },
-        }
+    pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        self.request.reject(rejection)
     }
 }
 
-impl<S: Clone> Checkout<S> {
-    /// Lets the polled instance go: idle, it would keep its readiness from its clones.
-    pub(crate) fn let_go(&mut self) {
+impl<S: Clone, B> Checkout<S, B> {
+    /// Drops the instance that was polled ready: idle, it would keep its readiness from its clones.
+    pub(crate) fn drop_readiness(&mut self) {
         if std::mem::take(&mut self.polled) {
             self.inner = self.inner.clone();
         }
     }
-
-    /// Sets out on an errand.
-    pub(crate) fn run<B, ResB>(mut self, errand: Errand, body: RequestBody<B>) -> Boxed<ResB, S::Error>
-    where
-        S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Send + 'static,
-        S::Future: Send,
-        S::Error: Send,
-        B: Body<Data = Bytes> + Send + 'static,
-        ResB: Send + 'static,
-    {
-        let proof = match errand {
-            // Nothing is waited for before it is called.
-            Errand::Serve => return Box::pin(self.serve(body)),
-            Errand::Quote => None,
-            Errand::Present(proof) => Some(proof),
-        };
-        self.let_go();
-        let span = tracing::info_span!("x402.checkout", resource = &*self.order.route.resource);
-        match proof {
-            None => Box::pin(self.quote_later(body).instrument(span)),
-            Some(proof) => Box::pin(self.present(proof, body).instrument(span)),
-        }
-    }
 }
 
-impl<S> Checkout<S> {
-    /// A quote whose price must be waited for, or whose merchant has not started yet.
-    async fn quote_later<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
+impl<S, B, ResB> Checkout<S, B>
+where
+    S: InnerService<B, ResponseBody = ResB> + Clone,
+    B: Body<Data = Bytes> + Send + 'static,
+    ResB: Send + 'static,
+{
+    /// Asks first whether the request is free, where that must be waited for. If it is not, `price` goes on.
+    pub(crate) fn ask_bypass<F>(
+        mut self,
+        body: B,
+        price: impl FnOnce(Self, B) -> F + Send + 'static,
+    ) -> Running<ResB, S::Error>
     where
-        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+        F: Future<Output = Answer<ResB, S::Error>> + Send,
     {
-        let price = match self.order.price().await {
-            Ok(price) => price,
-            Err(problem) => return Ok(self.order.problem(problem)),
-        };
-        if matches!(price, Price::Charge(_) | Price::Labelled { .. })
-            && let Err(problem) = self.order.route.merchant.started().await
-        {
-            return Ok(self.order.problem(problem));
-        }
-        match self.order.quoted(price) {
-            Some(answer) => Ok(answer),
-            None => self.serve(body).await,
-        }
-    }
-
-    /// A request with a proof, in part or whole: never answered 402.
-    async fn present<B, ResB>(self, proof: Proof, body: RequestBody<B>) -> Answer<ResB, S::Error>
-    where
-        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
-        B: Body<Data = Bytes>,
-    {
-        let order = &self.order;
-        let price = match order.price().await {
-            Ok(price) => price.bare(),
-            Err(problem) => return Ok(order.problem(unpriced(order, &proof, problem).await)),
-        };
-        Ok(match (proof, price) {
-            (_, Price::Free) => {
-                let form = order.form();
-                return self.serve(body).await.map(|answer| without_bill(answer, form));
-            }
-            (_, Price::Charge(amount)) if amount.is_zero() => order.mispriced(),
-            // `bare` leaves none.
-            (_, Price::Labelled { .. }) => order.mispriced(),
-            (Proof::IntentOnly(_), Price::Charge(_)) => order.problem(ProblemCode::TxRequired),
-            (Proof::TransactionOnly(_), Price::Charge(amount)) => {
-                order.problem(order.fresh(ProblemCode::IntentRequired, amount))
-            }
-            (Proof::IntentOnly(_) | Proof::TransactionOnly(_), Price::Refuse(refusal)) => refused(refusal),
-            (Proof::Redemption { intent, .. }, Price::Refuse(refusal)) => refuse(order, &intent, refusal).await,
-            (Proof::Redemption { intent, transaction }, Price::Charge(now)) => {
-                match admit(order, intent, transaction, now).await {
-                    Ok((guard, receipt)) => return sell(self, body, guard, receipt).await,
-                    Err(problem) => order.problem(problem),
+        self.drop_readiness();
+        Box::pin(async move {
+            match self.request.is_free().await {
+                Ok(true) => {
+                    let filter = AnswerFilter::free(&self.request.parts.method, &self.request.parts.headers);
+                    self.unread = Some(body);
+                    self.serve().await.map(|response| filter.apply(response))
                 }
+                Ok(false) => price(self, body).await,
+                Err(problem) => Ok(self.reject(problem)),
             }
         })
     }
 
-    /// The handler, without the layer.
-    pub(crate) async fn serve<B, ResB>(self, body: RequestBody<B>) -> Answer<ResB, S::Error>
+    /// Decides from the head whether the body must be read first.
+    pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
+        let shown = Proof::from_headers(&self.request.parts.headers);
+        if let Some(plan) = read_plan(&self.request, &shown, &body) {
+            return Next::ReadBody(BodyReader::new(body, plan, shown.unwrap_or_default()), self);
+        }
+        self.unread = Some(body);
+        self.decide(shown)
+    }
+
+    /// Goes on once the body was read.
+    pub(crate) fn body_read(mut self, read: Result<Read, ProblemCode>) -> Next<S, B, ResB, S::Error> {
+        match read {
+            Ok(Read::Whole { data, trailers, proof }) => {
+                self.request.set_body(data, trailers);
+                self.decide(Ok(proof))
+            }
+            // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
+            // about at a fixed price only.
+            Ok(Read::TooLong) => {
+                self.request.redeem_by = RedeemBy::Header;
+                self.decide(Ok(None))
+            }
+            Err(code) => Next::Answer(self.reject(code)),
+        }
+    }
+
+    /// What was shown decides. Most answers are quotes: one that need not wait is made on the spot.
+    fn decide(self, shown: Shown) -> Next<S, B, ResB, S::Error> {
+        let request = &self.request;
+        match shown {
+            Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
+            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
+            Ok(None) if request.query_shows_proof() => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
+            Ok(None) if !request.route.merchant.start.is_done() => self.run(Self::quote),
+            Ok(None) => match request.price_now().map(|price| quote(request, price)) {
+                None => self.run(Self::quote),
+                Some(Some(answer)) => Next::Answer(answer),
+                // Free. Nothing is waited for before the service is called.
+                Some(None) => Next::Run(Box::pin(self.serve())),
+            },
+        }
+    }
+
+    /// Boxes what may have to wait.
+    fn run<F>(mut self, work: impl FnOnce(Self) -> F) -> Next<S, B, ResB, S::Error>
     where
-        S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+        F: Future<Output = Answer<ResB, S::Error>> + Send + 'static,
     {
+        self.drop_readiness();
+        let span = tracing::info_span!("x402.checkout", resource = &*self.request.route.resource);
+        Next::Run(Box::pin(work(self).instrument(span)))
+    }
+
+    /// A request without proof, whose price must be waited for, or whose merchant has not started yet.
+    async fn quote(self) -> Answer<ResB, S::Error> {
+        match quote_when_ready(&self.request).await {
+            Some(answer) => Ok(answer),
+            None => self.serve().await,
+        }
+    }
+
+    /// A request with a proof, in part or whole: never answered 402.
+    async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
+        match admit(&self.request, proof).await {
+            Ok(Some((guard, receipt))) => deliver(self.request, self.unread, self.inner, guard, receipt).await,
+            Ok(None) => {
+                let format = self.request.format();
+                self.serve().await.map(|answer| without_bill(answer, format))
+            }
+            Err(rejection) => Ok(self.reject(rejection)),
+        }
+    }
+
+    /// The handler, without the layer.
+    async fn serve(self) -> Answer<ResB, S::Error> {
         let mut inner = self.inner;
         poll_fn(|cx| inner.poll_ready(cx)).await?;
-        Ok(inner.call(Request::from_parts(self.order.parts, body)).await?.map(ResponseBody::streaming))
+        Ok(inner.call(self.request.into_request(self.unread)).await?.map(ResponseBody::streaming))
     }
+}
+
+/// How the body is read, where it must be: for a proof, for the price or a digest, or ahead of a redemption.
+fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Option<ReadPlan> {
+    let (route, headers) = (&request.route, &request.parts.headers);
+    let scan = match shown {
+        Ok(None) if !route.header_only => ScanPolicy::of(request.media),
+        _ => ScanPolicy::Never,
+    };
+    let whole = shown.is_ok() && (route.binds() || reads_ahead(route, shown, body));
+    if !whole && (scan == ScanPolicy::Never || body.is_end_stream()) {
+        return None;
+    }
+    let identity = is_identity(headers);
+    Some(ReadPlan { scan, whole, identity, limit: route.body_limit, timeout: route.body_timeout })
+}
+
+/// Whether a body that nothing is looked for in is read all the same before anything is reserved: a redemption's, where it is
+/// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
+fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
+    let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
+    matches!(shown, Ok(Some(Proof::Redemption { .. })))
+        && !body.is_end_stream()
+        && announced.is_some_and(|most| most <= route.body_limit)
 }

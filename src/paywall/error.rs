@@ -1,54 +1,91 @@
-//! What a builder can refuse: every misconfiguration is one of these before a request is served.
+//! Why a merchant or a layer cannot be built, and why a merchant cannot sell.
 
 use std::time::Duration;
 
-use crate::protocol::{Address, Network};
+use crate::{
+    ledger::LedgerError,
+    protocol::{Address, Network, ParseAddressError, SealingKeyError},
+    verify::VerifyError,
+};
 
-/// A configuration that would sell wrongly, and is therefore refused when building.
+/// An error of [`Merchant`](crate::Merchant), [`MerchantBuilder`](crate::MerchantBuilder) and
+/// [`X402Layer`](crate::X402Layer): a configuration that would sell wrongly, or a backend that does not answer.
 ///
-/// No variant carries a key, a URL or text from a node or a database.
+/// [`is_transient`](Self::is_transient) separates an outage, after which building can be tried again, from a configuration that
+/// must change. No variant carries a key, a URL, or text from a node or a database.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use tower_x402::{BuildError, HealthError, Merchant, ledger::MemoryLedger};
+/// # use tower_x402::{protocol::SealingKeys, testing::ScriptedVerifier, protocol::ChainTime, verify::VerifyError};
+/// # let verifier = ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000));
+/// # verifier.outage(VerifyError::unavailable());
+///
+/// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+///     .verifier(verifier)
+///     .ledger(MemoryLedger::new())
+///     .sealing_keys(SealingKeys::random()?);
+/// match merchant.build().await {
+///     Ok(merchant) => drop(merchant),
+///     Err(error) if error.is_transient() => {
+///         // Wait, and try again: here the verifier's node is down.
+///         assert!(matches!(error, BuildError::Health(HealthError::Verifier(_))));
+///     }
+///     Err(error) => panic!("change the configuration: {error}"),
+/// }
+/// # Ok::<(), BuildError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
-    /// No verifier was given: nobody could tell whether a payment was made.
+pub enum BuildError {
+    /// No verifier was set, so nothing could tell whether a payment was made.
     #[error("no verifier: call `.verifier(…)`, or nothing can tell whether a payment was made")]
     NoVerifier,
-    /// No ledger was given: one payment would buy any number of answers.
+    /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,
-    /// No sealing keys were given: quotes could be forged.
+    /// No sealing keys were set, so quotes could be forged.
     #[error("no sealing keys: call `.sealing_keys(…)`, or anyone could forge a quote")]
     NoSealingKeys,
     /// The sealing keys cannot be used.
     #[error(transparent)]
-    SealingKeys(#[from] crate::protocol::SealingKeyError),
+    SealingKeys(#[from] SealingKeyError),
     /// An address cannot be read.
     #[error(transparent)]
-    Address(#[from] crate::protocol::ParseAddressError),
-    /// The recipient is the zero address or one of the accepted tokens.
-    #[error("the recipient {recipient} cannot be paid: it is zero or a token contract")]
-    BadRecipient {
-        /// The address that was given.
+    Address(#[from] ParseAddressError),
+    /// A recipient is the zero address or one of the accepted tokens.
+    #[error(
+        "invalid recipient {recipient}: the zero address or a token contract cannot be paid; use the seller's address"
+    )]
+    InvalidRecipient {
+        /// The address.
         recipient: Address,
     },
-    /// No token is known for this chain, and none was named.
-    #[error("no token is known on {network}: name one with `.asset(…)`")]
+    /// No token is known on this network, and none was set.
+    #[error("no token: none is known on {network}; set one with `.asset(…)`")]
     NoAsset {
-        /// The chain of the merchant.
+        /// The network of the merchant.
         network: Network,
     },
-    /// A token stands on another chain than the merchant.
-    #[error("token {contract} is on {asset}, the merchant on {merchant}")]
+    /// A token is on another network than the merchant.
+    #[error(
+        "wrong network: token {contract} is on {asset} and the merchant on {merchant}; use a token of that network"
+    )]
     WrongNetwork {
         /// The token.
         contract: Address,
-        /// Where it stands.
+        /// The network of the token.
         asset: Network,
-        /// Where the merchant is paid.
+        /// The network of the merchant.
         merchant: Network,
     },
     /// The accepted tokens have different decimals, so that one amount would mean two prices.
-    #[error("token {contract} has {found} decimals, the first one {expected}: one amount would mean two prices")]
+    #[error(
+        "mixed decimals: token {contract} has {found}, the first one {expected}, and one amount would mean two prices; \
+             accept tokens of the same decimals"
+    )]
     MixedDecimals {
         /// The token that differs.
         contract: Address,
@@ -58,90 +95,110 @@ pub enum ConfigError {
         found: u8,
     },
     /// A price is not a positive decimal number with at most the token's decimals.
-    #[error("a price is a positive decimal such as `0.49 USDC`, with at most {decimals} decimals")]
-    BadPrice {
+    #[error("invalid price: it must be a positive decimal such as `0.49 USDC`, with at most {decimals} decimals")]
+    InvalidPrice {
         /// The decimals of the accepted tokens.
         decimals: u8,
     },
-    /// A price names another currency than the merchant accepts.
-    #[error("the price is in another currency than {symbol}, which the merchant accepts")]
+    /// A price is in a currency that the merchant does not accept.
+    #[error("wrong currency: this merchant accepts {symbol}; write the price in it")]
     WrongSymbol {
-        /// What the merchant accepts.
+        /// The currency that the merchant accepts.
         symbol: String,
     },
     /// A resource, label, realm, symbol or contact is empty, too long, or has control characters.
-    #[error("{what} must have 1 to {max} characters, none of them a control character")]
-    BadText {
-        /// Which setting.
+    #[error("invalid text: {what} must have 1 to {max} characters, none of them a control character")]
+    InvalidText {
+        /// The setting.
         what: &'static str,
-        /// How long it may be.
+        /// The largest number of characters.
         max: usize,
     },
     /// One resource name was given two different prices or labels.
-    #[error("resource `{resource}` has other terms already: clone its layer, or give this route a name of its own")]
+    #[error(
+        "conflicting resource: `{resource}` has other terms already; clone its layer, or give this route another name"
+    )]
     ConflictingResource {
         /// The name.
         resource: String,
     },
-    /// A duration is zero or too long.
-    #[error("{what} must be between {min:?} and {max:?}")]
-    BadDuration {
-        /// Which setting.
+    /// A duration is too short or too long.
+    #[error("invalid duration: {what} must be between {min:?} and {max:?}")]
+    InvalidDuration {
+        /// The setting.
         what: &'static str,
-        /// The least.
+        /// The shortest.
         min: Duration,
-        /// The most.
+        /// The longest.
         max: Duration,
     },
-    /// A limit is zero or otherwise senseless.
-    #[error("{what} is out of range")]
+    /// A limit is zero, or otherwise out of range.
+    #[error("invalid setting: {what} is out of range; see its documentation")]
     OutOfRange {
-        /// Which setting.
+        /// The setting.
         what: &'static str,
     },
-    /// The verifier could not vouch for its chain or tokens.
-    #[error("the verifier cannot start: {0}")]
-    Verifier(#[from] crate::verify::VerifyError),
-    /// The ledger could not be started.
-    #[error("the ledger cannot start: {0}")]
-    Ledger(#[from] crate::ledger::LedgerError),
-    /// The chain is before the ledger's mark, and did not reach it within half a minute.
-    #[error("{}", HealthError::HeadBehindMark { seconds: *seconds })]
-    HeadBehindMark {
-        /// How far.
-        seconds: u64,
-    },
+    /// The merchant cannot start: a backend does not answer, or contradicts the settings.
+    /// [`is_transient`](Self::is_transient) tells the two apart.
+    #[error(transparent)]
+    Health(#[from] HealthError),
 }
 
-impl From<HealthError> for ConfigError {
-    fn from(error: HealthError) -> Self {
-        match error {
-            HealthError::Verifier(error) => Self::Verifier(error),
-            HealthError::Ledger(error) => Self::Ledger(error),
-            HealthError::HeadBehindMark { seconds } => Self::HeadBehindMark { seconds },
-        }
+impl BuildError {
+    /// Returns whether this is an outage, which may pass while every setting stays as it is.
+    ///
+    /// All other errors call for another configuration.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Health(error) if error.is_transient())
     }
 }
 
-/// Why sales cannot be made right now.
+/// For `?` on the way to a merchant.
+impl From<VerifyError> for BuildError {
+    fn from(error: VerifyError) -> Self {
+        Self::Health(error.into())
+    }
+}
+
+/// For `?` on the way to a merchant.
+impl From<LedgerError> for BuildError {
+    fn from(error: LedgerError) -> Self {
+        Self::Health(error.into())
+    }
+}
+
+/// The reason why sales cannot be made right now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HealthError {
-    /// The chain cannot be asked.
+    /// The verifier does not answer, or contradicts the settings.
     #[error("payments cannot be verified: {0}")]
-    Verifier(#[from] crate::verify::VerifyError),
-    /// The ledger cannot be written to.
+    Verifier(#[from] VerifyError),
+    /// The ledger does not answer, or cannot be used.
     #[error("sales cannot be recorded: {0}")]
-    Ledger(#[from] crate::ledger::LedgerError),
+    Ledger(#[from] LedgerError),
     /// The chain's head is before the time up to which the ledger refuses payments, as it is for a moment after a ledger has
-    /// begun: who paid now might be refused.
+    /// begun: a payment made now might be refused.
     #[error(
         "the chain is {seconds} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
          if that lasts, check this machine's clock and the node, or, for a chain that mines on demand, turn off the \
          verifier's `max_head_age`"
     )]
     HeadBehindMark {
-        /// How far.
+        /// The distance in seconds.
         seconds: u64,
     },
+}
+
+impl HealthError {
+    /// Returns whether this is an outage, which may pass while every setting stays as it is.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Verifier(error) => error.is_transient(),
+            Self::Ledger(error) => *error == LedgerError::Unavailable,
+            Self::HeadBehindMark { .. } => true,
+        }
+    }
 }

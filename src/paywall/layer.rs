@@ -1,32 +1,20 @@
-//! `X402Layer`: one priced route's configuration.
+//! `X402Layer`: the configuration of one priced route.
 
-use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
-use super::{
-    arrival::Pace,
-    builder::{TEXT_MAX, check_text},
-    gate::Gate,
-    nested::Nested,
-    pricing::Prices,
-    sale::delivers,
-    service::X402,
-    shared::{Registered, Shared},
-};
-use crate::{
-    ConfigError,
-    protocol::{Amount, PriceText, QuoteTemplate, Seals, Terms},
-};
+use super::{error::BuildError, inner_service::CloneService, route::Route, service::X402, text};
 
-type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
-
-/// Puts a price on a service. Made by [`Merchant`](crate::Merchant); a clone sells the same thing.
+/// Puts a price on a service.
+///
+/// Created by [`Merchant::charge`](crate::Merchant::charge) and its siblings. A clone sells the same thing, so that several routes
+/// can share one price. The service inside takes [`RequestBody`](crate::RequestBody)s and must be `Clone`.
 ///
 /// ```
 /// # use tower_x402::{Merchant, X402Layer};
-/// # fn layer(merchant: &Merchant) -> Result<X402Layer, tower_x402::ConfigError> {
+/// # fn layer(merchant: &Merchant) -> Result<X402Layer, tower_x402::BuildError> {
 /// let layer = merchant
 ///     .charge("weather", "0.05 USDC")?
 ///     .label("Tomorrow's weather")?
@@ -35,140 +23,24 @@ type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
 /// # Ok(layer)
 /// # }
 /// ```
+///
+/// A service that is not `Clone` is a compile error; put a `tower::buffer::Buffer` around it:
+///
+/// ```compile_fail
+/// # use tower::Layer;
+/// # fn with(paid: tower_x402::X402Layer) {
+/// struct NotClone;
+/// let service = paid.layer(NotClone);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct X402Layer {
     route: Arc<Route>,
 }
 
-/// What the service needs of a route.
-#[derive(Clone)]
-pub(crate) struct Route {
-    pub(crate) merchant: Arc<Shared>,
-    pub(crate) resource: Arc<str>,
-    /// Held by every route of this name, and by the register.
-    namesakes: Arc<()>,
-    label: Option<Arc<str>>,
-    pub(crate) prices: Prices,
-    pub(crate) template: QuoteTemplate,
-    /// Ready where the price is fixed.
-    price_text: Option<PriceText>,
-    pub(crate) seals: Seals,
-    pub(crate) gate: Gate,
-    pub(crate) body_limit: usize,
-    pub(crate) body_timeout: Duration,
-    body_rate: u32,
-    pub(crate) price_timeout: Duration,
-    pub(crate) header_only: bool,
-    /// Whether the handler sees `Range` and `If-Range`.
-    pub(crate) keep_ranges: bool,
-    pub(crate) bind: bool,
-    /// Headers that the digest of a request covers, sorted.
-    pub(crate) bound_headers: Vec<HeaderName>,
-    consumes: Arc<ConsumeRule>,
-    /// Whether another price was met inside this one.
-    pub(crate) nested: Nested,
-}
-
-impl Route {
-    /// Whether intents carry a digest of the request, and so its body must be read.
-    pub(crate) fn binds(&self) -> bool {
-        self.bind || self.prices.depends_on_request()
-    }
-
-    pub(crate) fn consumes(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        (self.consumes)(status, headers)
-    }
-
-    /// The terms of a payment to one of the merchant's recipients.
-    pub(crate) fn terms(&self, recipient: crate::protocol::Address, amount: Amount) -> Terms {
-        let merchant = &self.merchant;
-        Terms::new(
-            Arc::clone(&self.resource),
-            merchant.network,
-            recipient,
-            Arc::clone(&merchant.accepted),
-            amount,
-            merchant.max_payment_age,
-        )
-    }
-
-    /// How a body must keep arriving while a payment is held for it.
-    pub(crate) fn pace(&self) -> Pace {
-        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
-    }
-
-    /// The quote with another label: what is left of it that a label may be.
-    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
-        let label: String = label.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
-        let label = match label.trim() {
-            "" => self.label.as_deref().unwrap_or(&self.resource),
-            label => label,
-        };
-        template(&self.merchant, label)
-    }
-
-    /// How a quote writes this amount.
-    pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
-        match &self.price_text {
-            Some(ready) => Cow::Borrowed(ready),
-            None => Cow::Owned(self.template.price(amount)),
-        }
-    }
-}
-
-fn template(merchant: &Shared, label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets)
-}
-
-impl fmt::Debug for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Route")
-            .field("resource", &self.resource)
-            .field("label", &self.label)
-            .field("prices", &self.prices)
-            .field("gate", &self.gate)
-            .field("body_limit", &self.body_limit)
-            .field("body_timeout", &self.body_timeout)
-            .field("body_rate", &self.body_rate)
-            .field("header_only", &self.header_only)
-            .field("keep_ranges", &self.keep_ranges)
-            .field("bind", &self.bind)
-            .field("bound_headers", &self.bound_headers)
-            .finish_non_exhaustive()
-    }
-}
-
 impl X402Layer {
-    pub(crate) fn new(merchant: Arc<Shared>, resource: Arc<str>, registered: Registered, prices: Prices) -> Self {
-        let Registered { label, namesakes } = registered;
-        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
-        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
-        let price_text = match prices {
-            Prices::Fixed(amount) => Some(template.price(amount)),
-            Prices::Now(_) | Prices::Later(_) => None,
-        };
-        let route = Route {
-            merchant,
-            resource,
-            namesakes,
-            label,
-            prices,
-            template,
-            price_text,
-            seals,
-            gate: Gate::default(),
-            body_limit: 64 * 1024,
-            body_timeout: Duration::from_secs(10),
-            body_rate: 8 * 1024,
-            price_timeout: Duration::from_secs(10),
-            header_only: false,
-            keep_ranges: false,
-            bind: false,
-            bound_headers: Vec::new(),
-            consumes: Arc::new(delivers),
-            nested: Nested::default(),
-        };
+    pub(crate) fn new(route: Route) -> Self {
         Self { route: Arc::new(route) }
     }
 
@@ -177,39 +49,36 @@ impl X402Layer {
         self
     }
 
-    /// What the quote says is sold, 1 to 100 characters; the resource's name unless set. One name has one label.
+    /// Sets what the quote says is sold, 1 to 100 characters; the resource's name by default. One name has one label.
     ///
     /// # Errors
-    /// [`ConfigError::BadText`], and [`ConfigError::ConflictingResource`] where this name has another label already,
-    /// or another layer of this name, a clone included, goes without one.
-    pub fn label(self, label: &str) -> Result<Self, ConfigError> {
-        check_text("a label", label)?;
+    /// [`BuildError::InvalidText`]; and [`BuildError::ConflictingResource`] if this name has another label already, or if
+    /// another layer of this name, a clone included, has none.
+    pub fn label(self, label: &str) -> Result<Self, BuildError> {
+        text::check("a label", label)?;
         let label: Arc<str> = Arc::from(label);
         let Route { merchant, resource, namesakes, .. } = &*self.route;
         let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
-        merchant.register_label(resource, &label, alone)?;
-        Ok(self.set(|route| {
-            route.template = template(&route.merchant, &label);
-            route.label = Some(label);
-        }))
+        merchant.catalog.label(resource, &label, alone)?;
+        Ok(self.set(|route| route.set_label(label)))
     }
 
-    /// Lets requests through for which this holds: the layer is not there for them, and their bodies are not touched.
+    /// Lets requests that match this predicate bypass the paywall, unbuffered.
     ///
-    /// One thing stays: where a request shows a payment in its header, a 402 of the service's own becomes 502, for nobody
-    /// who has paid is to be sent another bill.
+    /// With one exception: if such a request shows a payment in its header, a 402 of the service's own becomes 502, because a
+    /// payer must never be sent another bill.
     ///
-    /// For what must be waited for, or hangs on what an outer layer found, there is
+    /// A decision that must be waited for, or that depends on what an outer layer found, is for
     /// [`free_when_async`](Self::free_when_async).
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
-        self.set(|route| route.gate.free_when = Some(Arc::new(free)))
+        self.set(|route| route.bypass.free_when = Some(Arc::new(free)))
     }
 
-    /// Lets requests through for which this comes to hold, with an async closure that sees the whole head, extensions of outer
-    /// layers included: who is logged in, say. What it needs it takes out of the head before it waits.
+    /// Lets requests bypass the paywall by an async closure.
     ///
-    /// It is asked once for each request that [`free_when`](Self::free_when) does not let through, before the body is
-    /// touched. Where it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503 `price_unavailable`.
+    /// It sees the whole head, with the extensions of outer layers, such as who is logged in, and copies out of it what its
+    /// future needs. It runs once for each request that [`free_when`](Self::free_when) does not let pass, before the body is
+    /// touched. If it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503 `price_unavailable`.
     ///
     /// ```
     /// # use tower_x402::X402Layer;
@@ -232,102 +101,104 @@ impl X402Layer {
         F: Fn(&Parts) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = bool> + Send + 'static,
     {
-        self.set(|route| route.gate.free_later = Some(Arc::new(move |parts| Box::pin(free(parts)))))
+        self.set(|route| route.bypass.free_when_async = Some(Arc::new(move |parts| Box::pin(free(parts)))))
     }
 
-    /// How long a price, or [`free_when_async`](Self::free_when_async), may be waited for; 10 seconds unless set. Then the
-    /// answer is 503 `price_unavailable`, and nothing is taken.
+    /// Sets how long an async price, or [`free_when_async`](Self::free_when_async), may take; 10 seconds by default.
+    ///
+    /// After that the answer is 503 `price_unavailable`, and nothing is taken.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn price_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn price_timeout(self, timeout: Duration) -> Result<Self, BuildError> {
         if timeout.is_zero() {
-            return Err(ConfigError::OutOfRange { what: "price_timeout" });
+            return Err(BuildError::OutOfRange { what: "price_timeout" });
         }
         Ok(self.set(|route| route.price_timeout = timeout))
     }
 
-    /// Lets CORS preflights through to the service.
+    /// Lets CORS preflights pass to the service.
     ///
-    /// The handler runs for them, unpaid. Their responses leave without a body, and of the headers only those that a
-    /// preflight is about do: `Access-Control-*`, `Vary`, `Allow`, `Cache-Control`, `Date` and `Server`.
+    /// The handler runs for them, unpaid. Their responses leave without a body, and with only the headers that a preflight is
+    /// about: `Access-Control-*`, `Vary`, `Allow`, `Cache-Control`, `Date` and `Server`.
     ///
-    /// Better: put CORS outside the layer, where preflights never reach it.
+    /// Prefer a CORS layer outside this one, where preflights never reach it.
     pub fn allow_preflight(self) -> Self {
-        self.set(|route| route.gate.preflight = true)
+        self.set(|route| route.bypass.preflight = true)
     }
 
-    /// Sets the largest body that is read, in bytes; 64 KiB unless set.
+    /// Sets the largest body that is read, in bytes; 64 KiB by default.
     ///
-    /// Where the price or a binding hangs on the body, a larger one is refused. At a fixed price it is quoted, and the
-    /// quote says that its payment is to be shown in the `x402-payment` header; only where such a body names `intentId`
-    /// or `txHash` anywhere is it refused, because a payment that is shown there is not read.
+    /// If the price or a binding depends on the body, a larger one is refused. At a fixed price it is quoted, and the quote asks
+    /// for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or `txHash` anywhere,
+    /// because a payment that is shown there is not read.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_limit(self, bytes: usize) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_limit(self, bytes: usize) -> Result<Self, BuildError> {
         if bytes == 0 {
-            return Err(ConfigError::OutOfRange { what: "body_limit" });
+            return Err(BuildError::OutOfRange { what: "body_limit" });
         }
         Ok(self.set(|route| route.body_limit = bytes))
     }
 
-    /// How long a body that is read before the handler runs may take to arrive; 10 seconds unless set.
+    /// Sets how long a body that is read before the handler runs may take to arrive; 10 seconds by default.
     ///
-    /// Such a body is one that is looked at, or one of a redemption by header whose announced length is within
-    /// [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler while the payment is held.
-    /// There this is how long the handler waits for the next byte before the hold ends with 408 `body_timeout`; see
-    /// [`body_rate`](Self::body_rate).
+    /// Read are bodies that may hold a proof, or on which the price or a binding depends, and those of a redemption by header
+    /// whose announced length is within [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler
+    /// while the payment is held. For those, this is how long the handler waits for the next byte before the hold ends with
+    /// 408 `body_timeout`; see [`body_rate`](Self::body_rate).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_timeout(self, timeout: Duration) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_timeout(self, timeout: Duration) -> Result<Self, BuildError> {
         if timeout.is_zero() {
-            return Err(ConfigError::OutOfRange { what: "body_timeout" });
+            return Err(BuildError::OutOfRange { what: "body_timeout" });
         }
         Ok(self.set(|route| route.body_timeout = timeout))
     }
 
-    /// How fast, in bytes per second, a body must arrive that the handler reads while a payment is held; 8 KiB unless set.
+    /// Sets how fast, in bytes per second, a body must arrive that the handler reads while a payment is held; 8 KiB by default.
     ///
-    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one second more for each so many
-    /// bytes that arrived. Then it is dropped, its payment is free again, and the answer is 408 `body_timeout`; the attempt
-    /// counts, since the handler was started. Otherwise whoever sends a body slowly could hold a payment that is not
-    /// theirs: transaction hashes are public. Time in which the handler does not read is not counted, and once its response's
-    /// head is there the body may take any time.
+    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one more second for each this many
+    /// bytes that arrived. After that it is dropped, its payment is released, and the answer is 408 `body_timeout`; the attempt
+    /// counts, because the handler was started. Without this limit a client that sends a body slowly could hold the payment of
+    /// another, since transaction hashes are public. Time in which the handler does not read is not counted, and once the head
+    /// of its response is there the body may take any time.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] for zero.
-    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, ConfigError> {
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn body_rate(self, bytes_per_second: u32) -> Result<Self, BuildError> {
         if bytes_per_second == 0 {
-            return Err(ConfigError::OutOfRange { what: "body_rate" });
+            return Err(BuildError::OutOfRange { what: "body_rate" });
         }
         Ok(self.set(|route| route.body_rate = bytes_per_second))
     }
 
-    /// Takes proofs from the `x402-payment` header only: bodies are never looked at, and may use the two member names
-    /// themselves. The quote says so in its `detail`.
+    /// Accepts proofs in the `x402-payment` header only.
     ///
-    /// A payer who puts the proof into the body all the same is quoted again: tell yours.
+    /// Bodies are never scanned, and may use the names of the two members themselves. The quote says so in its `detail`. A
+    /// client that puts its proof into the body all the same is quoted again, so document this for yours.
     pub fn header_only(self) -> Self {
         self.set(|route| route.header_only = true)
     }
 
-    /// Lets the handler of a paid request see `Range` and `If-Range`.
+    /// Leaves `Range` and `If-Range` in paid requests.
     ///
-    /// Without this setting both are removed from a request that is redeemed, because what is sold is the whole answer:
-    /// a part costs as much. With it a 206 is a sale like any other, and both headers belong to what makes two requests the
-    /// same. Naming either of them in [`bind_headers`](Self::bind_headers) has the same effect.
+    /// By default both are removed from a request that is redeemed, because the whole answer is sold, and a part would cost as
+    /// much. With this setting a 206 is a sale like any other, and both headers belong to what makes two requests the same.
+    /// Listing either of them in [`bind_headers`](Self::bind_headers) has the same effect.
     pub fn keep_ranges(self) -> Self {
         self.bind_headers([header::RANGE, header::IF_RANGE])
     }
 
-    /// Adds request headers to what makes two requests the same, where that matters: under a closure's price, and with
-    /// [`bind_request`](Self::bind_request). A price that hangs on a header must name it here, or a quote for a cheap
-    /// value of it counts for a dear one.
+    /// Adds request headers to what makes two requests the same, which matters for the price of a closure and with
+    /// [`bind_request`](Self::bind_request).
     ///
-    /// Naming `Range` or `If-Range` implies [`keep_ranges`](Self::keep_ranges): a handler that did not see what the price
-    /// hangs on would answer with the whole at the price of a part.
+    /// If the price depends on a header, list it here; otherwise a quote for a cheap value can be redeemed for an expensive one.
+    ///
+    /// Listing `Range` or `If-Range` implies [`keep_ranges`](Self::keep_ranges): a handler that did not see the header that the
+    /// price depends on would return the whole answer at the price of a part.
     pub fn bind_headers(self, names: impl IntoIterator<Item = HeaderName>) -> Self {
         const RANGES: [HeaderName; 2] = [header::RANGE, header::IF_RANGE];
         self.set(|route| {
@@ -341,23 +212,25 @@ impl X402Layer {
         })
     }
 
-    /// Honours an intent only for the very request that was quoted, by method, path, query, content type and encoding, body,
-    /// and the headers of [`bind_headers`](Self::bind_headers).
+    /// Honours an intent only for the same request that was quoted: the same method, path, query, content type and encoding,
+    /// body, and headers of [`bind_headers`](Self::bind_headers).
     pub fn bind_request(self) -> Self {
         self.set(|route| route.bind = true)
     }
 
-    /// Which responses are sold, by status and headers; unless set 101, 2xx, and 3xx other than 304, but none whose
-    /// `grpc-status` header is other than 0. A gRPC failure that only the trailers tell comes too late: it was sold.
+    /// Sets which responses are sold, by status and headers.
     ///
-    /// A handler overrides it for one response with [`Consumption`](crate::Consumption) in the response's extensions.
-    /// A 402 of the handler's own is never sold.
+    /// By default 101, 2xx, and 3xx other than 304, but no response whose `grpc-status` header is other than 0. A gRPC failure
+    /// that only the trailers report comes too late: that answer was sold.
+    ///
+    /// A handler overrides the rule for one response by a [`Consumption`](crate::Consumption) in the response's extensions. A
+    /// 402 of the handler's own is never sold.
     pub fn consume_when(self, rule: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.consumes = Arc::new(rule))
     }
 }
 
-impl<S> Layer<S> for X402Layer {
+impl<S: CloneService> Layer<S> for X402Layer {
     type Service = X402<S>;
 
     fn layer(&self, inner: S) -> X402<S> {

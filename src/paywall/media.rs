@@ -1,4 +1,4 @@
-//! What a request's content type says: how its body is looked at, and what kind of answer its sender can read.
+//! `Media`: what a request's content type says about its body, and about the answers that its sender can read.
 
 use http::{HeaderMap, header};
 
@@ -14,7 +14,7 @@ pub(crate) enum Media {
 }
 
 impl Media {
-    /// Judged by the bytes before the first `;`: what stands in a parameter, text or not, changes nothing.
+    /// Decides by the bytes before the first `;`: parameters, text or not, change nothing.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let Some(value) = headers.get(header::CONTENT_TYPE) else { return Self::Other };
         let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
@@ -33,8 +33,8 @@ impl Media {
     }
 }
 
-/// The content type of the answer to a gRPC request. Whatever stands behind the `+` (it may be `json`) is the encoding of
-/// messages that are framed, and not of the body.
+/// The content type of the answer to a gRPC request. The part behind the `+`, which may be `json`, is the encoding of framed
+/// messages, and not of the body.
 fn grpc(essence: &[u8]) -> Option<&'static str> {
     let base = essence.split(|byte| *byte == b'+').next().unwrap_or_default();
     let known = [

@@ -1,33 +1,35 @@
-//! The door: the tower middleware.
+//! The paywall: the tower middleware.
 
 mod arrival;
 mod body;
-mod builder;
+mod body_reader;
+mod bypass;
 mod checkout;
+mod consumption;
+mod deliver;
 mod error;
-mod extract;
 mod future;
-mod gate;
+mod inner_service;
 mod layer;
-mod lease;
 mod media;
 mod merchant;
 mod nested;
-mod order;
+mod priced_request;
 mod pricing;
+mod problem;
+mod quote;
 mod redeem;
-mod respond;
-mod sale;
+mod reservation;
+mod route;
 mod service;
-mod shared;
-mod start;
+mod text;
+mod time_limits;
 
 pub use body::{RequestBody, ResponseBody};
-pub use builder::MerchantBuilder;
-pub use error::{ConfigError, HealthError};
+pub use consumption::Consumption;
+pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
-pub use merchant::Merchant;
+pub use merchant::{Merchant, MerchantBuilder};
 pub use pricing::{Price, PriceTag, Pricing, Refusal};
-pub use sale::Consumption;
 pub use service::X402;

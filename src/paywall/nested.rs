@@ -1,9 +1,9 @@
-//! A price inside a price: two bills for one request, and none of them ever redeemed.
+//! `Nested`: a price inside a price, which would mean two bills for one request, neither of which can be redeemed.
 //!
-//! It is found by cloning. The types of a stack are often erased, and a service cannot be asked what it is made of; but it
-//! is cloned for each request, and what it is made of is cloned with it, on the same thread.
+//! It is found by cloning. The types of a stack are often erased, and a service cannot be asked for its parts; but it is cloned
+//! for each request, and its parts are cloned with it, on the same thread.
 //!
-//! Where what is inside is shared and not cloned (a `Router` of axum that is used as a service, a `Buffer`), it is found by
+//! If a part is shared instead of cloned (a `Router` of axum that is used as a service, a `Buffer`), the price inside is found by
 //! the first redemption: its answer is marked, nothing is taken, and the route remembers it.
 
 use std::{
@@ -24,21 +24,21 @@ enum Look {
     Found,
 }
 
-/// Clones what a priced service is put around, and tells whether another priced service was cloned with it.
+/// Clones the service inside a priced one, and returns whether another priced service was cloned with it.
 pub(crate) fn clone_inside<S: Clone>(inner: &S) -> (S, bool) {
     let before = LOOK.replace(Look::Looking);
     let clone = inner.clone();
     (clone, LOOK.replace(before) == Look::Found)
 }
 
-/// A priced service is being cloned.
+/// Takes note that a priced service is being cloned.
 pub(crate) fn cloned() {
     if LOOK.get() == Look::Looking {
         LOOK.set(Look::Found);
     }
 }
 
-/// In an answer's extensions: a priced service gave it, to a request that was sold already.
+/// In the extensions of an answer that a priced service gave to a request which was sold already.
 #[derive(Clone, Copy)]
 struct Mark;
 

@@ -1,38 +1,58 @@
-//! What a request costs: a fixed price, a closure, or anything that implements [`Pricing`].
+//! `Price` and `Pricing`: what a request costs, by a fixed price, a closure, or a type that implements `Pricing`.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use crate::{ConfigError, protocol::Amount};
+use crate::{BuildError, protocol::Amount};
 
-/// What one request costs.
+/// The price of one request.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Response, request::Parts};
+/// use tower_x402::{Price, protocol::Amount};
+///
+/// fn price(head: &Parts, body: &Bytes) -> Price {
+///     match body.len() {
+///         0 => Price::Refuse(Response::new(Bytes::from("send a text")).into()),
+///         _ if head.uri.path() == "/preview" => Price::Free,
+///         // 5 cents; USDC has 6 decimals.
+///         _ => Price::Charge(Amount::from_cents(5, 6)),
+///     }
+/// }
+/// # let (head, ()) = http::Request::new(()).into_parts();
+/// # assert!(matches!(price(&head, &Bytes::new()), Price::Refuse(_)));
+/// # assert!(matches!(price(&head, &Bytes::from("a")), Price::Charge(_)));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Price {
-    /// Nothing: the request is served without a [`Receipt`](crate::Receipt). Its body was read by then, under the route's
-    /// limits; what must pass untouched is for [`free_when`](crate::X402Layer::free_when).
+    /// Nothing: the request is served without a [`Receipt`](crate::Receipt).
+    ///
+    /// Its body was read by then, under the route's limits. Requests that must pass untouched are for
+    /// [`free_when`](crate::X402Layer::free_when).
     Free,
-    /// That many base units; never zero, which is a fault of the service and is answered 500.
+    /// An amount of base units. Zero is a fault of the service, and is answered 500.
     Charge(Amount),
-    /// The same, with words of its own for what is sold; see [`Price::labelled`].
+    /// The same with a label of its own; see [`Price::labelled`].
     Labelled {
-        /// Base units, as for [`Charge`](Self::Charge).
+        /// The amount of base units, as for [`Charge`](Self::Charge).
         amount: Amount,
-        /// What the quote says is sold.
+        /// The description in the quote of what is sold.
         label: String,
     },
-    /// This request could never be answered, so nobody is asked to pay for it.
+    /// The service's own refusal: this request could never be answered, and must not be paid for.
     Refuse(Refusal),
 }
 
 impl Price {
-    /// Charges that many base units, and has the quote say what is sold in place of the route's
+    /// Returns a price whose quote describes what is sold by this label, in place of the route's
     /// [`label`](crate::X402Layer::label).
     ///
-    /// The text may come from the request: control characters become spaces, what is longer than 100 characters is cut, and
-    /// where nothing is left the route's label stands. It is for people to read, and binds nobody.
+    /// The text may come from the request: control characters become spaces, it is cut after 100 characters, and a blank text is
+    /// replaced by the route's label. It is for people to read, and no part of what is agreed.
     ///
     /// ```
     /// use tower_x402::{Price, protocol::Amount};
@@ -44,22 +64,26 @@ impl Price {
     pub fn labelled(amount: Amount, label: impl Into<String>) -> Self {
         Self::Labelled { amount, label: label.into() }
     }
-
-    /// Without its label, which matters in a quote only.
-    pub(crate) fn bare(self) -> Self {
-        match self {
-            Self::Labelled { amount, .. } => Self::Charge(amount),
-            other => other,
-        }
-    }
 }
 
-/// The service's own answer to a request that it refuses before it is quoted.
+/// A service's own answer to a request that it refuses before it is quoted, for [`Price::Refuse`].
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Response, StatusCode};
+/// use tower_x402::{Price, Refusal};
+///
+/// # fn refuse() -> http::Result<Price> {
+/// let answer = Response::builder().status(StatusCode::NOT_FOUND).body(Bytes::from("no such report"))?;
+/// Ok(Price::Refuse(Refusal::new(answer)))
+/// # }
+/// # assert!(refuse().is_ok());
+/// ```
 #[derive(Debug)]
 pub struct Refusal(Response<Bytes>);
 
 impl Refusal {
-    /// Refuses with this response. Its status is taken as it is, except 402, which would ask for money and becomes 400.
+    /// Returns a refusal with this response. Its status is kept, except for 402, which would ask for money and becomes 400.
     #[must_use]
     pub fn new(response: Response<Bytes>) -> Self {
         Self(response)
@@ -81,18 +105,36 @@ impl From<Response<Bytes>> for Refusal {
     }
 }
 
-/// Prices requests, from their head and whole body (under the route's limit; the members of a proof are still in it).
+/// Computes the price of a request from its head and its whole body.
 ///
-/// It runs once for each priced request that reaches the layer, after the body was read and before anything else: when
-/// quoting, and again for every redemption that is shown, well before it is known whether anything was paid. One sale asks
-/// it at least twice, and a payer who polls asks it each time, so it should be quick and change nothing. It does not run for
-/// requests that [`free_when`](crate::X402Layer::free_when) lets through, nor for a proof that cannot be read, nor for HEAD
-/// with a proof. It is given up after [`price_timeout`](crate::X402Layer::price_timeout) where it is async.
+/// The body was read under the route's limit, and still contains the members of a proof. Pricing runs once for each priced
+/// request that reaches the layer, after the body was read and before anything else: for the quote, and again for every
+/// redemption, long before it is known whether anything was paid. One sale runs it at least twice, and a client that polls runs
+/// it each time, so it should be quick and have no side effects. It does not run for requests that
+/// [`free_when`](crate::X402Layer::free_when) lets pass, for a proof that cannot be read, or for HEAD with a proof. An async
+/// price is abandoned after [`price_timeout`](crate::X402Layer::price_timeout).
 ///
-/// A price may hang on method, path, query, body, and the headers named by
+/// The price may depend on the method, path, query, content type and encoding, and body, and on the headers listed with
 /// [`bind_headers`](crate::X402Layer::bind_headers): those make two requests the same.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::request::Parts;
+/// use tower_x402::{Price, Pricing, protocol::Amount};
+///
+/// struct PerItem {
+///     cents: u64,
+/// }
+///
+/// impl Pricing for PerItem {
+///     async fn price(&self, _head: &Parts, body: &Bytes) -> Price {
+///         let items = body.split(|byte| *byte == b'\n').count() as u64;
+///         Price::Charge(Amount::from_cents(self.cents * items, 6))
+///     }
+/// }
+/// ```
 pub trait Pricing: Send + Sync + 'static {
-    /// The price of this request.
+    /// Returns the price of this request.
     fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send;
 }
 
@@ -108,7 +150,7 @@ impl<P: Pricing> ErasedPricing for P {
     }
 }
 
-/// An async closure as a [`Pricing`]: it owns what it is given, for stable Rust cannot ask that one that borrows is `Send`.
+/// An async closure as a [`Pricing`]. It owns its arguments, because stable Rust cannot require that a borrowing one is `Send`.
 pub(crate) struct AsyncClosure<F>(pub(crate) F);
 
 impl<F, Fut> Pricing for AsyncClosure<F>
@@ -132,7 +174,7 @@ pub(crate) enum Prices {
 }
 
 impl Prices {
-    /// Whether the price hangs on the request, so that its body must be read and its intent bound to it.
+    /// Whether the price depends on the request, so that its body must be read and its intent bound to it.
     pub(crate) const fn depends_on_request(&self) -> bool {
         !matches!(self, Self::Fixed(_))
     }
@@ -148,7 +190,16 @@ impl fmt::Debug for Prices {
     }
 }
 
-/// A fixed price: text such as `"0.49 USDC"`, or an [`Amount`] of base units.
+/// A fixed price for [`Merchant::charge`](crate::Merchant::charge): text such as `"0.49 USDC"`, or an [`Amount`] of base units.
+///
+/// ```
+/// use tower_x402::{PriceTag, protocol::Amount};
+///
+/// let text = PriceTag::from("0.49 USDC");
+/// // The same in base units: USDC has 6 decimals.
+/// let amount = PriceTag::from(Amount::from_base_units(490_000));
+/// # let _ = (text, amount);
+/// ```
 #[derive(Clone, Debug)]
 pub struct PriceTag(Tag);
 
@@ -159,19 +210,19 @@ enum Tag {
 }
 
 impl PriceTag {
-    /// Reads the price in the currency of these decimals and that symbol.
-    pub(crate) fn amount(&self, decimals: u8, symbol: &str) -> Result<Amount, ConfigError> {
+    /// Reads the price in a currency with these decimals and this symbol.
+    pub(crate) fn amount(&self, decimals: u8, symbol: &str) -> Result<Amount, BuildError> {
         let amount = match &self.0 {
             Tag::Amount(amount) => *amount,
             Tag::Text(text) => {
-                let (number, named) = text.split_once(' ').ok_or(ConfigError::BadPrice { decimals })?;
+                let (number, named) = text.split_once(' ').ok_or(BuildError::InvalidPrice { decimals })?;
                 if named != symbol {
-                    return Err(ConfigError::WrongSymbol { symbol: symbol.to_owned() });
+                    return Err(BuildError::WrongSymbol { symbol: symbol.to_owned() });
                 }
-                Amount::parse_decimal(number, decimals).map_err(|_| ConfigError::BadPrice { decimals })?
+                Amount::parse_decimal(number, decimals).map_err(|_| BuildError::InvalidPrice { decimals })?
             }
         };
-        if amount.is_zero() { Err(ConfigError::BadPrice { decimals }) } else { Ok(amount) }
+        if amount.is_zero() { Err(BuildError::InvalidPrice { decimals }) } else { Ok(amount) }
     }
 }
 

@@ -1,17 +1,13 @@
 //! Redeeming, up to the handler: seal, chain, ledger, in that order.
 
-use std::{future::Future, sync::Arc, time::Duration};
-
-use http::Response;
-use tokio::time::timeout;
+use std::sync::Arc;
 
 use super::{
-    body::ResponseBody,
-    layer::Route,
-    lease::{Asking, LeaseGuard},
-    order::{Order, refused},
-    pricing::Refusal,
-    respond::{ASK_AGAIN, Problem},
+    priced_request::PricedRequest,
+    problem::{ASK_AGAIN, Problem, Rejection},
+    reservation::{LeaseGuard, PendingReservation},
+    route::Route,
+    time_limits::{ledger_in_time, verifier_in_time},
 };
 use crate::{
     ledger::{Claim, LedgerError, Reservation},
@@ -19,46 +15,40 @@ use crate::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Proof, Receipt, RouteSeal, Transfer,
         TxHash,
     },
-    verify::{Verdict, VerifyError},
+    verify::Verdict,
 };
 
-/// How long one question to the ledger may take.
-const LEDGER_WAIT: Duration = Duration::from_secs(5);
-/// How long a verdict may take, whatever the verifier: one that bounds itself, as it should, is never cut by this.
-const VERIFIER_WAIT: Duration = Duration::from_secs(10);
+/// Reserves the payment that buys this answer; `None` where the request is free.
+pub(crate) async fn admit(request: &PricedRequest, proof: Proof) -> Result<Option<(LeaseGuard, Receipt)>, Rejection> {
+    let Some(amount) = request.amount().await.transpose() else { return Ok(None) };
+    match proof {
+        Proof::Redemption { intent, transaction } => redeem(request, intent, transaction, amount).await.map(Some),
+        Proof::IntentOnly(_) => amount.and(Err(ProblemCode::TxRequired.into())),
+        Proof::TransactionOnly(_) => {
+            let seal = request.route.seals.present();
+            Err(request.with_new_intent(ProblemCode::IntentRequired, seal, amount?).into())
+        }
+    }
+}
 
-/// Reserves the payment that whoever shows an intent and a transaction may buy this answer with, or tells why not.
-pub(crate) async fn admit(
-    order: &Order,
+/// Reserves a payment for this intent, in that transaction.
+async fn redeem(
+    request: &PricedRequest,
     intent: IntentId,
     transaction: TxHash,
-    now: Amount,
-) -> Result<(LeaseGuard, Receipt), Problem> {
-    let Some(opened) = Opened::open(&order.route, &intent) else {
-        return Err(order.fresh(ProblemCode::IntentNotFound, now));
+    amount: Result<Amount, Rejection>,
+) -> Result<(LeaseGuard, Receipt), Rejection> {
+    let Some(opened) = Opened::open(&request.route, &intent) else {
+        let seal = request.route.seals.present();
+        return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
-    let guard = opened.admit(order, transaction, now).await?;
-    let receipt = Receipt::new(Arc::clone(&order.route.resource), intent, guard.transfer().clone());
+    let (transfers, head) = match opened.candidates(request, transaction, amount).await {
+        Ok(candidates) => candidates,
+        Err(rejection) => return Err(opened.unless_consumed(rejection).await),
+    };
+    let guard = opened.reserve(transfers, head).await?;
+    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.transfer().clone());
     Ok((guard, receipt))
-}
-
-/// The answer to a redemption of what the service refuses: an intent that is consumed is told so all the same.
-pub(crate) async fn refuse<ResB>(order: &Order, intent: &IntentId, refusal: Refusal) -> Response<ResponseBody<ResB>> {
-    match Opened::open(&order.route, intent) {
-        Some(opened) if opened.is_consumed().await == Ok(true) => order.problem(ProblemCode::AlreadyConsumed),
-        Some(_) | None => refused(refusal),
-    }
-}
-
-/// What to answer to a proof where the price is not to be had: the same goes for an intent that is consumed.
-pub(crate) async fn unpriced(order: &Order, proof: &Proof, problem: Problem) -> Problem {
-    match proof {
-        Proof::Redemption { intent, .. } => match Opened::open(&order.route, intent) {
-            Some(opened) => opened.unless_consumed(problem).await,
-            None => problem,
-        },
-        Proof::IntentOnly(_) | Proof::TransactionOnly(_) => problem,
-    }
 }
 
 /// An intent whose seal opened.
@@ -77,9 +67,9 @@ impl<'a> Opened<'a> {
     }
 
     /// Whether the sealed terms count for this request, whose price is `now`.
-    fn honours(&self, order: &Order, now: Amount) -> bool {
+    fn honours(&self, request: &PricedRequest, now: Amount) -> bool {
         let same_request = match self.terms.digest {
-            Some(digest) => order.digest(self.seal) == Some(digest),
+            Some(digest) => request.digest(self.seal) == Some(digest),
             None => !self.route.binds(),
         };
         same_request || !self.route.bind && now <= self.terms.amount
@@ -95,48 +85,48 @@ impl<'a> Opened<'a> {
         self.route.merchant.clock.unix() > self.pay_until().after(self.route.merchant.max_payment_age).unix()
     }
 
-    async fn is_consumed(&self) -> Result<bool, LedgerError> {
-        in_time(self.route.merchant.ledger.is_consumed(self.key)).await
-    }
-
-    /// What to answer where the chain, or anything before it, does not say "paid": a consumed intent
-    /// is consumed whatever else is true.
-    async fn unless_consumed(&self, problem: impl Into<Problem>) -> Problem {
-        match self.is_consumed().await {
-            Ok(true) => ProblemCode::AlreadyConsumed.into(),
-            Ok(false) => problem.into(),
-            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
-        }
-    }
-
-    /// Reserves a payment for this intent, or tells why not.
-    async fn admit(&self, order: &Order, transaction: TxHash, now: Amount) -> Result<LeaseGuard, Problem> {
+    /// The transfers of this transaction that may be consumed with this intent, never none, and the chain's head.
+    async fn candidates(
+        &self,
+        request: &PricedRequest,
+        transaction: TxHash,
+        amount: Result<Amount, Rejection>,
+    ) -> Result<(Vec<Transfer>, ChainTime), Rejection> {
+        let now = amount?;
         // For the recipient that was paid, if that is a former one.
-        let fresh = |code| order.fresh_for(self.recipient, code, now);
-        if !self.honours(order, now) {
-            return Err(self.unless_consumed(fresh(ProblemCode::IntentNotFound)).await);
+        let renewed = |code| request.with_new_intent(code, self.route.seals.of(self.recipient), now).into();
+        if !self.honours(request, now) {
+            return Err(renewed(ProblemCode::IntentNotFound));
         }
         if self.aged_out() {
-            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
+            return Err(renewed(ProblemCode::IntentExpired));
         }
-        let (mut transfers, head) = match self.verify(transaction).await {
-            Ok(paid) => paid,
-            Err(problem) => return Err(self.unless_consumed(problem).await),
-        };
+        let (mut transfers, head) = self.verify(transaction).await?;
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
-        if transfers.is_empty() {
-            return Err(self.unless_consumed(fresh(ProblemCode::IntentExpired)).await);
+        if transfers.is_empty() { Err(renewed(ProblemCode::IntentExpired)) } else { Ok((transfers, head)) }
+    }
+
+    /// What to answer where anything before the reservation says no: a consumed intent is consumed whatever else is true.
+    async fn unless_consumed(&self, rejection: Rejection) -> Rejection {
+        if let Rejection::Fault(_) = rejection {
+            return rejection;
         }
-        self.reserve(transfers, head).await
+        match (self.is_consumed().await, rejection) {
+            (Ok(true), _) => ProblemCode::AlreadyConsumed.into(),
+            (Err(_), Rejection::Problem(_)) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
+            (_, rejection) => rejection,
+        }
+    }
+
+    async fn is_consumed(&self) -> Result<bool, LedgerError> {
+        ledger_in_time(self.route.merchant.ledger.is_consumed(self.key)).await
     }
 
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
         merchant.started().await?;
         let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = timeout(VERIFIER_WAIT, merchant.verifier.verify(&terms, transaction))
-            .await
-            .unwrap_or(Err(VerifyError::unavailable()));
+        let verdict = verifier_in_time(merchant.verifier.verify(&terms, transaction)).await;
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
@@ -176,7 +166,7 @@ impl<'a> Opened<'a> {
             merchant.max_payment_age,
             merchant.lease,
         );
-        let reservation = in_time(Asking::new(&merchant.ledger, claim)).await;
+        let reservation = ledger_in_time(PendingReservation::new(&merchant.ledger, claim)).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
             Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
@@ -193,10 +183,4 @@ impl<'a> Opened<'a> {
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         })
     }
-}
-
-/// A ledger that takes too long is a ledger that fails; a grant that comes later is given back.
-async fn in_time<T>(question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
-    let answer = timeout(LEDGER_WAIT, question).await.unwrap_or(Err(LedgerError::Unavailable));
-    answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
 }

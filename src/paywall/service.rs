@@ -1,4 +1,4 @@
-//! `X402<S>`: the service behind the door.
+//! `X402<S>`: the service behind the paywall.
 
 use std::{
     mem,
@@ -14,13 +14,44 @@ use tower_service::Service;
 use super::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
-    future::{Exit, ResponseFuture},
-    gate::Passage,
-    layer::Route,
+    future::ResponseFuture,
+    inner_service::InnerService,
     nested,
+    problem::Fault,
+    route::Route,
 };
 
-/// A service whose answers are sold. Made by [`X402Layer`](crate::X402Layer).
+/// A service whose answers are sold. Created by [`X402Layer`](crate::X402Layer).
+///
+/// It answers `Request<B>` if the service inside answers `Request<RequestBody<B>>`, is `Clone`, and has a future, an error and a
+/// response body that are `Send`. It never adds an error of its own: a refusal is a response, with its
+/// [`ProblemCode`](crate::protocol::ProblemCode) in the extensions.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{ChainTime, SealingKeys}, testing::ScriptedVerifier};
+/// # let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+/// #     .verifier(ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000)))
+/// #     .ledger(MemoryLedger::new())
+/// #     .sealing_keys(SealingKeys::random()?)
+/// #     .build()
+/// #     .await?;
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use http_body_util::Full;
+/// use tower::{Layer, ServiceExt, service_fn};
+/// use tower_x402::{RequestBody, protocol::ProblemCode};
+///
+/// let paid = merchant.charge("greeting", "0.49 USDC")?.layer(service_fn(
+///     async |_: Request<RequestBody<Full<Bytes>>>| Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::from("hello"))),
+/// ));
+/// let proof = r#"{"intentId":"not-an-intent"}"#;
+/// let answer = paid.oneshot(Request::builder().header("x402-payment", proof).body(Full::default())?).await?;
+/// assert_eq!(answer.extensions().get(), Some(&ProblemCode::TxRequired));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct X402<S> {
     route: Arc<Route>,
@@ -32,17 +63,17 @@ impl<S> X402<S> {
         Self { route, inner }
     }
 
-    /// The service inside.
+    /// Returns a reference to the service inside.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service inside. Called directly it sells nothing.
+    /// Returns a mutable reference to the service inside. Called directly, it sells nothing.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The service inside.
+    /// Returns the service inside.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -55,45 +86,34 @@ impl<S: Clone> Clone for X402<S> {
     }
 }
 
-impl<S, B, ResB> Service<Request<B>> for X402<S>
+impl<S, B> Service<Request<B>> for X402<S>
 where
-    S: Service<Request<RequestBody<B>>, Response = Response<ResB>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: InnerService<B> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
-    ResB: Send + 'static,
 {
-    type Response = Response<ResponseBody<ResB>>;
+    type Response = Response<ResponseBody<S::ResponseBody>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, B, ResB>;
+    type Future = ResponseFuture<S, B, S::ResponseBody>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.route.gate.passage(&request) {
-            Passage::Free => {
-                let exit = Exit::free(request.method(), request.headers());
-                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), exit)
-            }
-            Passage::Preflight => {
-                ResponseFuture::passing(self.inner.call(request.map(RequestBody::streaming)), Exit::WithoutAnswer)
-            }
-            Passage::Priced => {
-                // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
-                let (clone, priced_inside) = nested::clone_inside(&self.inner);
-                let polled = mem::replace(&mut self.inner, clone);
-                let (parts, body) = request.into_parts();
-                let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
-                if priced_inside || checkout.order.is_paid_already() {
-                    return ResponseFuture::answered(checkout.order.priced_twice());
-                }
-                if self.route.gate.asks() {
-                    return ResponseFuture::asking(checkout, body);
-                }
-                ResponseFuture::priced(checkout, body)
-            }
+        if let Some(filter) = self.route.bypass.decide(&request) {
+            return ResponseFuture::free(self.inner.call(request.map(RequestBody::streaming)), filter);
         }
+        // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
+        let (clone, priced_inside) = nested::clone_inside(&self.inner);
+        let polled = mem::replace(&mut self.inner, clone);
+        let (parts, body) = request.into_parts();
+        let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
+        if priced_inside || checkout.is_paid_already() {
+            return ResponseFuture::answered(checkout.reject(Fault::NestedPrice));
+        }
+        if self.route.bypass.asks() {
+            return ResponseFuture::maybe_free(checkout, body);
+        }
+        ResponseFuture::priced(checkout, body)
     }
 }

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use super::{
-    Address, Amount, Asset, IntentId, IntentTerms, Looked, Network, PriceText, QuoteTemplate, RedeemBy, SealingKeys,
-    Seals, look,
+    Address, Amount, Asset, IntentId, IntentTerms, Network, PriceText, QuoteTemplate, RedeemBy, ScanResult,
+    SealingKeys, Seals, scan_body,
 };
 
 /// A route's seals, and its quote with all but the intent written.
@@ -54,5 +54,5 @@ impl Desk {
 /// Whether this body has a proof.
 #[must_use]
 pub fn has_proof(body: &[u8]) -> bool {
-    matches!(look(body), Looked::Proof(_))
+    matches!(scan_body(body), ScanResult::Proof(_))
 }

@@ -41,7 +41,7 @@ pub use transfer::{ChainTime, PaymentKey, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{DigestedHeaders, ProofMembers, RequestDigest, digest_request};
-pub(crate) use redemption::{Looked, begins_json, form_names_proof, look, names_proof, query_names_proof};
+pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy};
 pub(crate) use text::ascii_json;

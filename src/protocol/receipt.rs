@@ -2,9 +2,9 @@
 
 use super::{Address, Amount, ChainTime, IntentId, Network, PaymentKey, Transfer, TxHash};
 
-/// What a handler learns of the payment that its answer was bought with. It stands in the request's extensions.
+/// The payment that bought an answer, for the handler. The layer puts it into the request's extensions.
 ///
-/// The payer is who sent the money, not who is asking: it authenticates nobody.
+/// The payer is the account that sent the money, not the client that asks: a receipt authenticates no one.
 ///
 /// A handler under test gets one like this:
 ///

@@ -66,7 +66,7 @@ pub struct InvalidRedemption;
 
 /// What a JSON text shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum ScanResult {
     /// No member of a proof.
     Nothing,
     Proof(Proof),
@@ -99,9 +99,9 @@ impl Proof {
             Some(b'{') => Cow::Borrowed(bytes),
             _ => Cow::Owned(STANDARD.decode(bytes).or_else(|_| URL_SAFE.decode(bytes)).map_err(|_| InvalidRedemption)?),
         };
-        match look(&json) {
-            Looked::Proof(proof) => Ok(proof),
-            Looked::Nothing | Looked::Invalid | Looked::NotJson => Err(InvalidRedemption),
+        match scan_body(&json) {
+            ScanResult::Proof(proof) => Ok(proof),
+            ScanResult::Nothing | ScanResult::Invalid | ScanResult::NotJson => Err(InvalidRedemption),
         }
     }
 }
@@ -154,16 +154,16 @@ fn percent_decoded(mut encoded: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// Reads a proof's members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
-pub(crate) fn look(json: &[u8]) -> Looked {
+pub(crate) fn scan_body(json: &[u8]) -> ScanResult {
     // serde_json does not check the UTF-8 of what it skips.
-    let Ok(text) = std::str::from_utf8(json) else { return Looked::NotJson };
+    let Ok(text) = std::str::from_utf8(json) else { return ScanResult::NotJson };
     match serde_json::from_str::<Members>(text) {
-        Ok(members) => members.looked(),
-        Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => Looked::NotJson,
+        Ok(members) => members.scan_result(),
+        Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => ScanResult::NotJson,
         // JSON all the same: an object with a name that is no Unicode may carry a proof.
-        Err(_) if text.trim_start().starts_with('{') => Looked::Invalid,
-        Err(_) if wraps_proof(text, WRAPPINGS) => Looked::Invalid,
-        Err(_) => Looked::Nothing,
+        Err(_) if text.trim_start().starts_with('{') => ScanResult::Invalid,
+        Err(_) if wraps_proof(text, WRAPPINGS) => ScanResult::Invalid,
+        Err(_) => ScanResult::Nothing,
     }
 }
 
@@ -184,10 +184,10 @@ fn is_proof(text: &str, wrappings: u32) -> bool {
     if !text.trim_start().starts_with('{') {
         return wraps_proof(text, wrappings);
     }
-    match look(text.as_bytes()) {
-        Looked::Nothing => false,
-        Looked::Proof(_) | Looked::Invalid => true,
-        Looked::NotJson => names_proof(text.as_bytes()),
+    match scan_body(text.as_bytes()) {
+        ScanResult::Nothing => false,
+        ScanResult::Proof(_) | ScanResult::Invalid => true,
+        ScanResult::NotJson => names_proof(text.as_bytes()),
     }
 }
 
@@ -247,13 +247,13 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    fn looked(self) -> Looked {
+    fn scan_result(self) -> ScanResult {
         let beside = [self.secret, self.signature];
         match (self.intent, self.tx) {
             // What shows how a payment is bound shows no payment.
-            (Member::Absent, Member::Absent) if beside.iter().all(Member::is_absent) => Looked::Nothing,
-            _ if beside.iter().any(|member| matches!(member, Member::Invalid)) => Looked::Invalid,
-            (intent, tx) => proof(intent, tx).map_or(Looked::Invalid, Looked::Proof),
+            (Member::Absent, Member::Absent) if beside.iter().all(Member::is_absent) => ScanResult::Nothing,
+            _ if beside.iter().any(|member| matches!(member, Member::Invalid)) => ScanResult::Invalid,
+            (intent, tx) => proof(intent, tx).map_or(ScanResult::Invalid, ScanResult::Proof),
         }
     }
 }

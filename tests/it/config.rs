@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use tower::Layer as _;
 use tower_x402::{
-    ConfigError, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
+    BuildError, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
     ledger::{LedgerError, MemoryLedger},
     protocol::{Address, Amount, Asset, ChainTime, Network, ParseAddressError, SealingKeyError, SealingKeys},
     testing::ScriptedVerifier,
-    verify::VerifyError,
+    verify::{VerifyError, VerifyErrorKind},
 };
 
 use crate::{
@@ -34,7 +34,7 @@ macro_rules! assert_refused {
 }
 
 /// An error is one sentence for whoever set the thing up.
-fn says_something(error: &ConfigError) {
+fn says_something(error: &BuildError) {
     let text = error.to_string();
     assert!(text.len() > 20 && !text.contains('\n'), "{text}");
 }
@@ -48,9 +48,9 @@ async fn what_is_required_is_asked_for() {
     let verifier = || ScriptedVerifier::new(ChainTime::from_unix(NOW));
     let keys = || SealingKeys::new([7; 32]);
     let builder = || Merchant::builder(recipient());
-    assert_refused!(builder().ledger(MemoryLedger::new()).sealing_keys(keys()), ConfigError::NoVerifier);
-    assert_refused!(builder().verifier(verifier()).sealing_keys(keys()), ConfigError::NoLedger);
-    assert_refused!(builder().verifier(verifier()).ledger(MemoryLedger::new()), ConfigError::NoSealingKeys);
+    assert_refused!(builder().ledger(MemoryLedger::new()).sealing_keys(keys()), BuildError::NoVerifier);
+    assert_refused!(builder().verifier(verifier()).sealing_keys(keys()), BuildError::NoLedger);
+    assert_refused!(builder().verifier(verifier()).ledger(MemoryLedger::new()), BuildError::NoSealingKeys);
     assert!(complete().build().await.is_ok());
 }
 
@@ -62,32 +62,35 @@ async fn nobody_is_paid_who_cannot_be() {
             .verifier(ScriptedVerifier::new(ChainTime::from_unix(NOW)))
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::new([7; 32]));
-        assert_refused!(builder, ConfigError::BadRecipient { recipient } if *recipient == bad);
-        assert_refused!(complete().former_recipient(bad), ConfigError::BadRecipient { .. });
+        assert_refused!(builder, BuildError::InvalidRecipient { recipient } if *recipient == bad);
+        assert_refused!(complete().former_recipient(bad), BuildError::InvalidRecipient { .. });
     }
     // A token of one's own choice, present or former, is none either.
-    assert_refused!(complete().asset(usdc(6)).former_recipient(usdc(6).contract()), ConfigError::BadRecipient { .. });
+    assert_refused!(
+        complete().asset(usdc(6)).former_recipient(usdc(6).contract()),
+        BuildError::InvalidRecipient { .. }
+    );
     assert_refused!(
         complete().former_asset(usdc(6)).former_recipient(usdc(6).contract()),
-        ConfigError::BadRecipient { .. }
+        BuildError::InvalidRecipient { .. }
     );
 }
 
 #[tokio::test]
 async fn tokens_must_fit_the_chain_and_each_other() {
     let network = Network::eip155(1);
-    assert_refused!(complete().network(network), ConfigError::NoAsset { network: found } if *found == network);
-    assert_refused!(complete().asset(Asset::USDC_BASE_SEPOLIA), ConfigError::WrongNetwork { .. });
-    assert_refused!(complete().former_asset(Asset::USDC_BASE_SEPOLIA), ConfigError::WrongNetwork { .. });
+    assert_refused!(complete().network(network), BuildError::NoAsset { network: found } if *found == network);
+    assert_refused!(complete().asset(Asset::USDC_BASE_SEPOLIA), BuildError::WrongNetwork { .. });
+    assert_refused!(complete().former_asset(Asset::USDC_BASE_SEPOLIA), BuildError::WrongNetwork { .. });
     assert_refused!(
         complete().asset(Asset::USDC_BASE).asset(usdc(18)),
-        ConfigError::MixedDecimals { expected: 6, found: 18, .. }
+        BuildError::MixedDecimals { expected: 6, found: 18, .. }
     );
-    assert_refused!(complete().former_asset(usdc(18)), ConfigError::MixedDecimals { .. });
-    assert_refused!(complete().asset(usdc(78)), ConfigError::OutOfRange { what: "decimals" });
+    assert_refused!(complete().former_asset(usdc(18)), BuildError::MixedDecimals { .. });
+    assert_refused!(complete().asset(usdc(78)), BuildError::OutOfRange { what: "decimals" });
     let symbol = |symbol: &'static str| Asset::new(Network::BASE, Address::new([0xcc; 20]), 6, symbol);
-    assert_refused!(complete().asset(symbol("")), ConfigError::BadText { what: "a symbol", .. });
-    assert_refused!(complete().asset(symbol("US\r\nDC")), ConfigError::BadText { what: "a symbol", .. });
+    assert_refused!(complete().asset(symbol("")), BuildError::InvalidText { what: "a symbol", .. });
+    assert_refused!(complete().asset(symbol("US\r\nDC")), BuildError::InvalidText { what: "a symbol", .. });
     let sepolia = complete().network(Network::BASE_SEPOLIA).build().await.unwrap();
     assert_eq!((sepolia.assets(), sepolia.network()), (&[Asset::USDC_BASE_SEPOLIA][..], Network::BASE_SEPOLIA));
 }
@@ -109,7 +112,7 @@ async fn durations_have_bounds() {
         }
         let above = Duration::from_secs(max) + Duration::from_nanos(1);
         for bad in [Some(above), Duration::from_secs(min).checked_sub(Duration::from_nanos(1))].into_iter().flatten() {
-            assert_refused!(set(complete(), bad), ConfigError::BadDuration { what, .. } if *what == name);
+            assert_refused!(set(complete(), bad), BuildError::InvalidDuration { what, .. } if *what == name);
         }
     }
 }
@@ -120,12 +123,15 @@ async fn texts_cannot_break_a_header_or_a_log() {
     for bad in ["", "a\r\nPay: {}", "a\u{0}", "a\u{7f}", "a\u{85}", long.as_str()] {
         let shop = Shop::open().await;
         let refused = shop.merchant.charge(bad, PRICE).map(drop);
-        assert!(matches!(refused, Err(ConfigError::BadText { what: "a resource", max: 100 })), "{bad:?} {refused:?}");
+        assert!(
+            matches!(refused, Err(BuildError::InvalidText { what: "a resource", max: 100 })),
+            "{bad:?} {refused:?}"
+        );
         let refused = shop.layer().label(bad).map(drop);
-        assert!(matches!(refused, Err(ConfigError::BadText { what: "a label", .. })), "{bad:?} {refused:?}");
-        assert_refused!(complete().contact(bad), ConfigError::BadText { what: "a contact", .. });
+        assert!(matches!(refused, Err(BuildError::InvalidText { what: "a label", .. })), "{bad:?} {refused:?}");
+        assert_refused!(complete().contact(bad), BuildError::InvalidText { what: "a contact", .. });
         if !bad.is_empty() {
-            assert_refused!(complete().realm(bad), ConfigError::BadText { what: "a realm", .. });
+            assert_refused!(complete().realm(bad), BuildError::InvalidText { what: "a realm", .. });
         }
     }
     assert!(complete().realm("").contact("é".repeat(100)).build().await.is_ok(), "a hundred characters, not bytes");
@@ -155,17 +161,14 @@ async fn prices_are_positive_decimals_of_the_right_currency() {
         "$1 USDC",
     ] {
         let refused = merchant.charge("bad", bad).map(drop);
-        assert!(matches!(refused, Err(ConfigError::BadPrice { decimals: 6 })), "{bad:?} {refused:?}");
+        assert!(matches!(refused, Err(BuildError::InvalidPrice { decimals: 6 })), "{bad:?} {refused:?}");
         says_something(&refused.unwrap_err());
     }
     for bad in ["1 EUR", "1 usdc", "1 USDC ", "1  USDC", "1 USDC\n", "1 USDbC", " 1 USDC", " "] {
         let refused = merchant.charge("bad", bad.to_owned()).map(drop);
-        assert!(
-            matches!(&refused, Err(ConfigError::WrongSymbol { symbol }) if symbol == "USDC"),
-            "{bad:?} {refused:?}"
-        );
+        assert!(matches!(&refused, Err(BuildError::WrongSymbol { symbol }) if symbol == "USDC"), "{bad:?} {refused:?}");
     }
-    assert!(matches!(merchant.charge("bad", Amount::ZERO), Err(ConfigError::BadPrice { .. })));
+    assert!(matches!(merchant.charge("bad", Amount::ZERO), Err(BuildError::InvalidPrice { .. })));
     for good in [PriceTag::from("0.000001 USDC"), PriceTag::from("1000000 USDC".to_owned()), Amount::MAX.into()] {
         let service = layered(&merchant.charge(&format!("{good:?}"), good).unwrap(), echo(Counter::default()));
         quoted(&service).await;
@@ -177,10 +180,10 @@ async fn prices_are_positive_decimals_of_the_right_currency() {
 async fn one_name_has_one_price_and_one_label() {
     let shop = Shop::open().await;
     let merchant = &shop.merchant;
-    let conflict = |refused: Result<_, ConfigError>| {
-        let refused: Result<(), ConfigError> = refused;
+    let conflict = |refused: Result<_, BuildError>| {
+        let refused: Result<(), BuildError> = refused;
         assert!(
-            matches!(&refused, Err(ConfigError::ConflictingResource { resource }) if resource == "a"),
+            matches!(&refused, Err(BuildError::ConflictingResource { resource }) if resource == "a"),
             "{refused:?}"
         );
     };
@@ -223,25 +226,25 @@ async fn one_name_has_one_price_and_one_label() {
 async fn limits_are_not_zero() {
     let shop = Shop::open().await;
     let refused = shop.layer().body_limit(0).map(drop);
-    assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "body_limit" })));
+    assert!(matches!(refused, Err(BuildError::OutOfRange { what: "body_limit" })));
     let refused = shop.layer().body_timeout(Duration::ZERO).map(drop);
-    assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "body_timeout" })));
+    assert!(matches!(refused, Err(BuildError::OutOfRange { what: "body_timeout" })));
 }
 
 #[tokio::test]
 async fn backends_that_cannot_start_are_not_started_with() {
     let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW));
     chain.answer_check(Err(VerifyError::unavailable()));
-    assert_refused!(complete().verifier(chain.clone()), ConfigError::Verifier(_));
+    assert_refused!(complete().verifier(chain.clone()), BuildError::Health(HealthError::Verifier(_)));
     chain.answer_check(Ok(()));
     chain.outage(VerifyError::unavailable());
-    assert_refused!(complete().verifier(chain.clone()), ConfigError::Verifier(_));
+    assert_refused!(complete().verifier(chain.clone()), BuildError::Health(HealthError::Verifier(_)));
     chain.outage(None);
     let ledger = FaultyLedger::new(MemoryLedger::new().into());
     ledger.breaks(Question::Begin, Fault::Fails);
     assert_refused!(
         complete().verifier(chain.clone()).ledger(ledger.clone()),
-        ConfigError::Ledger(LedgerError::Unavailable)
+        BuildError::Health(HealthError::Ledger(LedgerError::Unavailable))
     );
     ledger.mends();
     let merchant = complete().verifier(chain.clone()).ledger(ledger.clone()).build().await.unwrap();
@@ -254,19 +257,37 @@ async fn backends_that_cannot_start_are_not_started_with() {
     assert!(matches!(merchant.health().await, Err(HealthError::Ledger(_))));
 }
 
-/// What `?` turns into a `ConfigError` on the way to a merchant.
+/// An outage may be waited for; everything else calls for another configuration.
+#[tokio::test]
+async fn an_outage_is_told_apart_from_a_wrong_setting() {
+    let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW));
+    let opened = || complete().verifier(chain.clone()).build();
+    chain.outage(VerifyError::unavailable());
+    assert!(opened().await.unwrap_err().is_transient());
+    chain.outage(None);
+    let other = VerifyErrorKind::WrongChain { expected: Network::BASE, found: Network::BASE_SEPOLIA };
+    chain.answer_check(Err(VerifyError::new(other)));
+    assert!(!opened().await.unwrap_err().is_transient());
+
+    assert!(BuildError::from(LedgerError::Unavailable).is_transient());
+    assert!(!BuildError::from(LedgerError::Incompatible).is_transient());
+    assert!(BuildError::from(HealthError::HeadBehindMark { seconds: 1 }).is_transient());
+    assert!(!complete().max_hold(Duration::ZERO).build().await.unwrap_err().is_transient());
+}
+
+/// What `?` turns into a `BuildError` on the way to a merchant.
 #[test]
 fn addresses_and_keys_that_cannot_be_read() {
-    fn configure(address: &str, keys: &str) -> Result<(), ConfigError> {
+    fn configure(address: &str, keys: &str) -> Result<(), BuildError> {
         let _ = Merchant::builder(address.parse()?).sealing_keys(SealingKeys::parse(keys)?);
         Ok(())
     }
     let (address, key) = (recipient().to_string(), "07".repeat(32));
     assert!(configure(&address, &key).is_ok());
-    assert!(matches!(configure(&address.replace('C', "c"), &key), Err(ConfigError::Address(ParseAddressError { .. }))));
-    assert!(matches!(configure(&address, "short"), Err(ConfigError::SealingKeys(SealingKeyError::Malformed))));
+    assert!(matches!(configure(&address.replace('C', "c"), &key), Err(BuildError::Address(ParseAddressError { .. }))));
+    assert!(matches!(configure(&address, "short"), Err(BuildError::SealingKeys(SealingKeyError::Malformed))));
     let twice = format!("{key},{key}");
-    assert!(matches!(configure(&address, &twice), Err(ConfigError::SealingKeys(SealingKeyError::Duplicate))));
+    assert!(matches!(configure(&address, &twice), Err(BuildError::SealingKeys(SealingKeyError::Duplicate))));
 }
 
 /// Whatever may end in a log: no key, in no spelling.

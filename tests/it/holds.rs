@@ -19,7 +19,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt as _, StreamBody};
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Layer, Service, ServiceExt, limit::ConcurrencyLimit};
-use tower_x402::{ConfigError, RequestBody, protocol::TxHash};
+use tower_x402::{BuildError, RequestBody, protocol::TxHash};
 
 use crate::{
     faults::{Op, Stage, give_way, handler, ok, quoted, settle, start},
@@ -169,7 +169,7 @@ async fn a_long_body_that_keeps_arriving_is_waited_for() {
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), (pieces * piece).to_string());
     }
     let refused = Stage::open().await.layer().body_rate(0).map(drop);
-    assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "body_rate" })));
+    assert!(matches!(refused, Err(BuildError::OutOfRange { what: "body_rate" })));
 }
 
 /// The longest of all durations means "no time-out", here as for what is read before a payment is held.

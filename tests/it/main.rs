@@ -26,6 +26,7 @@ mod flow;
 mod grpc;
 mod holds;
 mod hyper_server;
+mod imports;
 mod lease_model;
 mod leases;
 mod ledger;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response, header, request::Parts};
 use http_body_util::BodyExt as _;
 use tower_x402::{
-    ConfigError, Price, Pricing, Receipt, Refusal, X402, X402Layer,
+    BuildError, Price, Pricing, Receipt, Refusal, X402, X402Layer,
     protocol::{Address, Amount, Asset, ChainTime, Network, SealingKeys, Transfer, TxHash},
     verify::Verdict,
 };
@@ -695,7 +695,7 @@ async fn a_price_that_does_not_come_in_time_is_unavailable() {
         assert_eq!(ask(&service, redeem("why", &open, tx)).await.status(), 200);
     }
     let refused = stage.layer().price_timeout(Duration::ZERO).map(drop);
-    assert!(matches!(refused, Err(ConfigError::OutOfRange { what: "price_timeout" })));
+    assert!(matches!(refused, Err(BuildError::OutOfRange { what: "price_timeout" })));
 }
 
 #[derive(Clone)]

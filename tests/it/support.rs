@@ -136,7 +136,7 @@ where
     service.clone().oneshot(request).await.unwrap()
 }
 
-pub fn layered<S>(layer: &X402Layer, inner: S) -> X402<S> {
+pub fn layered<S: Clone>(layer: &X402Layer, inner: S) -> X402<S> {
     layer.layer(inner)
 }
 

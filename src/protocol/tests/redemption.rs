@@ -13,14 +13,14 @@ use super::cases;
 use crate::protocol::{
     HEADER_MAX, INTENT_ID_MAX, IntentId, InvalidRedemption, Proof, TxHash,
     headers::X402_PAYMENT,
-    redemption::{Looked, form_names_proof, look, query_names_proof},
+    redemption::{ScanResult, form_names_proof, query_names_proof, scan_body},
 };
 
 const TX: &str = "0x9b1d2e3f4a5c60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8fa";
 
 /// `«tx»` stands for a well-formed hash.
-fn body(template: &str) -> Looked {
-    look(template.replace("«tx»", TX).as_bytes())
+fn body(template: &str) -> ScanResult {
+    scan_body(template.replace("«tx»", TX).as_bytes())
 }
 
 fn intent(text: &str) -> IntentId {
@@ -31,8 +31,8 @@ fn tx() -> TxHash {
     TX.parse().unwrap()
 }
 
-fn both(text: &str) -> Looked {
-    Looked::Proof(Proof::Redemption { intent: intent(text), transaction: tx() })
+fn both(text: &str) -> ScanResult {
+    ScanResult::Proof(Proof::Redemption { intent: intent(text), transaction: tx() })
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn bodies_with_a_proof() {
         assert_eq!(body(&template.replace("«digits»", &TX[2..])), both("abc"), "{template}");
     }
     let upper = format!(r#"{{"intentId":"abc","txHash":"0x{}"}}"#, TX[2..].to_ascii_uppercase());
-    assert_eq!(look(upper.as_bytes()), both("abc"));
+    assert_eq!(scan_body(upper.as_bytes()), both("abc"));
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn bodies_with_half_a_proof() {
         r#"{"txHash":"","intentId":"abc"}"#,
         r#"{"intentId":"abc","tx_hash":"«tx»"}"#,
     ] {
-        assert_eq!(body(template), Looked::Proof(Proof::IntentOnly(intent("abc"))), "{template}");
+        assert_eq!(body(template), ScanResult::Proof(Proof::IntentOnly(intent("abc"))), "{template}");
     }
     for template in
         [r#"{"txHash":"«tx»"}"#, r#"{"txHash":"«tx»","intentId":null}"#, r#"{"intentId":"","txHash":"«tx»"}"#]
     {
-        assert_eq!(body(template), Looked::Proof(Proof::TransactionOnly(tx())), "{template}");
+        assert_eq!(body(template), ScanResult::Proof(Proof::TransactionOnly(tx())), "{template}");
     }
 }
 
@@ -96,7 +96,7 @@ fn bodies_without_a_proof() {
         r#""\ud800""#,
         "123456789012345678901234567890",
     ] {
-        assert_eq!(body(template), Looked::Nothing, "{template}");
+        assert_eq!(body(template), ScanResult::Nothing, "{template}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_proof_that_is_wrapped_is_invalid() {
         r#""{'intentId':'abc','txHash':'«tx»'}""#,
         r#""{\"intentId\":\"abc\",}""#,
     ] {
-        assert_eq!(body(template), Looked::Invalid, "{template}");
+        assert_eq!(body(template), ScanResult::Invalid, "{template}");
     }
 }
 
@@ -137,7 +137,7 @@ fn a_secret_or_a_signature_alone_is_invalid() {
         r#"{"intentId":"abc","txHash":"«tx»","paymentSecret":"a","paymentSecret":"a"}"#,
         r#"{"intentId":"abc","txHash":"«tx»","paymentSignature":["0x12"]}"#,
     ] {
-        assert_eq!(body(template), Looked::Invalid, "{template}");
+        assert_eq!(body(template), ScanResult::Invalid, "{template}");
     }
     for beside in [r#""paymentSecret":"AAAAAAAAAAAAAAAA""#, r#""paymentSignature":"0x12""#, r#""paymentSecret":null"#] {
         assert_eq!(body(&format!(r#"{{"intentId":"abc","txHash":"«tx»",{beside}}}"#)), both("abc"), "{beside}");
@@ -208,7 +208,7 @@ fn bodies_with_an_invalid_proof() {
         // An empty intent does not excuse a bad hash.
         r#"{"intentId":"","txHash":"0X«digits»"}"#,
     ] {
-        assert_eq!(body(&template.replace("«digits»", &TX[2..])), Looked::Invalid, "{template}");
+        assert_eq!(body(&template.replace("«digits»", &TX[2..])), ScanResult::Invalid, "{template}");
     }
 }
 
@@ -216,10 +216,10 @@ fn bodies_with_an_invalid_proof() {
 fn an_intent_is_opaque_up_to_its_length() {
     for text in [" ", "not sealed by us", "ünïcödé", "a\\u0000b", &"a".repeat(INTENT_ID_MAX)] {
         let json = format!(r#"{{"intentId":"{text}","txHash":"{TX}"}}"#);
-        assert_eq!(look(json.as_bytes()), both(&text.replace("\\u0000", "\0")), "{text:?}");
+        assert_eq!(scan_body(json.as_bytes()), both(&text.replace("\\u0000", "\0")), "{text:?}");
     }
     let json = format!(r#"{{"intentId":"{}","txHash":"{TX}"}}"#, "a".repeat(INTENT_ID_MAX + 1));
-    assert_eq!(look(json.as_bytes()), Looked::Invalid);
+    assert_eq!(scan_body(json.as_bytes()), ScanResult::Invalid);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn what_is_not_json() {
         "{\"a\":1}\0",
         "\u{a0}{}",
     ] {
-        assert_eq!(body(template), Looked::NotJson, "{template:?}");
+        assert_eq!(body(template), ScanResult::NotJson, "{template:?}");
     }
 }
 
@@ -272,7 +272,7 @@ fn text_that_is_not_utf8_is_not_json_wherever_it_stands() {
         // UTF-16.
         b"\xff\xfe{\0}\0",
     ] {
-        assert_eq!(look(json), Looked::NotJson, "{}", json.escape_ascii());
+        assert_eq!(scan_body(json), ScanResult::NotJson, "{}", json.escape_ascii());
     }
 }
 
@@ -284,21 +284,24 @@ fn depth_is_harmless() {
     let arrays = nest("[", "", "]");
     let objects = nest(r#"{"a":"#, "1", "}");
     let table = [
-        (arrays.clone(), Looked::Nothing),
-        (format!("[{arrays},{}]", serde_json::json!(objects.as_str())), Looked::Nothing),
-        (format!("[{arrays},{}]", serde_json::json!(format!(r#"{{"a":{arrays},"txHash":"{TX}"}}"#))), Looked::Invalid),
-        (objects.clone(), Looked::Nothing),
+        (arrays.clone(), ScanResult::Nothing),
+        (format!("[{arrays},{}]", serde_json::json!(objects.as_str())), ScanResult::Nothing),
+        (
+            format!("[{arrays},{}]", serde_json::json!(format!(r#"{{"a":{arrays},"txHash":"{TX}"}}"#))),
+            ScanResult::Invalid,
+        ),
+        (objects.clone(), ScanResult::Nothing),
         (format!(r#"{{"a":{arrays},"b":{objects},"intentId":"abc","txHash":"{TX}"}}"#), both("abc")),
-        (format!(r#"{{"intentId":{arrays},"txHash":"{TX}"}}"#), Looked::Invalid),
-        (format!(r#"{{"txHash":{objects}}}"#), Looked::Invalid),
-        (r#"{"intentId":"#.repeat(DEPTH), Looked::NotJson),
-        ("[".repeat(DEPTH), Looked::NotJson),
-        (nest("[", "", "}"), Looked::NotJson),
+        (format!(r#"{{"intentId":{arrays},"txHash":"{TX}"}}"#), ScanResult::Invalid),
+        (format!(r#"{{"txHash":{objects}}}"#), ScanResult::Invalid),
+        (r#"{"intentId":"#.repeat(DEPTH), ScanResult::NotJson),
+        ("[".repeat(DEPTH), ScanResult::NotJson),
+        (nest("[", "", "}"), ScanResult::NotJson),
     ];
     let work = move || {
         for (json, expected) in table {
             let start = Instant::now();
-            assert_eq!(look(json.as_bytes()), expected, "{}…", &json[..20]);
+            assert_eq!(scan_body(json.as_bytes()), expected, "{}…", &json[..20]);
             // Quadratic would be minutes; a busy machine is not.
             assert!(start.elapsed() < Duration::from_secs(20), "{}… took {:?}", &json[..20], start.elapsed());
         }
@@ -310,7 +313,7 @@ fn depth_is_harmless() {
 fn many_members_are_read_in_one_pass() {
     let json = format!(r#"{{{}"intentId":"abc","txHash":"{TX}"}}"#, r#""a":0,"#.repeat(100_000));
     let start = Instant::now();
-    assert_eq!(look(json.as_bytes()), both("abc"));
+    assert_eq!(scan_body(json.as_bytes()), both("abc"));
     assert!(start.elapsed() < Duration::from_secs(2));
 }
 
@@ -448,7 +451,7 @@ fn a_header_has_a_limit() {
 #[derive(Debug)]
 struct Written {
     json: String,
-    expected: Looked,
+    expected: ScanResult,
 }
 
 /// A member's name with some of its characters escaped.
@@ -497,7 +500,7 @@ fn object() -> impl Strategy<Value = Written> {
 }
 
 /// The contract, said once more: values of the two members as they are written.
-fn model(intents: &[String], hashes: &[String]) -> Looked {
+fn model(intents: &[String], hashes: &[String]) -> ScanResult {
     fn one(values: &[String]) -> Result<Option<String>, ()> {
         match values {
             [] => Ok(None),
@@ -510,23 +513,23 @@ fn model(intents: &[String], hashes: &[String]) -> Looked {
             _ => Err(()),
         }
     }
-    let (Ok(intent), Ok(hash)) = (one(intents), one(hashes)) else { return Looked::Invalid };
+    let (Ok(intent), Ok(hash)) = (one(intents), one(hashes)) else { return ScanResult::Invalid };
     if intent.as_ref().is_some_and(|text| text.len() > 192) {
-        return Looked::Invalid;
+        return ScanResult::Invalid;
     }
     let bytes = match &hash {
         None => None,
         Some(text) => {
             let digits = text.strip_prefix("0x").filter(|d| d.len() == 64 && d.bytes().all(|b| b.is_ascii_hexdigit()));
-            let Some(digits) = digits else { return Looked::Invalid };
+            let Some(digits) = digits else { return ScanResult::Invalid };
             Some(TxHash::new(std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())))
         }
     };
     match (intent.map(|text| IntentId::new(text).unwrap()), bytes) {
-        (None, None) => Looked::Nothing,
-        (Some(intent), None) => Looked::Proof(Proof::IntentOnly(intent)),
-        (None, Some(transaction)) => Looked::Proof(Proof::TransactionOnly(transaction)),
-        (Some(intent), Some(transaction)) => Looked::Proof(Proof::Redemption { intent, transaction }),
+        (None, None) => ScanResult::Nothing,
+        (Some(intent), None) => ScanResult::Proof(Proof::IntentOnly(intent)),
+        (None, Some(transaction)) => ScanResult::Proof(Proof::TransactionOnly(transaction)),
+        (Some(intent), Some(transaction)) => ScanResult::Proof(Proof::Redemption { intent, transaction }),
     }
 }
 
@@ -535,7 +538,7 @@ proptest! {
 
     #[test]
     fn objects_are_read_as_the_contract_says(written in object()) {
-        prop_assert_eq!(look(written.json.as_bytes()), written.expected);
+        prop_assert_eq!(scan_body(written.json.as_bytes()), written.expected);
     }
 
     #[test]
@@ -544,7 +547,7 @@ proptest! {
         let json = written.json.replace(['\r', '\n'], " ");
         let encoded = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD][alphabet].encode(&json);
         let expected = match written.expected {
-            Looked::Proof(proof) => Ok(Some(proof)),
+            ScanResult::Proof(proof) => Ok(Some(proof)),
             _ => Err(InvalidRedemption),
         };
         prop_assert_eq!(header(encoded.as_bytes()), expected.clone());
@@ -554,17 +557,17 @@ proptest! {
     #[test]
     fn what_another_json_reader_takes_is_json_here(json in r#"[\[\]{}:,"a0-9e.\\u+nulltrefs -]{0,24}"#) {
         let theirs = serde_json::from_str::<serde_json::Value>(&json).is_ok();
-        prop_assert!(!theirs || look(json.as_bytes()) != Looked::NotJson, "{}", json);
+        prop_assert!(!theirs || scan_body(json.as_bytes()) != ScanResult::NotJson, "{}", json);
     }
 
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..120_usize) {
-        let _ = (look(&bytes), form_names_proof(&bytes));
+        let _ = (scan_body(&bytes), form_names_proof(&bytes));
         // Damage in the middle of a good one.
         let mut good = format!(r#"{{"intentId":"abc","txHash":"{TX}","a":[1,"b"]}}"#).into_bytes();
         let end = good.len().min(at + bytes.len().min(3));
         good.splice(at.min(end)..end, bytes.iter().copied());
-        let _ = look(&good);
+        let _ = scan_body(&good);
         if let Ok(value) = HeaderValue::from_bytes(&bytes) {
             let mut headers = HeaderMap::new();
             headers.insert(X402_PAYMENT, value);

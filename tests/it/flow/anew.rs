@@ -11,7 +11,7 @@ use std::{
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tower_x402::{ConfigError, HealthError, clock::Clock as _, ledger::Ledger as _, protocol::ChainTime};
+use tower_x402::{BuildError, HealthError, clock::Clock as _, ledger::Ledger as _, protocol::ChainTime};
 
 use super::{
     market::{Market, PRICE},
@@ -101,6 +101,6 @@ async fn a_mark_that_is_far_off_is_told_at_once() {
     ledger.begin(ChainTime::from_unix(now + 31)).await.unwrap();
     let opened = timeout(Duration::from_secs(10), market.merchant().await.ledger(ledger).build()).await;
     let error = opened.expect("at once").unwrap_err();
-    assert!(matches!(error, ConfigError::HeadBehindMark { seconds: 31 }), "{error}");
+    assert!(matches!(error, BuildError::Health(HealthError::HeadBehindMark { seconds: 31 })), "{error}");
     assert!(error.to_string().contains("31 s") && error.to_string().contains("clock"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::json;
 use tower_x402::{
-    ConfigError, HealthError, Merchant, MerchantBuilder,
+    BuildError, HealthError, Merchant, MerchantBuilder,
     protocol::{Asset, Network, SealingKeys},
     testing::contracts,
     verify::VerifyErrorKind,
@@ -52,7 +52,7 @@ async fn until_the_node_is_up_nothing_is_quoted_or_sold() {
 
     let mut node = Node::down();
     let eager = merchant(&market, &node, &ledger).build().await;
-    assert!(matches!(eager, Err(ConfigError::Verifier(error)) if error.is_transient()));
+    assert!(matches!(eager, Err(error @ BuildError::Health(HealthError::Verifier(_))) if error.is_transient()));
     let shop = Shop::open(merchant(&market, &node, &ledger).start_lazily()).await;
     sells_nothing(&shop, &ledger, "verification_unavailable").await;
     shop.redeem(INSIGHTS, &intent, payment).await.refused("verification_unavailable");
@@ -98,7 +98,7 @@ async fn a_node_of_another_chain_never_gets_it_started() {
 
     // Where that can be known at once, it is an error at once.
     let known = merchant(&market, &node, &ledger).start_lazily().build().await;
-    assert!(matches!(known, Err(ConfigError::Verifier(error)) if *error.kind() == wrong));
+    assert!(matches!(known, Err(BuildError::Health(HealthError::Verifier(error))) if *error.kind() == wrong));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use axum::{Router, routing::any};
 use serde_json::json;
 use tower_x402::{
-    ConfigError, HealthError,
+    BuildError, HealthError,
     protocol::{Address, Asset, Network},
     testing::{DevChain, contracts},
     verify::{
@@ -17,9 +17,9 @@ use super::{
     shop::{INSIGHTS, Shop, serve},
 };
 
-fn kind(error: ConfigError) -> VerifyErrorKind {
+fn kind(error: BuildError) -> VerifyErrorKind {
     match error {
-        ConfigError::Verifier(error) => error.kind().clone(),
+        BuildError::Health(HealthError::Verifier(error)) => error.kind().clone(),
         other => panic!("{other}"),
     }
 }
@@ -40,9 +40,9 @@ async fn a_token_with_other_decimals_than_it_is_said_to_have_is_refused() {
     let stated = market.verifier().connect().await.unwrap().asset(coin).await.unwrap();
     assert_eq!(stated, asset(18));
     let error = market.merchant().await.asset(Asset::USDC_BASE).asset(stated.clone()).build().await.unwrap_err();
-    assert!(matches!(error, ConfigError::MixedDecimals { contract, expected: 6, found: 18 } if contract == coin));
+    assert!(matches!(error, BuildError::MixedDecimals { contract, expected: 6, found: 18 } if contract == coin));
     let error = market.merchant().await.asset(Asset::USDC_BASE).former_asset(stated).build().await.unwrap_err();
-    assert!(matches!(error, ConfigError::MixedDecimals { .. }));
+    assert!(matches!(error, BuildError::MixedDecimals { .. }));
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_token_with_eighteen_decimals_can_be_sold_for_alone() {
     let stated = market.verifier().connect().await.unwrap().asset(coin).await.unwrap();
     let shop = Shop::open(market.merchant().await.asset(stated)).await;
     assert!(shop.merchant.charge("priced-in-coins", "0.000000000000000001 COIN").is_ok());
-    assert!(matches!(shop.merchant.charge("priced-in-usdc", "0.49 USDC"), Err(ConfigError::WrongSymbol { .. })));
+    assert!(matches!(shop.merchant.charge("priced-in-usdc", "0.49 USDC"), Err(BuildError::WrongSymbol { .. })));
 
     let quote = shop.quote(INSIGHTS).await;
     assert_eq!((quote.decimals, quote.symbol.as_str(), quote.contracts.as_slice()), (18, "COIN", &[coin][..]));

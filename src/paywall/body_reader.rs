@@ -1,4 +1,4 @@
-//! Where a proof is looked for: which bodies are read, how far, and for how long.
+//! `BodyReader`: which bodies are read before anything is decided, how far, and for how long.
 
 use std::{
     pin::Pin,
@@ -13,23 +13,23 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use super::{body::Trailers, media::Media};
-use crate::protocol::{Looked, ProblemCode, Proof, begins_json, form_names_proof, look, names_proof};
+use crate::protocol::{ProblemCode, Proof, ScanResult, begins_json, form_names_proof, names_proof, scan_body};
 
-/// Whether, and why, a body is looked at for a proof.
+/// Whether, and how, a body is scanned for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// Not at all: the proof is in the header, or the route takes it from nowhere else.
+pub(crate) enum ScanPolicy {
+    /// Not at all: the proof is in the header, or the route accepts it nowhere else.
     Never,
     /// Its content type says JSON: it must be.
     Json,
-    /// A form has no place for a proof, and whoever puts one there has paid.
+    /// A form has no place for a proof, but a client that puts one there has paid.
     Form,
     /// Only if it begins like JSON that may hold a proof.
     Guess,
 }
 
-impl Look {
-    pub(crate) const fn at(media: Media) -> Self {
+impl ScanPolicy {
+    pub(crate) const fn of(media: Media) -> Self {
         match media {
             Media::Json => Self::Json,
             Media::Form => Self::Form,
@@ -38,8 +38,8 @@ impl Look {
         }
     }
 
-    /// Whether a body is looked at that begins like this; `None` where that is not known yet.
-    fn takes(self, begins: Option<u8>) -> Option<bool> {
+    /// Whether a body that begins with this byte is scanned; `None` while that is not known.
+    fn applies(self, begins: Option<u8>) -> Option<bool> {
         match self {
             Self::Never => Some(false),
             Self::Json | Self::Form => Some(true),
@@ -47,35 +47,35 @@ impl Look {
         }
     }
 
-    /// Whether only JSON counts, and no text that looks like it: of other types many begin like an array or a string.
-    const fn strictly(self, begins: Option<u8>) -> bool {
+    /// Whether only valid JSON counts: bodies of many other types begin like an array or a string.
+    const fn is_strict(self, begins: Option<u8>) -> bool {
         matches!((self, begins), (Self::Guess, Some(b'[' | b'"')))
     }
 
-    /// What a body shows that was read to its end.
-    fn find(self, begins: Option<u8>, data: &[u8]) -> Result<Option<Proof>, ProblemCode> {
-        let looked = match (self, begins) {
-            (Self::Never, _) => Looked::Nothing,
-            (Self::Json, _) if data.is_empty() => Looked::Nothing,
-            (Self::Json, _) => look(data),
-            (Self::Guess, _) if self.strictly(begins) => match look(without_mark(data)) {
-                Looked::NotJson => Looked::Nothing,
-                looked => looked,
+    /// Scans a body that was read to its end.
+    fn scan(self, begins: Option<u8>, data: &[u8]) -> Result<Option<Proof>, ProblemCode> {
+        let result = match (self, begins) {
+            (Self::Never, _) => ScanResult::Nothing,
+            (Self::Json, _) if data.is_empty() => ScanResult::Nothing,
+            (Self::Json, _) => scan_body(data),
+            (Self::Guess, _) if self.is_strict(begins) => match scan_body(without_mark(data)) {
+                ScanResult::NotJson => ScanResult::Nothing,
+                result => result,
             },
-            (Self::Guess, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match look(data) {
-                // A slip of the pen is no reason to send a bill to somebody who shows a payment.
-                Looked::NotJson if names_proof(data) => Looked::Invalid,
-                Looked::NotJson => Looked::Nothing,
-                looked => looked,
+            (Self::Guess, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match scan_body(data) {
+                // A typing error is no reason to send another bill to a client that shows a payment.
+                ScanResult::NotJson if names_proof(data) => ScanResult::Invalid,
+                ScanResult::NotJson => ScanResult::Nothing,
+                result => result,
             },
-            (Self::Form, _) if form_names_proof(data) => Looked::Invalid,
-            (Self::Form | Self::Guess, _) => Looked::Nothing,
+            (Self::Form, _) if form_names_proof(data) => ScanResult::Invalid,
+            (Self::Form | Self::Guess, _) => ScanResult::Nothing,
         };
-        match looked {
-            Looked::Nothing => Ok(None),
-            Looked::Proof(proof) => Ok(Some(proof)),
-            Looked::Invalid => Err(ProblemCode::InvalidRedemption),
-            Looked::NotJson => Err(ProblemCode::InvalidBody),
+        match result {
+            ScanResult::Nothing => Ok(None),
+            ScanResult::Proof(proof) => Ok(Some(proof)),
+            ScanResult::Invalid => Err(ProblemCode::InvalidRedemption),
+            ScanResult::NotJson => Err(ProblemCode::InvalidBody),
         }
     }
 }
@@ -91,9 +91,9 @@ pub(crate) fn is_identity(headers: &HeaderMap) -> bool {
 
 /// How a body is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) look: Look,
-    /// Whether all of it is wanted, looked at or not: for its price or its digest.
+pub(crate) struct ReadPlan {
+    pub(crate) scan: ScanPolicy,
+    /// Whether all of it is needed, scanned or not: for its price, its digest, or ahead of a redemption.
     pub(crate) whole: bool,
     pub(crate) identity: bool,
     pub(crate) limit: usize,
@@ -103,20 +103,20 @@ pub(crate) struct Plan {
 /// What reading a body gave.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// All of it that is wanted.
+    /// All of it that is needed.
     Whole { data: Bytes, trailers: Trailers, proof: Option<Proof> },
-    /// It is too long to be kept, and nothing in it is named like a proof.
+    /// It is too long to be kept, and no member in it is named like a proof's.
     TooLong,
 }
 
-/// Looks through a body that is too long to be kept.
+/// Scans a body that is too long to be kept for the names of a proof's members.
 #[derive(Debug, Default)]
-struct Sieve {
+struct NameScanner {
     /// The end of what came before, in which a name may have begun.
     tail: Vec<u8>,
 }
 
-impl Sieve {
+impl NameScanner {
     /// As long as the longest name but for one byte.
     const TAIL: usize = 7;
 
@@ -129,36 +129,36 @@ impl Sieve {
 }
 
 pin_project! {
-    /// Reads a body by its plan. Copies nothing that arrives in one piece; makes no timer unless it must wait.
+    /// Reads a body by its plan. It copies nothing that arrives in one piece, and makes no timer unless it must wait.
     ///
-    /// A body over the limit that nothing else needs is still looked through to its end, and not kept: most clients
-    /// put a proof behind their own members, and none of them may be sent a bill.
-    pub(crate) struct Reader<B> {
+    /// A body over the limit that nothing else needs is still scanned to its end, though not kept: most clients put a proof
+    /// behind their own members, and none of them may be sent another bill.
+    pub(crate) struct BodyReader<B> {
         #[pin]
         body: B,
-        plan: Plan,
+        plan: ReadPlan,
         // The first byte after white space and a byte order mark.
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
         // Once the body is too long.
-        sieve: Option<Sieve>,
+        scanner: Option<NameScanner>,
         trailers: Trailers,
-        // What the header showed: then nothing is looked for in the body.
+        // The proof in the header: then the body is not scanned.
         header: Option<Proof>,
         timer: Option<Pin<Box<Sleep>>>,
     }
 }
 
-impl<B: Body<Data = Bytes>> Reader<B> {
-    pub(crate) fn new(body: B, plan: Plan, header: Option<Proof>) -> Self {
+impl<B: Body<Data = Bytes>> BodyReader<B> {
+    pub(crate) fn new(body: B, plan: ReadPlan, header: Option<Proof>) -> Self {
         Self {
             body,
             plan,
             begins: None,
             first: Bytes::new(),
             rest: BytesMut::new(),
-            sieve: None,
+            scanner: None,
             trailers: None,
             header,
             timer: None,
@@ -167,17 +167,17 @@ impl<B: Body<Data = Bytes>> Reader<B> {
 
     pub(crate) fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Read, ProblemCode>> {
         loop {
-            match self.as_mut().begun() {
-                Begun::Refused(code) => return Poll::Ready(Err(code)),
-                Begun::NotWanted => {
+            match self.as_mut().progress() {
+                Progress::Refused(code) => return Poll::Ready(Err(code)),
+                Progress::NotNeeded => {
                     return Poll::Ready(Ok(Read::Whole { data: Bytes::new(), trailers: None, proof: None }));
                 }
-                Begun::TooLong => {
-                    if self.as_mut().give_up_keeping() {
+                Progress::TooLong => {
+                    if self.as_mut().stop_keeping() {
                         return Poll::Ready(Err(ProblemCode::BodyTooLarge));
                     }
                 }
-                Begun::GoOn => {}
+                Progress::Continue => {}
             }
             let this = self.as_mut().project();
             match this.body.poll_frame(cx) {
@@ -203,13 +203,13 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         if self.rest.is_empty() { &self.first } else { &self.rest }
     }
 
-    /// Keeps what came; of a body that is too long, tells whether it names a proof.
+    /// Keeps these bytes; or, of a body that is too long, returns whether it names a proof.
     fn push(self: Pin<&mut Self>, data: Bytes) -> bool {
         let this = self.project();
-        if let Some(sieve) = this.sieve {
-            return sieve.finds_proof(&data);
+        if let Some(scanner) = this.scanner {
+            return scanner.finds_proof(&data);
         }
-        // Each byte is looked at once: many small pieces must not cost more than one large one.
+        // Each byte is examined once: many small pieces must not cost more than one large one.
         *this.begins = this.begins.or_else(|| data.iter().copied().find(|byte| !is_before_text(*byte)));
         if this.first.is_empty() {
             *this.first = data;
@@ -222,50 +222,50 @@ impl<B: Body<Data = Bytes>> Reader<B> {
         false
     }
 
-    /// From here on the body is only looked through. Tells whether what was kept so far names a proof.
-    fn give_up_keeping(self: Pin<&mut Self>) -> bool {
+    /// From here on the body is only scanned. Returns whether what was kept so far names a proof.
+    fn stop_keeping(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         let kept = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
-        this.sieve.insert(Sieve::default()).finds_proof(&kept)
+        this.scanner.insert(NameScanner::default()).finds_proof(&kept)
     }
 
-    /// What can be said of the body so far, and of what it announces.
-    fn begun(self: Pin<&mut Self>) -> Begun {
+    /// Judges what arrived so far, and the length that is announced.
+    fn progress(self: Pin<&mut Self>) -> Progress {
         let plan = self.plan;
-        if self.sieve.is_some() {
-            return Begun::GoOn;
+        if self.scanner.is_some() {
+            return Progress::Continue;
         }
         let length = self.kept().len();
         let nothing = length == 0 && self.body.is_end_stream();
-        let looked_at = plan.look.takes(self.begins).map(|takes| takes && !nothing);
-        let strictly = plan.look.strictly(self.begins);
+        let scanned = plan.scan.applies(self.begins).map(|applies| applies && !nothing);
+        let strict = plan.scan.is_strict(self.begins);
         // Compressed bytes may begin like an array or a string, and are none.
-        if looked_at == Some(true) && !plan.identity && !strictly {
-            return Begun::Refused(ProblemCode::UnsupportedEncoding);
+        if scanned == Some(true) && !plan.identity && !strict {
+            return Progress::Refused(ProblemCode::UnsupportedEncoding);
         }
-        if looked_at == Some(false) && !plan.whole {
-            return Begun::NotWanted;
+        if scanned == Some(false) && !plan.whole {
+            return Progress::NotNeeded;
         }
         let announced = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
-        // A first byte does not tell text from JSON: that is judged by as much as may be kept.
-        let known = looked_at.is_some() && !strictly || plan.whole;
+        // A first byte does not distinguish text from JSON: that is judged by as much as may be kept.
+        let known = scanned.is_some() && !strict || plan.whole;
         match length > plan.limit || known && announced > plan.limit - length {
-            true if plan.whole => Begun::Refused(ProblemCode::BodyTooLarge),
-            true if strictly && !begins_json(without_mark(self.kept())) => Begun::NotWanted,
-            true => Begun::TooLong,
-            false => Begun::GoOn,
+            true if plan.whole => Progress::Refused(ProblemCode::BodyTooLarge),
+            true if strict && !begins_json(without_mark(self.kept())) => Progress::NotNeeded,
+            true => Progress::TooLong,
+            false => Progress::Continue,
         }
     }
 
     fn finish(self: Pin<&mut Self>) -> Result<Read, ProblemCode> {
         let this = self.project();
-        if this.sieve.is_some() {
+        if this.scanner.is_some() {
             return Ok(Read::TooLong);
         }
         let data = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
         let proof = match this.header.take() {
             Some(shown) => Some(shown),
-            None => this.plan.look.find(*this.begins, &data)?,
+            None => this.plan.scan.scan(*this.begins, &data)?,
         };
         Ok(Read::Whole { data, trailers: this.trailers.take(), proof })
     }
@@ -281,11 +281,12 @@ fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-enum Begun {
-    GoOn,
-    /// Nothing in it matters here.
-    NotWanted,
-    /// It is too long to be kept, and nothing but a proof is looked for in it.
+/// How reading goes on.
+enum Progress {
+    Continue,
+    /// Nothing in the body matters here.
+    NotNeeded,
+    /// It is too long to be kept, and is only scanned for a proof.
     TooLong,
     Refused(ProblemCode),
 }

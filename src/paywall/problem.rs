@@ -1,4 +1,4 @@
-//! The layer's own answers: quotes and problems.
+//! The layer's own refusals: what they say, and in what format they reach the client.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 
-use super::{body::ResponseBody, layer::Route, media::Media};
+use super::{body::ResponseBody, error::HealthError, media::Media, nested, pricing::Refusal};
 use crate::protocol::{
-    Amount, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RequestDigest, RetryRule, RouteSeal,
+    Amount, ProblemCode, RetryRule,
     headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
 };
 
@@ -21,9 +21,9 @@ const LONGEST_WAIT: u64 = 24 * 60 * 60;
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// In what form the layer's own answer reaches who asks.
+/// In what format the layer's own answer reaches the client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum ReplyFormat {
     Whole,
     /// To HEAD an answer goes without its body.
     Head,
@@ -31,7 +31,7 @@ pub(crate) enum Form {
     TrailersOnly(&'static str),
 }
 
-impl Form {
+impl ReplyFormat {
     pub(crate) fn of(method: &Method, media: Media) -> Self {
         match media {
             _ if *method == Method::HEAD => Self::Head,
@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    fn give<ResB>(self, response: &mut Response<ResponseBody<ResB>>, code: ProblemCode) {
+    pub(crate) fn apply<ResB>(self, response: &mut Response<ResponseBody<ResB>>, code: ProblemCode) {
         match self {
             Self::Whole => {}
             Self::Head => *response.body_mut() = ResponseBody::default(),
@@ -85,12 +85,22 @@ impl From<ProblemCode> for Problem {
     }
 }
 
+impl From<HealthError> for Problem {
+    fn from(error: HealthError) -> Self {
+        let code = match error {
+            HealthError::Verifier(_) | HealthError::HeadBehindMark { .. } => ProblemCode::VerificationUnavailable,
+            HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
+        };
+        Self::after(code, ASK_AGAIN)
+    }
+}
+
 impl Problem {
     pub(crate) fn after(code: ProblemCode, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
-    pub(crate) fn into_response<ResB>(self, form: Form) -> Response<ResponseBody<ResB>> {
+    pub(crate) fn into_response<ResB>(self, format: ReplyFormat) -> Response<ResponseBody<ResB>> {
         let code = self.code;
         let body = Body {
             title: code.title(),
@@ -112,7 +122,81 @@ impl Problem {
         if let Some(intent) = self.intent.and_then(|intent| HeaderValue::try_from(intent).ok()) {
             headers.insert(X_PRICE_INTENT, intent);
         }
-        form.give(&mut response, code);
+        format.apply(&mut response, code);
+        response
+    }
+}
+
+/// Why a request is not answered by the handler.
+#[derive(Debug)]
+pub(crate) enum Rejection {
+    Problem(Problem),
+    /// The service's own answer to a request that it does not price.
+    Refusal(Refusal),
+    Fault(Fault),
+}
+
+/// The service is put together wrongly: nothing is served or charged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// A price of nothing is no price.
+    ZeroPrice,
+    /// Two layers around one service ask for two payments, and neither honours the other's intents.
+    NestedPrice,
+}
+
+impl From<Problem> for Rejection {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<ProblemCode> for Rejection {
+    fn from(code: ProblemCode) -> Self {
+        Self::Problem(code.into())
+    }
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refusal(refusal)
+    }
+}
+
+impl From<Fault> for Rejection {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Rejection {
+    pub(crate) fn into_response<ResB>(self, format: ReplyFormat, resource: &str) -> Response<ResponseBody<ResB>> {
+        match self {
+            Self::Problem(problem) => {
+                tracing::debug!(resource, error = %problem.code, "refused");
+                problem.into_response(format)
+            }
+            Self::Refusal(refusal) => refusal.into_response().map(ResponseBody::whole),
+            Self::Fault(fault) => fault.into_response(resource),
+        }
+    }
+}
+
+impl Fault {
+    fn into_response<ResB>(self, resource: &str) -> Response<ResponseBody<ResB>> {
+        let mut response = Response::new(ResponseBody::default());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
+        match self {
+            Self::ZeroPrice => tracing::error!(resource, "the service set a price of zero; answering 500"),
+            Self::NestedPrice => {
+                tracing::error!(
+                    resource,
+                    "a price inside a price: another X402Layer is inside or outside this one, or the same one twice; answering 500"
+                );
+                nested::mark(response.extensions_mut());
+            }
+        }
         response
     }
 }
@@ -133,43 +217,9 @@ struct Body<'a> {
     contact: Option<&'a str>,
 }
 
-/// At least one second, and never less than was meant, but for waits of more than a day: they are somebody's mistake.
+/// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).clamp(1, LONGEST_WAIT)
-}
-
-/// The quote: made from the key alone.
-pub(crate) fn quote<ResB>(
-    route: &Route,
-    template: &QuoteTemplate,
-    form: Form,
-    redeem_by: RedeemBy,
-    amount: Amount,
-    digest: Option<RequestDigest>,
-) -> Response<ResponseBody<ResB>> {
-    let terms = intent_terms(route, amount, digest);
-    let price = route.price_text(amount);
-    let quote = template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(&terms, out));
-    let mut response = Response::new(ResponseBody::whole(quote.body));
-    *response.status_mut() = ProblemCode::PaymentRequired.status();
-    *response.headers_mut() = quote.headers;
-    form.give(&mut response, ProblemCode::PaymentRequired);
-    tracing::debug!(resource = &*route.resource, %amount, "quoted");
-    response
-}
-
-/// An intent for this very request, without the bill: for those who have paid already.
-pub(crate) fn fresh_intent(route: &Route, seal: &RouteSeal, amount: Amount, digest: Option<RequestDigest>) -> String {
-    let mut intent = Vec::new();
-    seal.seal_into(&intent_terms(route, amount, digest), &mut intent);
-    // Base64url is ASCII.
-    String::from_utf8(intent).unwrap_or_default()
-}
-
-fn intent_terms(route: &Route, amount: Amount, digest: Option<RequestDigest>) -> IntentTerms {
-    // At most thirty days: checked when building.
-    let lifetime = u32::try_from(route.merchant.quote_ttl.as_secs()).unwrap_or(u32::MAX);
-    IntentTerms { amount, issued: route.merchant.clock.unix(), lifetime, digest }
 }
 
 /// A refusal with the headers that all of ours have.
@@ -188,10 +238,13 @@ fn own<ResB>(code: ProblemCode, body: Bytes) -> Response<ResponseBody<ResB>> {
     response
 }
 
-/// What somebody hears who shows a proof and is served for nothing: never a bill, the handler's own neither.
-pub(crate) fn without_bill<ResB>(mut answer: Response<ResponseBody<ResB>>, form: Form) -> Response<ResponseBody<ResB>> {
+/// The handler's answer to a request that shows a proof and is served for free: never a bill, not even the handler's own.
+pub(crate) fn without_bill<ResB>(
+    mut answer: Response<ResponseBody<ResB>>,
+    format: ReplyFormat,
+) -> Response<ResponseBody<ResB>> {
     if answer.status() == StatusCode::PAYMENT_REQUIRED {
-        return Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(form);
+        return Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(format);
     }
     answer.headers_mut().remove(PAY);
     answer

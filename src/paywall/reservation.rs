@@ -1,4 +1,4 @@
-//! From the moment a pair is asked for until it is committed or released: `Asking`, then `LeaseGuard`.
+//! From the request for a reservation to its commit or release: `PendingReservation`, then `LeaseGuard`.
 
 use std::{
     future::{Future, pending, poll_fn},
@@ -23,7 +23,7 @@ use crate::{
     protocol::Transfer,
 };
 
-/// How long a response waits for the release of its pair.
+/// How long a response waits for the release of its intent and payment.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// How long an answer waits for its commit, and how often that is tried.
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
@@ -33,44 +33,45 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 const RENEW_TRY: Duration = Duration::from_secs(2);
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 
-/// A reservation that is being asked for. Who stops asking, by leaving or for want of patience, does not leave a
-/// lease behind that blocks the payment until it runs out: the question is followed up in the background, and
-/// what it is granted is given back.
-pub(crate) struct Asking {
+/// A reservation that was requested and is not answered yet.
+///
+/// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind that blocks
+/// the payment until it runs out: the answer is awaited in the background, and a lease that it grants is released.
+pub(crate) struct PendingReservation {
     ledger: Arc<dyn ErasedLedger>,
     /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
-    question: Option<Boxed<'static, Reservation>>,
+    request: Option<Boxed<'static, Reservation>>,
     lease: Duration,
     runtime: Option<Handle>,
 }
 
-impl Asking {
+impl PendingReservation {
     pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, claim: Claim) -> Self {
         let (ledger, lease) = (Arc::clone(ledger), claim.lease());
-        let question = Some(Arc::clone(&ledger).reserve(claim));
-        Self { ledger, question, lease, runtime: Handle::try_current().ok() }
+        let request = Some(Arc::clone(&ledger).reserve(claim));
+        Self { ledger, request, lease, runtime: Handle::try_current().ok() }
     }
 }
 
-impl Future for Asking {
+impl Future for PendingReservation {
     type Output = Result<Reservation, LedgerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(mut question) = self.question.take() else { return Poll::Pending };
-        let answer = question.as_mut().poll(cx);
+        let Some(mut request) = self.request.take() else { return Poll::Pending };
+        let answer = request.as_mut().poll(cx);
         if answer.is_pending() {
-            self.question = Some(question);
+            self.request = Some(request);
         }
         answer
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingReservation {
     fn drop(&mut self) {
-        let (Some(question), Some(runtime)) = (self.question.take(), self.runtime.take()) else { return };
+        let (Some(request), Some(runtime)) = (self.request.take(), self.runtime.take()) else { return };
         let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
         drop(runtime.spawn(async move {
-            if let Ok(Ok(Reservation::Granted(lease))) = timeout(patience, question).await {
+            if let Ok(Ok(Reservation::Granted(lease))) = timeout(patience, request).await {
                 tracing::debug!(intent = %lease.intent(), "granted too late; released");
                 LeaseGuard::new(ledger, lease).release().await;
             }
@@ -78,8 +79,9 @@ impl Drop for Asking {
     }
 }
 
-/// Holds a lease. Dropped before it is settled, it releases the pair in the background: a courtesy, for
-/// the lease runs out anyway.
+/// Holds a lease on an intent and a payment.
+///
+/// Dropped before it is settled, it releases the pair in the background. That is a courtesy: the lease runs out anyway.
 pub(crate) struct LeaseGuard {
     ledger: Arc<dyn ErasedLedger>,
     lease: Lease,
@@ -90,11 +92,11 @@ pub(crate) struct LeaseGuard {
 }
 
 /// How the work under a lease ended.
-pub(crate) enum Ended<T> {
+pub(crate) enum HoldOutcome<T> {
     Finished(T),
     LeaseLost,
     HeldTooLong,
-    /// The caller does not send what the handler waits for.
+    /// The client does not send the body that the handler waits for.
     BodyLate,
 }
 
@@ -102,7 +104,7 @@ pub(crate) enum Ended<T> {
 pub(crate) enum Committed {
     Done,
     LeaseLost,
-    /// The ledger did not say.
+    /// The ledger did not answer.
     Unknown,
 }
 
@@ -116,12 +118,12 @@ impl LeaseGuard {
         self.lease.transfer()
     }
 
-    /// From here on the attempt counts.
+    /// Counts this attempt from here on.
     pub(crate) fn handler_started(&self) {
         self.started.store(true, Ordering::Relaxed);
     }
 
-    /// After all it does not: what was called failed before it reached the handler.
+    /// Does not count it after all: the service failed before it reached the handler.
     pub(crate) fn handler_not_reached(&self) {
         self.started.store(false, Ordering::Relaxed);
     }
@@ -130,26 +132,28 @@ impl LeaseGuard {
         if self.started.load(Ordering::Relaxed) { Handler::Started } else { Handler::NotStarted }
     }
 
-    /// Runs `work` and keeps the lease up beside it, a third of its length at a time, until `late` tells that the caller
-    /// sends too slowly. The first timer is made only if `work` has to wait. Upkeep is not held to the task's cooperative budget: work that always uses it up
-    /// would otherwise never be ended, nor its lease renewed.
+    /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
+    /// sends too slowly.
+    ///
+    /// The first timer is made only if `work` has to wait. Renewal is exempt from the task's cooperative budget: work that
+    /// always uses the budget up would otherwise never be ended, nor its lease renewed.
     pub(crate) async fn keep<T>(
         &self,
         max_hold: Duration,
         late: Option<&Notify>,
         mut work: Pin<&mut impl Future<Output = T>>,
-    ) -> Ended<T> {
+    ) -> HoldOutcome<T> {
         let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
-        let mut late = pin!(unconstrained(told(late)));
+        let mut late = pin!(unconstrained(notified(late)));
         poll_fn(|cx| match work.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(Ended::Finished(done)),
-            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(Ended::BodyLate),
+            Poll::Ready(done) => Poll::Ready(HoldOutcome::Finished(done)),
+            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(HoldOutcome::BodyLate),
             Poll::Pending => upkeep.as_mut().poll(cx),
         })
         .await
     }
 
-    async fn upkeep<T>(&self, max_hold: Duration) -> Ended<T> {
+    async fn upkeep<T>(&self, max_hold: Duration) -> HoldOutcome<T> {
         let third = self.lease.length() / 3;
         let end = Instant::now() + max_hold;
         let mut next = Instant::now() + third;
@@ -157,11 +161,11 @@ impl LeaseGuard {
             sleep_until(next.min(end)).await;
             let now = Instant::now();
             if now >= end {
-                return Ended::HeldTooLong;
+                return HoldOutcome::HeldTooLong;
             }
             match timeout_at(end.min(now + RENEW_TRY.min(third / 2)), self.ledger.renew(&self.lease)).await {
                 Ok(Ok(Renewal::Held)) => next = now + third,
-                Ok(Ok(Renewal::LeaseLost)) => return Ended::LeaseLost,
+                Ok(Ok(Renewal::LeaseLost)) => return HoldOutcome::LeaseLost,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
                     next = Instant::now() + RENEW_AGAIN.min(third / 4);
@@ -170,7 +174,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Records the sale, trying again for a while where the ledger does not answer.
+    /// Records the sale, and tries again for a while if the ledger does not answer.
     pub(crate) async fn commit(&mut self) -> Committed {
         let end = Instant::now() + COMMIT_WAIT;
         loop {
@@ -191,7 +195,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Frees the pair, and waits for that a moment, so that an immediate retry finds it free.
+    /// Releases the pair, and waits a moment for it, so that an immediate retry finds the pair free.
     pub(crate) async fn release(mut self) {
         let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease, self.handler())).await;
         self.settled = matches!(released, Ok(Ok(())));
@@ -200,15 +204,15 @@ impl LeaseGuard {
         }
     }
 
-    /// The lease is another's now: there is nothing to give back. Answers whether the intent is consumed, as far as the
-    /// ledger can tell.
+    /// The lease belongs to another request now: there is nothing to release. Returns whether the intent is consumed, as far
+    /// as the ledger can tell.
     pub(crate) async fn lost(mut self) -> bool {
         self.settled = true;
         matches!(timeout(RELEASE_WAIT, self.ledger.is_consumed(self.lease.intent())).await, Ok(Ok(true)))
     }
 }
 
-async fn told(late: Option<&Notify>) {
+async fn notified(late: Option<&Notify>) {
     match late {
         Some(late) => late.notified().await,
         None => pending().await,
@@ -222,7 +226,7 @@ impl Drop for LeaseGuard {
         // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
         drop(runtime.spawn(async move {
             let released = timeout(RELEASE_WAIT, ledger.release(&lease, handler)).await;
-            tracing::debug!(intent = %lease.intent(), released = matches!(released, Ok(Ok(()))), "lease released on departure");
+            tracing::debug!(intent = %lease.intent(), released = matches!(released, Ok(Ok(()))), "lease released on drop");
         }));
     }
 }

@@ -1,0 +1,210 @@
+//! Delivery: the handler runs under a lease, and its answer leaves only after its own commit.
+
+use std::{
+    fmt::Write as _,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body;
+use tokio::sync::Notify;
+use tower_service::Service;
+
+use super::{
+    body::{RequestBody, ResponseBody},
+    consumption::is_sold,
+    nested,
+    priced_request::PricedRequest,
+    problem::{ASK_AGAIN, Problem, Rejection},
+    reservation::{Committed, HoldOutcome, LeaseGuard},
+    route::Route,
+};
+use crate::protocol::{
+    ProblemCode, Receipt, Transfer,
+    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
+};
+
+/// What becomes of the lease once the handler is done.
+enum Ending<ResB, E> {
+    /// It is committed, and only then does this answer leave.
+    Sale(Response<ResB>),
+    /// It is released, and this is the answer.
+    NoSale(Result<Response<ResB>, Unsold<E>>),
+    /// It belongs to another request: there is nothing to release.
+    LeaseLost,
+}
+
+/// Why no answer of the handler's leaves.
+enum Unsold<E> {
+    Rejected(Rejection),
+    /// The service's own error, handed on as it is.
+    Failed(E),
+}
+
+impl<E, R: Into<Rejection>> From<R> for Unsold<E> {
+    fn from(rejection: R) -> Self {
+        Self::Rejected(rejection.into())
+    }
+}
+
+/// Runs the handler and sells its answer.
+pub(crate) async fn deliver<S, B, ResB>(
+    request: PricedRequest,
+    unread: Option<B>,
+    inner: S,
+    guard: LeaseGuard,
+    receipt: Receipt,
+) -> Result<Response<ResponseBody<ResB>>, S::Error>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+    B: Body<Data = Bytes>,
+{
+    let (route, format) = (Arc::clone(&request.route), request.format());
+    let mut request = request.into_request(unread);
+    request.extensions_mut().insert(receipt);
+    if !route.keep_ranges {
+        // What is sold is the whole answer: a part of it would cost as much.
+        request.headers_mut().remove(header::RANGE);
+        request.headers_mut().remove(header::IF_RANGE);
+    }
+    let late = request.body_mut().watch(route.pace());
+    // The handler is gone at the end of this statement, however its work ended.
+    let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
+    match settle(judge(outcome, &route, &guard), guard).await {
+        Ok(response) => Ok(response.map(ResponseBody::streaming)),
+        Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
+        Err(Unsold::Failed(error)) => Err(error),
+    }
+}
+
+/// Runs the handler while the lease is held.
+async fn run<S, B, ResB>(
+    request: Request<RequestBody<B>>,
+    mut inner: S,
+    guard: &LeaseGuard,
+    late: Option<&Notify>,
+    max_hold: Duration,
+) -> HoldOutcome<Result<Response<ResB>, S::Error>>
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
+{
+    // Owns the service: one that waits for readiness keeps its place in the queue no longer than the work lasts.
+    let work = async move {
+        poll_fn(|cx| inner.poll_ready(cx)).await?;
+        guard.handler_started();
+        let answer = pin!(inner.call(request));
+        reached(answer, || guard.handler_not_reached()).await
+    };
+    let work = pin!(work);
+    guard.keep(max_hold, late, work).await
+}
+
+/// Decides whether what the handler answered is sold.
+fn judge<ResB, E>(
+    outcome: HoldOutcome<Result<Response<ResB>, E>>,
+    route: &Route,
+    guard: &LeaseGuard,
+) -> Ending<ResB, E> {
+    let mut response = match outcome {
+        HoldOutcome::Finished(Ok(response)) => response,
+        HoldOutcome::Finished(Err(error)) => return Ending::NoSale(Err(Unsold::Failed(error))),
+        HoldOutcome::HeldTooLong => return Ending::NoSale(Err(ProblemCode::AnswerTimeout.into())),
+        HoldOutcome::BodyLate => return Ending::NoSale(Err(ProblemCode::BodyTimeout.into())),
+        HoldOutcome::LeaseLost => return Ending::LeaseLost,
+    };
+    if nested::is_marked(response.extensions()) {
+        tracing::error!(
+            resource = &*route.resource,
+            "a price inside this one refused a request that was paid for here; nothing is taken, and no further quote is given"
+        );
+        route.nested.remember();
+        guard.handler_not_reached();
+        return Ending::NoSale(Ok(response));
+    }
+    if response.status() == StatusCode::PAYMENT_REQUIRED {
+        return Ending::NoSale(Err(ProblemCode::UpstreamPaymentRequired.into()));
+    }
+    strip_payment_headers(response.headers_mut());
+    if is_sold(&mut response, &*route.consumes) {
+        return Ending::Sale(response);
+    }
+    tracing::debug!(payment = %guard.transfer().key(), status = response.status().as_u16(), "not sold");
+    Ending::NoSale(Ok(response))
+}
+
+/// Ends the lease, and only then lets the answer leave.
+async fn settle<ResB, E>(ending: Ending<ResB, E>, mut guard: LeaseGuard) -> Result<Response<ResB>, Unsold<E>> {
+    let mut response = match ending {
+        Ending::Sale(response) => response,
+        Ending::NoSale(answer) => {
+            guard.release().await;
+            return answer;
+        }
+        Ending::LeaseLost => return Err(withheld(guard).await.into()),
+    };
+    match guard.commit().await {
+        Committed::Done => {
+            let paid = guard.transfer();
+            tracing::info!(payment = %paid.key(), payer = ?paid.payer, amount = %paid.amount, "sold");
+            mark_sold(response.headers_mut(), paid);
+            Ok(response)
+        }
+        Committed::LeaseLost => Err(withheld(guard).await.into()),
+        Committed::Unknown => {
+            tracing::error!(payment = %guard.transfer().key(), "whether the sale was recorded is not known");
+            guard.release().await;
+            Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into())
+        }
+    }
+}
+
+/// Runs what was called, and tells where it failed before it reached the handler: an error at once, with nothing waited for, as
+/// a `LoadShed` answers. A handler that got anywhere waited for something first, so its failures count.
+async fn reached<F, R, E>(mut answer: Pin<&mut F>, not: impl FnOnce()) -> Result<R, E>
+where
+    F: Future<Output = Result<R, E>>,
+{
+    let mut not = Some(not);
+    poll_fn(|cx| {
+        let polled = answer.as_mut().poll(cx);
+        // The first time only.
+        if let (Poll::Ready(Err(_)), Some(not)) = (&polled, not.take()) {
+            not();
+        }
+        polled
+    })
+    .await
+}
+
+/// Another request holds the pair now, or sold it already: this answer must not leave.
+async fn withheld(guard: LeaseGuard) -> Problem {
+    tracing::warn!(payment = %guard.transfer().key(), "lease lost; the answer is withheld");
+    if guard.lost().await {
+        ProblemCode::AlreadyConsumed.into()
+    } else {
+        Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)
+    }
+}
+
+/// Tells the payer what was taken.
+fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
+    let mut taken = String::with_capacity(256);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        taken,
+        r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
+        paid.transaction, paid.network, paid.payer, paid.amount,
+    );
+    // Base64 is a header value; the fall-back cannot be reached.
+    let taken = HeaderValue::try_from(STANDARD.encode(taken)).unwrap_or(HeaderValue::from_static(""));
+    headers.insert(PAYMENT_RESPONSE, taken);
+    headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
+    strip_shared_caching(headers);
+    expose(headers);
+}

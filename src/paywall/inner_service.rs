@@ -1,0 +1,44 @@
+//! What a service must be to have its answers sold, put so that the compiler can say what is missing.
+//!
+//! Both traits hold for every service that fits. They are not exported: code that is generic over a service asks for `Service`
+//! and `Clone`, and has them by that.
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::body::RequestBody;
+
+/// A service that answers requests with a [`RequestBody`] around the caller's body.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not answer an `http::Request<RequestBody<{B}>>`",
+    label = "this service is typed on another request body",
+    note = "`X402Layer` may read a body before the service sees it, and hands on a `tower_x402::RequestBody<{B}>`: \
+            implement `Service<Request<RequestBody<B>>>`, or be generic over the body",
+    note = "the service must also be `Send + 'static`, with a future, an error and a response body that are `Send`"
+)]
+pub trait InnerService<B>:
+    Service<Request<RequestBody<B>>, Response = Response<Self::ResponseBody>, Error: Send, Future: Send> + Send + 'static
+{
+    /// The body of its responses.
+    type ResponseBody: Send + 'static;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S, B, ResB> InnerService<B> for S
+where
+    S: Service<Request<RequestBody<B>>, Response = Response<ResB>, Error: Send, Future: Send> + Send + 'static,
+    ResB: Send + 'static,
+{
+    type ResponseBody = ResB;
+}
+
+/// A service of which each request takes a clone.
+#[diagnostic::on_unimplemented(
+    message = "`X402Layer` needs a service that is `Clone`, and `{Self}` is not",
+    label = "each request takes a clone of this service",
+    note = "put a `tower::buffer::Buffer` around the service: `ServiceBuilder::new().layer(x402).buffer(64).service(…)`"
+)]
+pub trait CloneService: Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Clone> CloneService for S {}

@@ -1,0 +1,70 @@
+//! `Catalog`: the resource names of a merchant, each with one price and one label.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{paywall::error::BuildError, protocol::Amount};
+
+/// Every name that a merchant's layers were made for.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    entries: Mutex<HashMap<Arc<str>, Entry>>,
+}
+
+struct Entry {
+    /// `None` where a closure decides, which equals no other.
+    price: Option<Amount>,
+    label: Option<Arc<str>>,
+    namesakes: Arc<()>,
+}
+
+/// What a route learns when it enters its name.
+pub(crate) struct Listing {
+    /// The label that the name has already.
+    pub(crate) label: Option<Arc<str>>,
+    /// Held by every route of this name, and by the catalog.
+    pub(crate) namesakes: Arc<()>,
+}
+
+impl Catalog {
+    /// Enters a name with its price.
+    pub(crate) fn enter(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Listing, BuildError> {
+        let mut entries = self.entries();
+        match entries.get(resource) {
+            Some(entry) if price.is_some() && entry.price == price => {
+                Ok(Listing { label: entry.label.clone(), namesakes: Arc::clone(&entry.namesakes) })
+            }
+            Some(_) => Err(conflict(resource)),
+            None => {
+                let namesakes = Arc::new(());
+                let entry = Entry { price, label: None, namesakes: Arc::clone(&namesakes) };
+                entries.insert(Arc::clone(resource), entry);
+                Ok(Listing { label: None, namesakes })
+            }
+        }
+    }
+
+    /// Sets a name's label: one for all layers of that name, and therefore only while the caller's layer is `alone`.
+    pub(crate) fn label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), BuildError> {
+        let mut entries = self.entries();
+        let entry = entries.get_mut(resource).ok_or_else(|| conflict(resource))?;
+        match &entry.label {
+            Some(known) if known == label => Ok(()),
+            None if alone => {
+                entry.label = Some(Arc::clone(label));
+                Ok(())
+            }
+            Some(_) | None => Err(conflict(resource)),
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn conflict(resource: &str) -> BuildError {
+    BuildError::ConflictingResource { resource: resource.to_owned() }
+}

@@ -1,0 +1,146 @@
+//! `Route`: what every stage of a checkout reads of one priced route.
+
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+
+use http::HeaderName;
+
+use super::{
+    arrival::Pace,
+    bypass::Bypass,
+    consumption::{ConsumeRule, delivers},
+    merchant::{Listing, MerchantInner},
+    nested::Nested,
+    pricing::Prices,
+    text,
+};
+use crate::protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms};
+
+/// One priced route: its merchant, its price, and how its requests are read and sold.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) merchant: Arc<MerchantInner>,
+    pub(crate) resource: Arc<str>,
+    /// Held by every route of this name, and by the catalog.
+    pub(crate) namesakes: Arc<()>,
+    label: Option<Arc<str>>,
+    pub(crate) prices: Prices,
+    pub(crate) template: QuoteTemplate,
+    /// Ready where the price is fixed.
+    price_text: Option<PriceText>,
+    pub(crate) seals: Seals,
+    pub(crate) bypass: Bypass,
+    pub(crate) body_limit: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) body_rate: u32,
+    pub(crate) price_timeout: Duration,
+    pub(crate) header_only: bool,
+    /// Whether the handler sees `Range` and `If-Range`.
+    pub(crate) keep_ranges: bool,
+    pub(crate) bind: bool,
+    /// Headers that the digest of a request covers, sorted.
+    pub(crate) bound_headers: Vec<HeaderName>,
+    pub(crate) consumes: Arc<ConsumeRule>,
+    /// Whether another price was met inside this one.
+    pub(crate) nested: Nested,
+}
+
+impl Route {
+    pub(crate) fn new(merchant: Arc<MerchantInner>, resource: Arc<str>, listing: Listing, prices: Prices) -> Self {
+        let Listing { label, namesakes } = listing;
+        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
+        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
+        let price_text = match prices {
+            Prices::Fixed(amount) => Some(template.price(amount)),
+            Prices::Now(_) | Prices::Later(_) => None,
+        };
+        Self {
+            merchant,
+            resource,
+            namesakes,
+            label,
+            prices,
+            template,
+            price_text,
+            seals,
+            bypass: Bypass::default(),
+            body_limit: 64 * 1024,
+            body_timeout: Duration::from_secs(10),
+            body_rate: 8 * 1024,
+            price_timeout: Duration::from_secs(10),
+            header_only: false,
+            keep_ranges: false,
+            bind: false,
+            bound_headers: Vec::new(),
+            consumes: Arc::new(delivers),
+            nested: Nested::default(),
+        }
+    }
+
+    pub(crate) fn set_label(&mut self, label: Arc<str>) {
+        self.template = template(&self.merchant, &label);
+        self.label = Some(label);
+    }
+
+    /// Whether intents carry a digest of the request, and so its body must be read.
+    pub(crate) fn binds(&self) -> bool {
+        self.bind || self.prices.depends_on_request()
+    }
+
+    /// The terms of a payment to one of the merchant's recipients.
+    pub(crate) fn terms(&self, recipient: Address, amount: Amount) -> Terms {
+        let merchant = &self.merchant;
+        Terms::new(
+            Arc::clone(&self.resource),
+            merchant.network,
+            recipient,
+            Arc::clone(&merchant.accepted),
+            amount,
+            merchant.max_payment_age,
+        )
+    }
+
+    /// How a body must keep arriving while a payment is held for it.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
+    }
+
+    /// The quote with another label: what is left of it that a label may be.
+    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
+        let label = text::fit(label);
+        let label = match label.trim() {
+            "" => self.label.as_deref().unwrap_or(&self.resource),
+            label => label,
+        };
+        template(&self.merchant, label)
+    }
+
+    /// How a quote writes this amount.
+    pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
+        match &self.price_text {
+            Some(ready) => Cow::Borrowed(ready),
+            None => Cow::Owned(self.template.price(amount)),
+        }
+    }
+}
+
+fn template(merchant: &MerchantInner, label: &str) -> QuoteTemplate {
+    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets)
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("resource", &self.resource)
+            .field("label", &self.label)
+            .field("prices", &self.prices)
+            .field("bypass", &self.bypass)
+            .field("body_limit", &self.body_limit)
+            .field("body_timeout", &self.body_timeout)
+            .field("body_rate", &self.body_rate)
+            .field("header_only", &self.header_only)
+            .field("keep_ranges", &self.keep_ranges)
+            .field("bind", &self.bind)
+            .field("bound_headers", &self.bound_headers)
+            .finish_non_exhaustive()
+    }
+}

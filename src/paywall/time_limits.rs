@@ -1,0 +1,24 @@
+//! How long the ledger and the verifier may take to answer one question.
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::timeout;
+
+use crate::{ledger::LedgerError, verify::VerifyError};
+
+const LEDGER: Duration = Duration::from_secs(5);
+/// Whatever the verifier: one that bounds itself, as it should, is never cut by this.
+const VERIFIER: Duration = Duration::from_secs(10);
+
+/// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
+pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
+    let answer = timeout(LEDGER, answer).await.unwrap_or(Err(LedgerError::Unavailable));
+    answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
+}
+
+/// Awaits the verifier's answer.
+pub(crate) async fn verifier_in_time<T>(
+    answer: impl Future<Output = Result<T, VerifyError>>,
+) -> Result<T, VerifyError> {
+    timeout(VERIFIER, answer).await.unwrap_or(Err(VerifyError::unavailable()))
+}
