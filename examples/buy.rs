@@ -5,7 +5,7 @@
 //!
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
 //! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
-//! is under way or unspent: the same command with `--resume` goes on with it, and a corrected one uses it; 5 paid, and
+//! is under way or unspent: the same command with `--resume` finishes it, and a corrected one uses it; 5 paid, and
 //! there will be no answer for it, or no more of it than was written.
 //!
 //! `--unfinished` shows the purchases that the journal has open. `--abandon PURCHASE` gives up one that cannot be finished:
@@ -81,7 +81,7 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(bought) => (bought.code(), bought.shown(args.json)),
         Err(error) => (report::failure(&error), report::complaint(&error, args.json)),
     };
-    // Nobody may be reading.
+    // The reader may be gone.
     let _ = write(io::stdout(), &said);
     code
 }

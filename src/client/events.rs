@@ -11,7 +11,7 @@ use crate::protocol::{Address, Amount, Network, ProblemCode, Quote, TxHash};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PurchaseProgress {
-    /// The purchase's name in the journal. A call names a new one until it finds one to go on with:
+    /// The purchase's name in the journal. A call names a new one until it finds one to resume:
     /// [`PurchaseEvent::Resumed`] then says so, and is the first to have its name.
     pub purchase: PurchaseId,
     /// The host that the request goes to, and the port where it is not the usual one.

@@ -53,7 +53,7 @@
 //!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
-//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again goes on with
+//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again resumes
 //!   that payment: [`PayError::is_resumable`].
 //! - **A 402 of another kind** (without a `Pay` header) is returned as it is.
 //!
@@ -65,7 +65,7 @@
 //! # The same request
 //!
 //! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
-//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is gone on with
+//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is resumed
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
 //! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
 //! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the

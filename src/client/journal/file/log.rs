@@ -50,7 +50,7 @@ impl<S: Storage> Log<S> {
         }
         match self.storage.length() {
             Ok(length) if length == self.length => {}
-            // Somebody else wrote, cut or removed it.
+            // Another program wrote, cut or removed it.
             _ => return Err(self.breaks()),
         }
         if let Err(error) = self.storage.append(bytes) {
@@ -58,7 +58,7 @@ impl<S: Storage> Log<S> {
             return Err(error.into());
         }
         if let Err(error) = self.storage.sync() {
-            // What the disk has now nobody knows, and asking again does not tell.
+            // What the disk has now is unknown, and asking again does not tell.
             self.broken = true;
             return Err(error.into());
         }
