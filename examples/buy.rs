@@ -1,12 +1,15 @@
 //! Buys one answer: `cargo run --example buy --features full -- URL BODY --key-file FILE --rpc-url …`.
 //!
-//! The key of the account that pays stands in that file, or in the environment variable `X402_BUYER_KEY`, and never on the
+//! The key of the account that pays is in that file, or in the environment variable `X402_BUYER_KEY`, and never on the
 //! command line, which every user of the machine can read.
 //!
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
 //! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
-//! is under way or unspent: the same command with `--resume` goes on with it, and a corrected one uses it; 5 paid, and
+//! is under way or unspent: the same command with `--resume` finishes it, and a corrected one uses it; 5 paid, and
 //! there will be no answer for it, or no more of it than was written.
+//!
+//! `--unfinished` shows the purchases that the journal has open. `--abandon PURCHASE` gives up one that cannot be finished:
+//! the money may be gone, and the same request pays anew.
 
 #[path = "buy/abandon.rs"]
 mod abandon;
@@ -78,7 +81,7 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(bought) => (bought.code(), bought.shown(args.json)),
         Err(error) => (report::failure(&error), report::complaint(&error, args.json)),
     };
-    // Nobody may be reading.
+    // The reader may be gone.
     let _ = write(io::stdout(), &said);
     code
 }

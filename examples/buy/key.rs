@@ -73,7 +73,7 @@ pub(crate) fn is_none_of(args: &[OsString]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether exactly 64 hexadecimal digits stand in a row somewhere.
+/// Whether exactly 64 hexadecimal digits are in a row somewhere.
 fn has_key(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() == 64)
 }

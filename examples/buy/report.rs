@@ -145,7 +145,7 @@ fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
                 .to_owned(),
         ),
         _ => resumable.then(|| {
-            "Do not pay again: the same command with --resume goes on with this payment. If it can never be finished, \
+            "Do not pay again: the same command with --resume finishes the purchase with this payment. If it can never be finished, \
              --unfinished shows its name, and --abandon gives it up."
                 .to_owned()
         }),

@@ -18,18 +18,18 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request body that can be sent more than once: without payment, and again with its proof.
 pub trait ReplayBody: HttpBody<Data = Bytes> + Sized {
-    /// A body that says the same again; `None` where that cannot be had.
+    /// Returns a body with the same content; `None` if there cannot be one.
     fn replay(&self) -> Option<Self>;
 
-    /// All that it says, where that is in memory.
+    /// Returns the whole content, if it is in memory.
     fn bytes(&self) -> Option<Bytes>;
 
-    /// What tells this body from others where its bytes are not in memory.
+    /// Returns a name for the content, if it is not in memory.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// A body of these bytes, where this kind can hold any. With it, proofs can travel in the body.
+    /// Returns a body of these bytes, if this type can hold them. Proofs can travel only in such bodies.
     fn from_bytes(bytes: Bytes) -> Option<Self>;
 }
 
@@ -116,7 +116,7 @@ where
 }
 
 impl Body {
-    /// Nothing.
+    /// Returns a body without content.
     #[must_use]
     pub fn empty() -> Self {
         Self::from(Bytes::new())
@@ -124,7 +124,7 @@ impl Body {
 
     /// Creates a body that `make` opens anew for every attempt, when that attempt is sent. Its proof travels in the header.
     ///
-    /// `name` stands for the content in the journal: two requests to one address with the same name are the same
+    /// `name` identifies the content in the journal: two requests to one address with the same name are the same
     /// request, of which an unfinished purchase is finished before another is begun.
     pub fn from_factory<B>(name: impl Into<Arc<str>>, make: impl Fn() -> B + Send + Sync + 'static) -> Self
     where
@@ -135,8 +135,8 @@ impl Body {
         Self(Kind::Factory(Factory { name: name.into(), make, stream: OnceLock::new() }))
     }
 
-    /// A body that can be sent once only. It reaches services that are free; one that asks for money is not paid, for
-    /// there would be nothing left to send with the proof.
+    /// Creates a body that can be sent only once. It reaches services that are free; one that asks for money is not paid,
+    /// because nothing would be left to send with the proof.
     pub fn once<B>(body: B) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,

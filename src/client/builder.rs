@@ -14,7 +14,7 @@ use super::{
 use crate::clock::{Clock, SystemClock};
 
 impl PayLayer {
-    /// A layer that pays by `payer`, within `budget`, and writes to `journal` before any money moves.
+    /// Returns a builder for a layer that pays with `payer`, within `budget`, and writes to `journal` before any money moves.
     pub fn builder(payer: impl Payer, budget: Budget, journal: impl Journal) -> PayLayerBuilder {
         PayLayerBuilder {
             payer: Box::new(payer),
@@ -33,7 +33,6 @@ impl PayLayer {
     /// What it redeems is remembered until the process ends, unless it is given a [`journal`](PayLayerBuilder::journal).
     ///
     /// ```
-    /// # #[cfg(feature = "test-util")]
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// use tower_x402::client::{AlreadyPaid, Body, PayLayer};
     /// # let transaction = tower_x402::protocol::TxHash::new([1; 32]);
@@ -52,7 +51,29 @@ impl PayLayer {
     }
 }
 
-/// Sets how a [`PayLayer`] pays. What is not set is as good for most.
+/// Builds a [`PayLayer`]. Every setting has a default.
+///
+/// ```
+/// # #[cfg(feature = "test-util")] {
+/// # use tower_x402::{protocol::{Address, Asset, ChainTime}, testing::*};
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use std::time::Duration;
+/// use tower_x402::client::{Budget, MemoryJournal, PayLayer, ProofIn};
+/// # let wallet = ScriptedPayer::new(ScriptedVerifier::new(ChainTime::from_unix(0)), Address::new([2; 20]));
+///
+/// let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
+/// let layer = PayLayer::builder(wallet, budget, MemoryJournal::new())
+///     .proof_in(ProofIn::Body)
+///     .patience(Duration::from_secs(60))
+///     .on_progress(|progress| println!("{} {}", progress.purchase, progress.event.name()))
+///     .build()
+///     .await?;
+/// assert!(layer.unfinished().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub struct PayLayerBuilder {
     payer: Box<dyn ErasedPayer>,
@@ -64,37 +85,38 @@ pub struct PayLayerBuilder {
 }
 
 impl PayLayerBuilder {
-    /// Writes to this journal instead: for [`PayLayer::redeem_only`] above all.
+    /// Replaces the journal: for [`PayLayer::redeem_only`], which otherwise remembers nothing when the process ends.
     pub fn journal(mut self, journal: impl Journal) -> Self {
         self.journal = Box::new(journal);
         self
     }
 
-    /// Where proofs travel. Default: in the header.
+    /// Sets where proofs travel. Default: in the header.
     pub const fn proof_in(mut self, place: ProofIn) -> Self {
         self.settings.proof_in = place;
         self
     }
 
-    /// In how many blocks a transfer must be before it is redeemed, its own included. Default: 1, as sellers ask.
+    /// Sets how many blocks must confirm a transfer before it is redeemed, its own included. Default: 1, as sellers ask.
     pub const fn confirmations(mut self, blocks: u64) -> Self {
         self.settings.confirmations = blocks;
         self
     }
 
-    /// How often the chain is asked for a transfer that was sent. Default: every second.
+    /// Sets how often the chain is asked for a transfer that was sent. Default: every second.
     pub const fn poll_every(mut self, pause: Duration) -> Self {
         self.settings.poll_every = pause;
         self
     }
 
-    /// After how long in no block a transfer is replaced by a dearer one. Default: 30 s, five times at most.
+    /// Sets after how long a transfer that is in no block is replaced by one with a higher fee. Default: 30 s, at most five
+    /// times.
     pub const fn bump_after(mut self, pause: Duration) -> Self {
         self.settings.bump_after = pause;
         self
     }
 
-    /// For how long a call waits. Default: 15 min.
+    /// Sets how long a call waits. Default: 15 min.
     ///
     /// It counts twice: from the call until money moves (the seller's first answer, the payer's turn, preparing the
     /// transfer), after which the call ends in [`PayError::TimedOut`](super::PayError::TimedOut) and nothing was paid;
@@ -105,30 +127,30 @@ impl PayLayerBuilder {
         self
     }
 
-    /// For how long one attempt to redeem waits for the answer's head. Default: 11 min, for sellers hold a request for
-    /// up to ten. An attempt that is given up is made again: the seller may be at work on it all the same.
+    /// Sets how long one attempt to redeem waits for the answer's head. Default: 11 min, because sellers hold a request for
+    /// up to ten. After that it is made again: the seller may still be working on it.
     pub const fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
         self
     }
 
-    /// The longest pause that a seller's `Retry-After` is granted. Default: 60 s.
+    /// Sets the longest pause that a seller's `Retry-After` is granted. Default: 60 s.
     pub const fn longest_pause(mut self, pause: Duration) -> Self {
         self.settings.longest_pause = pause;
         self
     }
 
-    /// How much time a quote must leave for a payment, by its expiry; rounded down to whole seconds. Default: 10 s.
+    /// Sets how much time a quote must leave for a payment, in whole seconds. Default: 10 s.
     ///
-    /// What is paid in the last moment may be in a block only after the quote is over. Such quotes are declined, before
-    /// the payment is signed as well as when they come.
+    /// A payment made in the last moment may be in a block only after the quote has expired. Such quotes are declined, both
+    /// when they arrive and before the payment is signed.
     pub const fn least_time_to_pay(mut self, time: Duration) -> Self {
         self.settings.least_time_to_pay = time;
         self
     }
 
-    /// For how long after it was mined a payment that bought nothing is kept for another try. Default: 25 h, for sellers
-    /// accept payments for a day unless they set something else; the rest is for clocks that differ.
+    /// Sets how long after it was mined a payment that bought nothing is kept for another attempt. Default: 25 h, because
+    /// sellers accept payments for a day unless they set something else; the rest is for clocks that differ.
     ///
     /// Then it is closed as lost, and the same request pays anew. Set it higher for sellers that accept older payments.
     pub const fn payment_age(mut self, age: Duration) -> Self {
@@ -136,29 +158,29 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Told of every step of every purchase, in the calling task: be quick. Takes the place of
+    /// Calls `on_event` for each step of each purchase, in the calling task, which it must not block. Replaces
     /// [`on_progress`](Self::on_progress).
     pub fn on_event(self, on_event: impl Fn(&PurchaseEvent) + Send + Sync + 'static) -> Self {
         self.on_progress(move |progress| on_event(&progress.event))
     }
 
-    /// Told of every step of every purchase, with the purchase's name, in the calling task: be quick. Takes the place
-    /// of [`on_event`](Self::on_event).
+    /// Calls `on_progress` for each step of each purchase, with the purchase's name, in the calling task, which it must not
+    /// block. Replaces [`on_event`](Self::on_event).
     pub fn on_progress(mut self, on_progress: impl Fn(&PurchaseProgress) + Send + Sync + 'static) -> Self {
         self.on_progress = Some(Arc::new(on_progress));
         self
     }
 
-    /// What time it is, for the budget's day and a quote's expiry. Default: the machine's clock.
+    /// Sets the clock, for the budget's day and a quote's expiry. Default: the machine's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Reads the journal, and with it what is unfinished and what was spent.
+    /// Reads the journal, with what is unfinished and what was spent, and builds the layer.
     ///
     /// # Errors
-    /// [`JournalError`]: nothing is paid on half a memory.
+    /// [`JournalError`] if the journal cannot be read in full: nothing is paid then.
     pub async fn build(self) -> Result<PayLayer, JournalError> {
         let Self { payer, budget, journal, clock, on_progress, settings } = self;
         let registry = PurchaseRegistry::open(journal, Arc::clone(&clock)).await?;

@@ -8,7 +8,7 @@ use crate::protocol::{ProblemCode, QuoteError, TxHash};
 /// The error of a call: why there is no answer, and where the money is.
 ///
 /// [`transaction`](Self::transaction) names the transfer wherever one may have been sent.
-/// [`is_resumable`](Self::is_resumable) says whether sending the same request again goes on with that same payment:
+/// [`is_resumable`](Self::is_resumable) says whether sending the same request again resumes that same payment:
 /// where it does, nothing is lost, and nothing more is paid.
 ///
 /// ```
@@ -55,7 +55,7 @@ pub enum PayError {
     #[error("the journal has no unfinished purchase of this request: nothing was paid")]
     NothingToResume,
     /// A transfer is recorded, and was in no block in time. It may still be mined.
-    #[error("the payment is not in a block yet: send the same request again to go on with it")]
+    #[error("the payment is not in a block yet: send the same request again to resume it")]
     Unsettled {
         /// The transaction to look for, where it is known.
         transaction: Option<TxHash>,
@@ -126,7 +126,7 @@ pub enum PayError {
         transaction: TxHash,
     },
     /// The payment was made, and the answer did not come in time.
-    #[error("payment {transaction} has no answer yet: send the same request again to go on with it")]
+    #[error("payment {transaction} has no answer yet: send the same request again to resume it")]
     Unanswered {
         /// The transaction.
         transaction: TxHash,
@@ -156,7 +156,7 @@ impl PayError {
         }
     }
 
-    /// Returns whether the journal holds a payment for this request that the same request will go on with.
+    /// Returns whether the journal holds a payment for this request that the same request resumes.
     #[must_use]
     pub const fn is_resumable(&self) -> bool {
         matches!(

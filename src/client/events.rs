@@ -1,4 +1,4 @@
-//! What the caller learns of a purchase: each step while it runs, and the whole beside the answer.
+//! What the caller learns about a purchase: each step while it runs, and the whole beside the answer.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use http::StatusCode;
 use super::{PurchaseId, PurchaseState};
 use crate::protocol::{Address, Amount, Network, ProblemCode, Quote, TxHash};
 
-/// One step, and of which purchase it is. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
+/// An event, with the purchase that it belongs to. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PurchaseProgress {
-    /// The purchase's name in the journal. A call names a new one until it finds one to go on with:
+    /// The purchase's name in the journal. A call names a new one until it finds one to resume:
     /// [`PurchaseEvent::Resumed`] then says so, and is the first to have its name.
     pub purchase: PurchaseId,
-    /// Whom the request goes to: host, and port where it is not the usual one.
+    /// The host that the request goes to, and the port where it is not the usual one.
     pub host: String,
     /// Method and path, without the query, which may hold secrets.
     pub request: String,
-    /// What is done.
+    /// The event.
     pub event: PurchaseEvent,
 }
 
-/// One step of a purchase, for those who show or log progress. See
+/// One step of a purchase, to show or log progress. See
 /// [`PayLayerBuilder::on_event`](super::PayLayerBuilder::on_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseEvent {
-    /// The seller asks for money. What it wrote is its own: show it escaped.
+    /// The seller quoted a price. Its texts come from the seller: show them escaped.
     Quoted(Box<Quote>),
-    /// An earlier purchase of the same request, or a payment that bought nothing yet, is gone on with.
+    /// An earlier purchase of the same request, or a payment that bought nothing yet, continues.
     Resumed {
         /// Its name in the journal.
         purchase: PurchaseId,
@@ -43,16 +43,16 @@ pub enum PurchaseEvent {
         /// The transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
     },
-    /// The transfer was in no block for long, and a dearer one that can only take its place is being sent.
+    /// The transfer was in no block for long, and one with a higher fee, which can only replace it, is being sent.
     Bumping {
-        /// The dearer transaction, where it is known before it is sent.
+        /// The new transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
     },
     /// The transfer is in a block.
     Confirming {
         /// The transaction.
         transaction: TxHash,
-        /// How many blocks stand on it, its own included.
+        /// How many blocks confirm it, its own included.
         confirmations: u64,
         /// How many are waited for.
         wanted: u64,
@@ -78,7 +78,7 @@ pub enum PurchaseEvent {
 }
 
 impl PurchaseEvent {
-    /// Its name, for logs: what a step carries may be the seller's own words.
+    /// Returns a name for logs, which holds nothing that the seller wrote.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -95,42 +95,42 @@ impl PurchaseEvent {
     }
 }
 
-/// What was bought, in the extensions of the response that was paid for.
+/// What was bought: in the extensions of the response that was paid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
-    /// Where it stands: [`PurchaseState::Answered`]; [`PurchaseState::Unspent`] where the seller answered without confirming that it took
+    /// Its state: [`PurchaseState::Answered`]; [`PurchaseState::Unspent`] where the seller answered without confirming that it took
     /// the payment, which is kept for the same request, and for others to
     /// this seller at this price; [`PurchaseState::Redeeming`] where the server failed again and again
     /// without saying what became of the payment, and the same request asks again.
     pub state: PurchaseState,
     /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction.
     pub confirmed: bool,
-    /// Who was paid.
+    /// The account that was paid.
     pub recipient: Address,
-    /// On which chain.
+    /// The chain.
     pub network: Network,
-    /// In which token; `None` where it was paid elsewhere.
+    /// The token; `None` where it was paid elsewhere.
     pub token: Option<Address>,
-    /// By which account; `None` where it was paid elsewhere.
+    /// The account that paid; `None` where it was paid elsewhere.
     pub payer: Option<Address>,
-    /// How much, in base units.
+    /// The amount, in base units.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// In which transaction.
+    /// The transaction.
     pub transaction: TxHash,
     /// How many transactions were sent for it, of which one was mined.
     pub sent: usize,
     /// How often this call redeemed.
     pub attempts: u32,
-    /// How long this call took, step by step.
+    /// The time that this call took, step by step.
     pub timings: Timings,
 }
 
-/// How long the steps of a purchase took.
+/// The time that each step of a purchase took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timings {

@@ -37,7 +37,7 @@ pub(super) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<Str
     })
 }
 
-/// Whether it is this machine for certain, whoever connects: the name, or an address in its usual form.
+/// Whether it is this machine for certain, however the connection is made: the name, or an address in its usual form.
 pub(super) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

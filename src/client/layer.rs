@@ -7,9 +7,9 @@ use tower_layer::Layer;
 use super::{Budget, JournalEntry, JournalError, Pay, PurchaseId, budget::Spent, host, inner::ClientInner};
 use crate::protocol::Amount;
 
-/// Makes a client pay: see [the module](super).
+/// A [`Layer`] that makes an HTTP client pay: see [the module](super), with an example.
 ///
-/// Clones are one payer, one budget and one journal.
+/// Clones share one payer, one budget and one journal.
 #[derive(Clone)]
 pub struct PayLayer {
     inner: Arc<ClientInner>,
@@ -20,7 +20,7 @@ impl PayLayer {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The limits that it keeps.
+    /// Returns the budget.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.inner.budget
@@ -71,17 +71,17 @@ impl PayLayer {
         self.inner.registry.spent(&host::of_entry(host), &self.inner.budget)
     }
 
-    /// The purchases that are not finished, oldest first: each is gone on with when its request is sent again.
+    /// Returns the purchases that are not finished, oldest first. Each continues when its request is sent again.
     #[must_use]
     pub fn unfinished(&self) -> Vec<JournalEntry> {
         self.inner.registry.unfinished()
     }
 
-    /// Gives an unfinished purchase up: the same request then pays anew. What was paid for it is lost, unless the
-    /// seller is asked by hand. `false` where there is none of that name, or a call is at work on it.
+    /// Gives an unfinished purchase up: the same request then pays anew. What was paid for it is lost, unless the seller
+    /// settles it by hand. Returns `false` if there is none of that name, or a call is working on it.
     ///
     /// # Errors
-    /// [`JournalError`]: it may be open again after a restart.
+    /// [`JournalError`] if that was not recorded: the purchase may be open again after a restart.
     pub async fn abandon(&self, purchase: PurchaseId) -> Result<bool, JournalError> {
         self.inner.registry.abandon(purchase).await
     }

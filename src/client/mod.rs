@@ -1,9 +1,9 @@
 //! The payer: a tower layer that pays for answers, and never twice for one.
 //!
 //! [`PayLayer`] goes around any HTTP client that is a tower service: hyper-util's legacy client, reqwest through
-//! [`ReqwestClient`], a connection of one's own. Inside one `call` it meets a 402, asks the [`Budget`], pays by a
+//! [`ReqwestClient`], or a connection of your own. Within one `call` it receives a 402, asks the [`Budget`], pays with a
 //! [`Payer`] (a [`WalletPayer`], or yours), waits until the transfer is in a block, redeems it, and gives the answer with
-//! a [`Purchase`] in its extensions. What is free passes through untouched.
+//! a [`Purchase`] in its extensions. What is free passes through unchanged.
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]
@@ -41,10 +41,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! - **Nothing is paid that the budget does not allow**, and the budget is asked before anything is signed: limits per
-//!   payment, host and day; tokens, chains, recipients; a hook for a human. There is no layer without a budget.
+//!   payment, host and day; tokens, chains, recipients; a hook for a human. Every layer has a budget.
 //! - **At most one transfer pays for one request.** Each is in the [`Journal`], durably, before it is sent. Whatever
 //!   happens then (a dropped future, a crash, a time-out, 409, 503, a lost connection), the same payment is redeemed
 //!   again: by this call, or by the next one that makes the same request. Another transfer is made only where the journal
@@ -53,14 +53,19 @@
 //!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
-//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again goes on with
+//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again resumes
 //!   that payment: [`PayError::is_resumable`].
-//! - **Somebody else's 402** (one without a `Pay` header) is handed over as it is.
+//! - **A 402 of another kind** (without a `Pay` header) is returned as it is.
+//!
+//! # Features
+//!
+//! `client` alone has the layer, the budget and the journals. `wallet` adds [`WalletPayer`], and `reqwest` [`ReqwestClient`]; each
+//! implies `client`. A custodian's payer and another HTTP client need neither.
 //!
 //! # The same request
 //!
 //! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
-//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is gone on with
+//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is resumed
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
 //! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
 //! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
@@ -76,17 +81,17 @@
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
 //! [`PayLayerBuilder::proof_in`] says otherwise.
 //!
-//! # What it does not do
+//! # Limits
 //!
 //! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
 //! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
-//! - It cannot keep somebody else from presenting a transaction first; see the README's *Security*.
+//! - It cannot prevent others from presenting a transaction first; see [security](crate::guide::security).
 //! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its
 //!   own, let you pay the other seller, redeem your payment there itself, and keep the answer: TLS shows that you speak to
-//!   the shop, not that the shop is who is paid. [`BudgetBuilder::recipient_for`] names who a host may ask to pay.
+//!   the shop, not that the shop is paid. [`BudgetBuilder::recipient_for`] names the recipients of a host.
 //! - It knows a request's scheme and host by its address alone. A client that is connected to one server, and is given paths
-//!   only, must be given `https://` addresses all the same, or [`BudgetBuilder::allow_plain_http`].
-//! - A journal has one process. Two of them with one wallet pay for nothing twice, but get into each other's way.
+//!   only, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
+//! - A journal has one process. Two processes with one wallet pay for nothing twice, but take each other's nonces.
 
 mod body;
 mod budget;

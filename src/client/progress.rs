@@ -25,7 +25,7 @@ impl Progress {
         self.purchase
     }
 
-    /// Goes on with another purchase.
+    /// Reports on another purchase from now on.
     pub(super) const fn turn_to(&mut self, purchase: PurchaseId) {
         self.purchase = purchase;
     }

@@ -37,7 +37,7 @@ const PAYMENTS_MAX: u32 = 3;
 pub(super) struct PurchaseFlow<S, B> {
     inner: Arc<ClientInner>,
     seller: Seller<S, B>,
-    /// Of what is bought now: under a name of its own, until there is a purchase to go on with.
+    /// Of what is bought now: under a name of its own, until there is a purchase to resume.
     progress: Progress,
     attempts: u32,
     timings: Timings,
@@ -97,7 +97,7 @@ where
         };
         // A client that was polled ready must not hold its readiness while the chain is asked.
         self.seller.drop_readiness();
-        self.goes_on_with(&guard);
+        self.resumes_with(&guard);
         Some(guard)
     }
 
@@ -142,7 +142,7 @@ where
         LeftOver { mut guard, may_pay_anew }: LeftOver,
         quote: &Quote,
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
-        self.goes_on_with(&guard);
+        self.resumes_with(&guard);
         left_over::adopt(&mut guard, &self.request().identity, quote).await;
         let shown_before = self.attempts;
         match self.finish(guard).await {
@@ -159,8 +159,8 @@ where
         }
     }
 
-    /// Says which purchase is gone on with.
-    fn goes_on_with(&mut self, guard: &PurchaseGuard) {
+    /// Reports which purchase is resumed.
+    fn resumes_with(&mut self, guard: &PurchaseGuard) {
         let entry = guard.entry();
         self.progress.turn_to(entry.id);
         self.progress.report(PurchaseEvent::Resumed { purchase: entry.id, transaction: entry.transaction() });
@@ -293,5 +293,6 @@ where
     }
 }
 
-#[cfg(all(test, feature = "test-util"))]
+#[cfg(test)]
+#[cfg(feature = "test-util")]
 mod tests;

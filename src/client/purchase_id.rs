@@ -2,12 +2,19 @@
 
 use std::{fmt, str::FromStr};
 
-/// What names a purchase: 128 random bits, as 32 hexadecimal digits.
+/// The name of a purchase: 128 random bits, written as 32 hexadecimal digits.
+///
+/// ```
+/// use tower_x402::client::PurchaseId;
+/// let id: PurchaseId = "0f".repeat(16).parse()?;
+/// assert_eq!(id, PurchaseId::new([15; 16]));
+/// # Ok::<(), tower_x402::client::ParsePurchaseIdError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PurchaseId([u8; 16]);
 
 impl PurchaseId {
-    /// From the bytes.
+    /// Creates a name from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
@@ -40,9 +47,9 @@ impl FromStr for PurchaseId {
     }
 }
 
-/// Why a text is no [`PurchaseId`].
+/// The error of parsing a [`PurchaseId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a purchase is named by 32 hexadecimal digits")]
+#[error("the name of a purchase is 32 hexadecimal digits: copy it from the journal or the log")]
 #[non_exhaustive]
 pub struct ParsePurchaseIdError;
 

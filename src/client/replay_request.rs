@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{AlreadyPaid, ReplayBody, ResumeOnly, host};
 use crate::protocol::{TxHash, ascii_json, headers::X402_PAYMENT};
 
-/// Where a proof of payment travels.
+/// Where a proof of payment travels in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofIn {
@@ -73,7 +73,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.method == Method::HEAD
     }
 
-    /// Whether an answer can be changed by somebody on the way, as far as can be told: where the request does not say
+    /// Whether an answer can be changed on the path, as far as can be told: where the request does not say
     /// how it travels, it can.
     pub(super) fn is_plain_http(&self) -> bool {
         let uri = &self.parts.uri;
@@ -115,7 +115,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         let proof = format!(r#"{{"intentId":{},"txHash":"{transaction}"}}"#, ascii_json(intent));
         // ASCII without control characters is a header value; the fall-back cannot be reached.
         let mut proof = HeaderValue::try_from(proof).unwrap_or(HeaderValue::from_static(""));
-        // Whoever has it first gets the answer.
+        // The first to present it gets the answer.
         proof.set_sensitive(true);
         request.headers_mut().insert(X402_PAYMENT, proof);
         Some(request)

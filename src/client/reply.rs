@@ -37,7 +37,7 @@ pub(super) enum SellerReply {
     Refused(ProblemCode),
     /// Not like this, says the layer.
     Misunderstood,
-    /// A bill, to somebody who has paid.
+    /// A bill for what has been paid.
     Billed,
     /// Go to another address.
     Redirected,

@@ -16,13 +16,13 @@ use tower_service::Service;
 
 use super::{ReplayBody, ResponseBody, exclusive::Exclusive, host};
 
-/// `reqwest::Client` for [`PayLayer`](super::PayLayer): takes `http::Request`s with any body.
+/// A [`Service`] over `reqwest::Client` for [`PayLayer`](super::PayLayer): takes `http::Request`s with any body.
 ///
-/// It follows no redirect: a redirect followed on the way would carry a proof of payment to whoever the seller names.
-/// A response of status 3xx reaches the caller, who can follow it himself.
+/// It follows no redirect: a redirect followed on the way would carry a proof of payment to any server that the seller
+/// names. A response of status 3xx reaches the caller.
 ///
 /// **This machine.** Requests over plain HTTP to a loopback address never go through a proxy, whatever `HTTP_PROXY` and the
-/// builder say: the layer pays loopback quotes over plain HTTP because nobody is on the way, and a proxy would be.
+/// builder say: the layer pays loopback quotes over plain HTTP because no one is on the path, and a proxy would be.
 /// They are sent by a second client, which has reqwest's default settings and no proxy; [`loopback`](Self::loopback) gives
 /// it others.
 ///
@@ -49,12 +49,12 @@ pub struct ReqwestClient {
     loopback: Client,
 }
 
-/// The caller's word that a client follows no redirects: see [`ReqwestClient::from_client`].
+/// The caller's assurance that a client follows no redirects: see [`ReqwestClient::from_client`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowsNoRedirects;
 
 impl ReqwestClient {
-    /// A client with these settings, but for redirects, which are off.
+    /// Creates a client with these settings, but with redirects off.
     ///
     /// # Errors
     /// Those of [`ClientBuilder::build`].
@@ -62,9 +62,9 @@ impl ReqwestClient {
         Self::from_client(builder.redirect(redirect::Policy::none()).build()?, FollowsNoRedirects)
     }
 
-    /// A client that is there already. It must have been built with
+    /// Wraps an existing client. It must have been built with
     /// [`redirect::Policy::none`](reqwest::redirect::Policy::none): a client cannot be asked whether it was, and one that
-    /// follows redirects gives proofs of payment to whoever a seller names.
+    /// follows redirects gives proofs of payment to any server that a seller names.
     ///
     /// ```
     /// use tower_x402::client::{FollowsNoRedirects, ReqwestClient};

@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The answer's body, as the client gave it.
+    /// The body of an answer, as the client returned it.
     pub struct ResponseBody<B> {
         #[pin]
         kind: Answer<B>,

@@ -19,7 +19,7 @@ use super::{
     PayError, ReplayBody, ResponseBody, inner::ClientInner, purchase::PurchaseFlow, replay_request::ReplayRequest,
 };
 
-/// An HTTP client that pays for answers. Made by [`PayLayer`](super::PayLayer).
+/// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
 #[derive(Clone)]
 pub struct Pay<S> {
     service: S,
@@ -82,7 +82,7 @@ impl<S: fmt::Debug> fmt::Debug for Pay<S> {
     }
 }
 
-/// The answer to come. Dropped, it leaves a purchase that has begun to the next call of the same request.
+/// The future of an answer. If it is dropped, a purchase that has begun is left to the next call of the same request.
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<R> {
     future: Pin<Box<dyn Future<Output = Outcome<R>> + Send>>,

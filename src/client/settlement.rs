@@ -48,7 +48,7 @@ pub(super) enum Settlement {
     /// This transaction is in enough blocks.
     Settled(TxHash),
     /// The quote is over, so what would be sent might be mined too late for its price. The seller has to be asked again:
-    /// [`TransferDriver::requoted`] goes on with the answer.
+    /// [`TransferDriver::requoted`] continues with the answer.
     NeedsRequote,
 }
 
@@ -151,7 +151,7 @@ impl<'a> TransferDriver<'a> {
                 self.send_again().await?;
             }
             // What would be mined too late for its price is not hurried.
-            Some(Sending::Dearer) if renewed.is_ok() => self.bump().await,
+            Some(Sending::HigherFee) if renewed.is_ok() => self.bump().await,
             _ => {}
         }
         self.pause().await
@@ -222,7 +222,7 @@ impl<'a> TransferDriver<'a> {
     async fn hurry(&mut self) -> Next {
         self.watch.moved = Some(Instant::now());
         if self.is_over() {
-            return Next::Requote(Sending::Dearer);
+            return Next::Requote(Sending::HigherFee);
         }
         self.bump().await;
         Next::Pause
@@ -262,15 +262,15 @@ impl<'a> TransferDriver<'a> {
             return;
         }
         match self.context.payer.replace(&self.guard.entry().prepared).await {
-            Ok(Some(dearer)) => {
-                let transaction = dearer.transaction;
-                if self.guard.record(|entry| entry.prepared.push(dearer)).await.is_ok() {
+            Ok(Some(bumped)) => {
+                let transaction = bumped.transaction;
+                if self.guard.record(|entry| entry.prepared.push(bumped)).await.is_ok() {
                     self.progress.report(PurchaseEvent::Bumping { transaction });
                     let _ = self.send().await;
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::debug!(%error, "no dearer transaction was made"),
+            Err(error) => tracing::debug!(%error, "no transaction with a higher fee was prepared"),
         }
     }
 
@@ -298,5 +298,6 @@ pub(super) async fn in_time<T>(
     timeout_at(deadline, work).await.map_err(|_| PayError::TimedOut(what))
 }
 
-#[cfg(all(test, feature = "test-util"))]
+#[cfg(test)]
+#[cfg(feature = "test-util")]
 mod tests;

@@ -1,4 +1,4 @@
-//! `WalletPayer`: a key of one's own and RPC endpoints; ordinary ERC-20 transfers.
+//! `WalletPayer`: a key, RPC endpoints, and ordinary ERC-20 transfers.
 
 mod account;
 mod builder;
@@ -22,10 +22,10 @@ use self::account::{Account, Policy};
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::{Address, Network, TxHash};
 
-/// Pays from an account whose key is here, through one node or several, with ordinary ERC-20 transfers (EIP-1559).
+/// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
 ///
-/// Each payment has a nonce, and whatever is prepared for it has the same one: the chain itself sees to it that it
-/// is paid once. Behind its call data stands the purchase's [tag](crate::protocol::PaymentTag), by which its transaction is
+/// Each payment has a nonce, and whatever is prepared for it has the same one: so the chain itself ensures that it
+/// is paid once. Its call data ends with the purchase's [tag](crate::protocol::PaymentTag), by which its transaction is
 /// told from every other one of the same amount.
 ///
 /// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
@@ -35,7 +35,7 @@ use crate::protocol::{Address, Network, TxHash};
 /// alone can make the wallet pay again, up to the day's limit. Where it was long ago, it takes nodes that still have the account's old
 /// nonces and receipts (archive nodes); others leave the payment open, which costs nothing.
 ///
-/// Clones are one wallet. Make one for each account, in one process, and let nobody else send from that account:
+/// Clones share one wallet. Create one for each account, in one process, and send from that account with nothing else:
 /// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
 /// waiting that were not sent from here is not believed, and nothing is paid.
 ///
@@ -58,7 +58,7 @@ pub struct WalletPayer {
 }
 
 impl WalletPayer {
-    /// The most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
+    /// Sets the most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
     /// asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
     /// never more than 500,000. Where twice the base fee is above this, nothing is prepared, and nothing replaced.
     #[must_use]
@@ -67,7 +67,7 @@ impl WalletPayer {
         self
     }
 
-    /// After how many further blocks a block is believed to stay: 12 by default. That a payment was reverted or never
+    /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment was reverted or never
     /// will be mined, after which it may be made again, is not said before. At 0, one reorganisation can cost a
     /// second payment.
     #[must_use]
@@ -76,7 +76,7 @@ impl WalletPayer {
         self
     }
 
-    /// Whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
+    /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
     /// Turn it off only for a token that takes no call data behind its arguments.
     ///
     /// Without it, two purchases at one price cannot be told apart. A payment whose nonce was then used by an equal transfer under a hash
@@ -88,13 +88,13 @@ impl WalletPayer {
         self
     }
 
-    /// The account that pays.
+    /// Returns the account that pays.
     #[must_use]
     pub fn address(&self) -> Address {
         self.account.address
     }
 
-    /// The chain that it pays on.
+    /// Returns the chain that it pays on.
     #[must_use]
     pub fn network(&self) -> Network {
         self.account.network

@@ -52,7 +52,7 @@ pub struct ScriptedPayer {
 pub enum Sending {
     /// It is mined at once, in a new block.
     Mined,
-    /// It is mined, and whoever sent it gets a time-out.
+    /// It is mined, and the sender gets a time-out.
     MinedUnheard,
     /// It is mined, and transfers nothing.
     Reverted,
@@ -104,7 +104,7 @@ impl ScriptedPayer {
         }
     }
 
-    /// Mines transactions of nobody's in the place of everything that was prepared and is not mined.
+    /// Mines foreign transactions in the place of everything that was prepared and is not mined.
     pub fn displace(&self) {
         let mut account = self.account();
         account.waiting.clear();
@@ -114,7 +114,7 @@ impl ScriptedPayer {
         }
     }
 
-    /// Whether nobody can be asked.
+    /// Sets whether the chain is unreachable.
     pub fn outage(&self, outage: bool) {
         self.account().outage = outage;
     }

@@ -51,7 +51,7 @@ pub enum BudgetDenial {
     /// The seller accepts no asset of the budget, or states other decimals than the budget's assets have.
     #[error("the seller accepts no asset of the budget: nothing was paid")]
     Asset,
-    /// The quote asks for an amount of zero: such a transfer pays nobody, and costs its fee.
+    /// The quote asks for an amount of zero: such a transfer pays nothing, and costs its fee.
     #[error("the quote asks for an amount of zero: nothing was paid")]
     Zero,
     /// Another purchase, which is not finished, was paid for the same intent. Two transfers with the same tag could not be

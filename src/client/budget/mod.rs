@@ -136,7 +136,7 @@ impl Budget {
         if is_token || recipient == Address::new([0; 20]) { Err(BudgetDenial::NoSeller(recipient)) } else { Ok(()) }
     }
 
-    /// What stands for a host where hosts are counted: the domain that it is grouped under, else itself.
+    /// The name under which a host is counted: the domain that it is grouped under, else itself.
     pub(super) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
         let is_under = |domain: &&String| {
             host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

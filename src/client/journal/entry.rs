@@ -7,11 +7,10 @@ use crate::{
     protocol::{Address, Amount, ChainTime, Network, Quote, TxHash},
 };
 
-/// For how long a closed purchase is kept after [`JournalEntry::counts_from`], in seconds: the day that a budget looks back
-/// on, and an hour.
+/// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
 pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// Where a purchase stands.
+/// The state of a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseState {
@@ -25,60 +24,60 @@ pub enum PurchaseState {
     Unspent,
     /// The answer came.
     Answered,
-    /// The seller refused the payment for good, it is too old for any seller to accept, or it was given up.
+    /// The seller refused the payment for good, it is too old for any seller, or it was given up.
     Refused,
     /// Nothing was transferred, as far as the chain says, and nothing of it ever will be.
     Void,
 }
 
 impl PurchaseState {
-    /// Whether there is something left to do: an open purchase is finished before the same request is paid again.
+    /// Returns whether something is left to do: an open purchase is finished before the same request is paid again.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Paying | Self::Redeeming | Self::Unspent)
     }
 }
 
-/// One purchase. Its JSON, with a version around it, is what [`FileJournal`](super::FileJournal) keeps, one line each.
+/// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
-/// holds intent and transaction hash, which together are a bearer proof: whoever shows them to the seller first gets
-/// the answer. Keep it where only the payer can read it.
+/// holds intent and transaction hash, which together are a bearer proof: the first to present them gets the
+/// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Its name.
+    /// The purchase's name.
     pub id: PurchaseId,
-    /// When it was begun, in Unix seconds.
+    /// When it was begun, by the payer's clock.
     pub at: ChainTime,
-    /// Where it stands.
+    /// Its state.
     pub state: PurchaseState,
-    /// Whom the request went to: host and port.
+    /// The host that the request went to, with the port.
     pub host: String,
-    /// What was asked: method and path. The query may hold secrets, and is left out.
+    /// Method and path of the request, without the query, which may hold secrets.
     pub request: String,
-    /// Tells the same request again from any other: 128 bits of a hash over method, address and body.
+    /// Identifies the request: 128 bits of a hash over method, address and body.
     pub fingerprint: String,
     /// The intent that the payment is redeemed with.
     pub intent: String,
     /// The intent that the transfer was made for, whose [tag](crate::protocol::PaymentTag) it carries: it stays what it was
     /// when `intent` is replaced by a fresh one. `None` where nothing was prepared here, and in journals that did not keep it.
     pub secret: Option<String>,
-    /// Until when a payment counts for that intent, in Unix seconds of chain time.
+    /// The last moment at which a payment counts for that intent.
     pub expiry: ChainTime,
-    /// Who is paid.
+    /// The account that is paid.
     pub recipient: Address,
-    /// On which chain.
+    /// The chain.
     pub network: Network,
-    /// How much, in base units.
+    /// The amount, in base units.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// Everything that was made ready to be sent for it, oldest first. At most one of them can be mined.
+    /// Every transfer that was prepared for it, oldest first. At most one of them can be mined.
     pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
-    /// When its transfer was found in a block, or found impossible, in Unix seconds: the day for which it counts
+    /// When its transfer was found in a block, or found impossible, by the payer's clock: the day for which it counts
     /// against the budget begins here. Absent in entries of version 0.1.0.
     pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
@@ -87,7 +86,7 @@ pub struct JournalEntry {
     pub billed: u32,
 }
 
-/// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
+/// Without the intents: together with the transaction they are the proof.
 impl fmt::Debug for JournalEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JournalEntry")
@@ -106,21 +105,21 @@ impl fmt::Debug for JournalEntry {
 }
 
 impl JournalEntry {
-    /// The transaction to look for: the one that paid, else the one that was prepared last.
+    /// Returns the transaction to look for: the one that paid, else the one that was prepared last.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
         self.transaction.or_else(|| self.prepared.iter().rev().find_map(|prepared| prepared.transaction))
     }
 
-    /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
+    /// Returns whether a journal must still have it at `now`: while it is open, and for
     /// [`RETENTION`] after [`counts_from`](Self::counts_from).
     #[must_use]
     pub const fn is_kept_at(&self, now: ChainTime) -> bool {
         self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
     }
 
-    /// When the day begins for which it counts against the budget, in Unix seconds: when its transfer was settled,
-    /// else when the purchase was begun. Before it is settled it counts however old it is.
+    /// Returns when the day begins for which it counts against the budget: when its transfer was settled, else when the
+    /// purchase was begun. Before it is settled it counts however old it is.
     #[must_use]
     pub const fn counts_from(&self) -> ChainTime {
         match self.settled {

@@ -1,4 +1,5 @@
-//! `FileJournal`: purchases in a file that outlives the process.
+//! `FileJournal`: a write-ahead log of purchases. `writer` queues what is to be written, `store` owns the file and its lock,
+//! `log` appends all or nothing, `format` says what a line is, `disk` does the file system.
 
 mod disk;
 mod format;
@@ -18,23 +19,23 @@ use self::{
 };
 use super::{Journal, JournalEntry, JournalError};
 
-/// Purchases in a file: lines of JSON, added to, the last one of a purchase counts.
+/// A journal in a file that outlives the process: a write-ahead log, one record a line, of which the last one of a purchase
+/// counts.
 ///
 /// Each entry is on the disk (`fdatasync`) before [`record`](Journal::record) returns; entries recorded at the same
 /// time share one wait for the disk. A line that a crash cut short was never acknowledged, and is dropped
-/// when the file is opened. Anything else that cannot be read makes [`open`](FileJournal::open) fail: nothing is paid
-/// on half a memory. When the file has grown well over what must be kept, it is written anew.
+/// when the file is opened. Anything else that cannot be read makes [`open`](FileJournal::open) fail. When the file has
+/// grown well over what must be kept, it is compacted.
 ///
-/// One process has a journal at a time: it locks `<file>.lock`, which stays there, beside the file. Keep both on a
-/// local disk.
+/// One process uses a journal at a time: it locks `<file>.lock`, which remains beside the file. Keep both on a local disk.
 ///
 /// The file holds no key. It does hold signed transactions, which pay only whom they name, and, for each purchase,
-/// intent and transaction hash: a bearer proof with which anybody gets the answer of a purchase that is still open. So
+/// intent and transaction hash: a bearer proof with which anyone gets the answer of a purchase that is still open. So
 /// on Unix the file is readable and writable by its owner only (mode 0600, which a file that was there before is set
 /// to when it is opened); elsewhere the folder's permissions have to protect it. Treat copies of it in the same way.
 ///
-/// Clones are one journal. It is for use inside a tokio runtime; once begun, a write is finished even if
-/// nobody waits for it any more.
+/// Clones share one journal. Use it inside a tokio runtime. A write that has begun is finished even if its caller no longer
+/// waits.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -58,7 +59,7 @@ impl FileJournal {
     /// Opens the journal at `path`, or begins one; its folder must exist.
     ///
     /// # Errors
-    /// [`JournalError::Locked`] while somebody else has it, [`JournalError::Corrupt`] with the line that cannot be
+    /// [`JournalError::Locked`] while another process uses it, [`JournalError::Corrupt`] with the line that cannot be
     /// read, [`JournalError::Io`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();

@@ -1,4 +1,4 @@
-//! `MemoryJournal`: for tests, and for those who accept that a crash forgets what was paid.
+//! `MemoryJournal`: purchases until the process ends.
 
 use std::{
     collections::BTreeMap,
@@ -8,23 +8,23 @@ use std::{
 use super::{Journal, JournalEntry, JournalError};
 use crate::client::PurchaseId;
 
-/// Remembers purchases until the process ends. A crash between paying and the answer loses the payment:
-/// for money that matters there is [`FileJournal`](super::FileJournal).
+/// A journal in memory, for tests. A crash between paying and the answer loses the payment: for money that matters, use
+/// [`FileJournal`](super::FileJournal).
 ///
-/// Clones are one journal, so that a test can look at it, or build a second layer on it as after a restart.
+/// Clones share one journal, so that a test can look at it, or build a second layer on it as after a restart.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     entries: Arc<Mutex<BTreeMap<PurchaseId, JournalEntry>>>,
 }
 
 impl MemoryJournal {
-    /// An empty one.
+    /// Creates an empty journal.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every purchase that is open or was begun in the last day, as it stands now.
+    /// Returns every purchase that is open or was begun in the last day, in its newest state.
     #[must_use]
     pub fn entries(&self) -> Vec<JournalEntry> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()

@@ -1,18 +1,19 @@
-//! `SubmitGuard`: one payment at a time.
+//! `SubmitGuard`: exclusive access to preparing and sending.
 
 use std::{any::Any, fmt};
 
-/// Leave to prepare and send: while it lives, no other payment of the same payer is prepared.
-#[must_use = "the turn is over when this is dropped"]
+/// Exclusive access to [`prepare`](crate::client::Payer::prepare) and [`send`](crate::client::Payer::send): until it is dropped, no
+/// other payment of the same payer is prepared.
+#[must_use = "access ends when this is dropped"]
 pub struct SubmitGuard(#[expect(dead_code, reason = "held for its Drop")] Option<Box<dyn Any + Send + Sync>>);
 
 impl SubmitGuard {
-    /// For payers that need no order.
+    /// Returns a guard that excludes nothing, for payers whose payments do not affect each other.
     pub const fn free() -> Self {
         Self(None)
     }
 
-    /// Ends when `guard` is dropped.
+    /// Returns a guard that releases `guard` when it is dropped.
     pub fn held(guard: impl Any + Send + Sync) -> Self {
         Self(Some(Box::new(guard)))
     }

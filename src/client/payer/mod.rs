@@ -1,4 +1,4 @@
-//! `Payer`: who signs and sends the money. Two steps, so that a journal can stand between them.
+//! `Payer`: signs and sends the money, in two steps, so that the journal can record in between.
 
 mod erased;
 mod error;
@@ -18,48 +18,85 @@ pub use transfer::{PreparedTransfer, TransferRequest};
 
 use crate::protocol::TxHash;
 
-/// Who pays: a wallet of one's own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
+/// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
-/// The layer asks in this order, and writes to the [`Journal`](super::Journal) in between:
+/// The layer calls these methods in this order, and writes to the [`Journal`](super::Journal) in between:
 ///
-/// 1. [`turn`](Payer::turn), then [`prepare`](Payer::prepare): nothing has left this machine, the transfer has a name.
+/// 1. [`submit_guard`](Payer::submit_guard), then [`prepare`](Payer::prepare): nothing has left this machine, but what will be sent is known.
 /// 2. *the journal records it, durably*
 /// 3. [`send`](Payer::send): the money moves.
-/// 4. [`fate`](Payer::fate), again and again, until the transfer is in a block or never will be; now and then
+/// 4. [`status`](Payer::status), again and again, until the transfer is in a block or never will be; now and then
 ///    [`replace`](Payer::replace), which is recorded before it is sent like the first.
 ///
-/// **What money hangs on.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` give
+/// **Paying once.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` return
 /// for one purchase must exclude each other (a wallet: one nonce; a custodian: one idempotency key), and `send` of
 /// the same [`PreparedTransfer`] must be repeatable: sent twice, it pays once.
 ///
-/// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, in error if
-/// it must. One that hangs in `prepare` or `send` keeps its turn, and so every other payment, waiting.
+/// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, with an error
+/// if it must. One that hangs in `prepare` or `send` keeps every other payment waiting.
+///
+/// ```
+/// use tower_x402::{
+///     client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
+///     protocol::{Address, TxHash},
+/// };
+///
+/// /// A custodian that pays once for each idempotency key. (Its HTTP calls are left out.)
+/// struct Custodian { account: Address }
+///
+/// impl Payer for Custodian {
+///     async fn submit_guard(&self) -> SubmitGuard {
+///         SubmitGuard::free()
+///     }
+///
+///     async fn prepare(&self, request: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
+///         let asset = request.assets.first().ok_or(PayerError::Funds { payer: self.account })?;
+///         Ok(PreparedTransfer::keyed(self.account, asset.contract(), request.purchase.to_string()))
+///     }
+///
+///     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+///         // POST the order under `prepared.payload`; the custodian names the transaction.
+///         # let _ = prepared;
+///         Err(PayerError::Unavailable("the custodian did not answer"))
+///     }
+///
+///     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+///         // GET the order. What is not certain is `Pending`.
+///         # let _ = prepared;
+///         Ok(TransferStatus::Pending)
+///     }
+///
+///     async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+///         Ok(None)
+///     }
+/// }
+/// ```
 pub trait Payer: Send + Sync + 'static {
-    /// Waits until no other payment of this payer stands between `prepare` and `send`. The layer holds the turn from
-    /// before the one until after the other. A payer whose payments do not get into each other's way gives
+    /// Acquires exclusive access to `prepare` and `send`. The layer holds the guard from before the one until after the
+    /// other. A payer whose payments do not affect each other returns
     /// [`SubmitGuard::free`].
     fn submit_guard(&self) -> impl Future<Output = SubmitGuard> + Send;
 
-    /// Makes a transfer ready in one of the payment's assets, without sending it.
+    /// Prepares a transfer in one of the request's assets, without sending it.
     ///
     /// # Errors
-    /// [`PayerError`]: nothing was sent, and nothing that could be.
+    /// [`PayerError`]: nothing was sent, and nothing exists that could be.
     fn prepare(&self, payment: &TransferRequest) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send;
 
-    /// Sends it, or sends it again: the same `PreparedTransfer` pays once, however often it is sent.
+    /// Sends a transfer, or sends it again: the same `PreparedTransfer` pays once, however often it is sent.
     ///
     /// # Errors
-    /// [`PayerError`]: whether it was sent is then not known, and [`fate`](Payer::fate) tells.
+    /// [`PayerError`]: whether it was sent is then unknown, and [`status`](Payer::status) tells.
     fn send(&self, prepared: &PreparedTransfer) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
-    /// What became of a payment: `prepared` is everything that was ever recorded for it, oldest first, never empty.
+    /// Returns what became of a payment. `prepared` is everything that was ever recorded for it, oldest first, never empty.
     ///
     /// # Errors
-    /// [`PayerError`]: nobody could be asked. That says nothing about the payment.
+    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
     fn status(&self, prepared: &[PreparedTransfer]) -> impl Future<Output = Result<TransferStatus, PayerError>> + Send;
 
-    /// A dearer transaction that can only be mined *instead* of those of `prepared` (a fee bump on the same nonce), or
-    /// `None` where there is none to be had.
+    /// Prepares a transaction with a higher fee that can only be mined *instead* of those of `prepared` (a fee bump on the same
+    /// nonce); `None` if that is not possible.
     ///
     /// # Errors
     /// [`PayerError`]: nothing was sent.

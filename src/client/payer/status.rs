@@ -2,12 +2,12 @@
 
 use crate::protocol::TxHash;
 
-/// What became of a payment.
+/// The status of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum TransferStatus {
-    /// Nobody has it: it was never sent, or was dropped. It can still be sent, and mined.
+    /// No node has it: it was never sent, or was dropped. It can still be sent, and mined.
     Unknown,
     /// It was sent, and is in no block yet (or in one that may yet vanish).
     Pending,
@@ -15,7 +15,7 @@ pub enum TransferStatus {
     Mined {
         /// Which of those that were sent.
         transaction: TxHash,
-        /// How many blocks stand on it, its own included: at least 1.
+        /// How many blocks confirm it, its own included: at least 1.
         confirmations: u64,
     },
     /// This transaction is in a block that will not vanish, and nothing was transferred.
@@ -23,6 +23,6 @@ pub enum TransferStatus {
         /// Which of those that were sent.
         transaction: TxHash,
     },
-    /// None of them can ever be mined, and none was: say so only of what will not change.
+    /// None of the transactions was mined, and none ever can be. Return it only if that will not change.
     Impossible,
 }

@@ -7,22 +7,22 @@ use crate::{
     protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash},
 };
 
-/// One transfer that is to be made.
+/// A request to make one transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransferRequest {
-    /// What the payment is for. A custodian's idempotency key is made of it.
+    /// The purchase that is paid. A custodian's idempotency key is made of it.
     pub purchase: PurchaseId,
-    /// On which chain.
+    /// The chain.
     pub network: Network,
-    /// Who is to be paid.
+    /// The account that is to be paid.
     pub recipient: Address,
-    /// How much, in base units of whichever asset is chosen: they all have the same decimals.
+    /// The amount, in base units of the asset that is chosen: all have the same decimals.
     pub amount: Amount,
-    /// What may be paid with, in the seller's order; never empty, all on `network`.
+    /// The assets to choose from, in the seller's order; never empty, all on `network`.
     pub assets: Vec<Asset>,
-    /// What tells this transfer from every other one of the same amount to the same recipient, and binds it to the quote
-    /// that it pays for: a payer that writes its own transactions appends it to the call data.
+    /// The tag that distinguishes this transfer from every other one of the same amount to the same recipient, and binds it
+    /// to the quote that it pays for: a payer that writes its own transactions appends it to the call data.
     pub tag: PaymentTag,
 }
 
@@ -40,7 +40,7 @@ impl TransferRequest {
         Self { purchase, network, recipient, amount, assets: assets.into_iter().collect(), tag }
     }
 
-    /// The same payment with the tag of another secret.
+    /// Returns the same request with the tag of another secret.
     #[must_use]
     pub fn tagged(mut self, secret: &str) -> Self {
         self.tag = PaymentTag::of(secret);
@@ -48,7 +48,7 @@ impl TransferRequest {
     }
 }
 
-/// A transfer that is ready to be sent. Once the journal has it, a crash cannot lose it.
+/// A transfer that is ready to be sent. The journal keeps it, so that a crash cannot lose it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PreparedTransfer {
@@ -60,18 +60,18 @@ pub struct PreparedTransfer {
     pub transaction: Option<TxHash>,
     /// The account's nonce, where the payer chooses it.
     pub nonce: Option<u64>,
-    /// What the payer needs to send it: a signed transaction, an idempotency key. Only the payer reads it.
+    /// What the payer needs to send it: a signed transaction, or an idempotency key. Only the payer reads it.
     pub payload: String,
 }
 
 impl PreparedTransfer {
-    /// A signed transaction: its hash is known, and so is what excludes it, its nonce.
+    /// Describes a signed transaction, whose hash and nonce are known.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
         Self { payer, token, transaction: Some(transaction), nonce: Some(nonce), payload: raw.into() }
     }
 
-    /// An order to a custodian, under a key with which sending twice pays once.
+    /// Describes an order to a custodian, under a key with which sending twice pays once.
     #[must_use]
     pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
         Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into() }

@@ -7,7 +7,7 @@ use crate::{
     protocol::{Address, Amount, ChainTime, Quote},
 };
 
-/// In the order in which purchases are gone on with: the oldest is the first that the seller will not take any more.
+/// In the order in which purchases are resumed: the oldest is the first that the seller will no longer accept.
 type Place = (ChainTime, PurchaseId);
 /// What a payment must have in common with a quote to be exactly what it asks for.
 type Terms = (String, Address, Amount);
@@ -29,7 +29,7 @@ struct Record {
 }
 
 impl OpenPurchases {
-    /// Enters a purchase as it stands now.
+    /// Enters a purchase in its present state.
     pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
         self.close(entry.id);
         let place = place(&entry);

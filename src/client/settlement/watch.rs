@@ -48,8 +48,8 @@ impl Watch {
 pub(super) enum Sending {
     /// The same transfer again.
     Again,
-    /// A dearer one for the same place in the chain.
-    Dearer,
+    /// One with a higher fee, under the same nonce.
+    HigherFee,
 }
 
 /// What to do next.

@@ -24,13 +24,13 @@ use crate::{
 };
 
 impl WalletPayer {
-    /// A wallet from its parts.
+    /// Returns a builder: name a key and an endpoint, then [connect](WalletPayerBuilder::connect).
     pub fn builder() -> WalletPayerBuilder {
         WalletPayerBuilder::new()
     }
 }
 
-/// Builds a [`WalletPayer`]: a key, and the nodes to pay through.
+/// Builds a [`WalletPayer`] from a key and the nodes to pay through.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,7 +76,7 @@ impl WalletPayerBuilder {
 
     /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
     ///
-    /// While it signs, no other payment is prepared; how long it may take is its own affair.
+    /// While it signs, no other payment is prepared, and no time limit applies.
     pub fn signer(mut self, signer: impl TxSigner<Signature> + Send + Sync + 'static) -> Self {
         self.signer = Ok(Box::new(signer));
         self
@@ -94,17 +94,18 @@ impl WalletPayerBuilder {
         self
     }
 
-    /// Also takes `http://` addresses of other machines, for private networks. Whoever is on the way can then tell the
+    /// Also takes `http://` addresses of other machines, for private networks. Anyone on the path can then tell the
     /// wallet that a payment was reverted, and so make it pay again, up to the day's limit.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self
     }
 
-    /// Asks every node which chain it serves. One that does not answer now is believed once it has.
+    /// Asks every node which chain it serves, and builds the wallet. A node that does not answer now is used once it has
+    /// answered.
     ///
     /// # Errors
-    /// [`WalletError`] says which part is missing or not right.
+    /// [`WalletError`], whose kind says which part is missing or not valid.
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
         if self.urls.is_empty() {

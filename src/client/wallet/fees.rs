@@ -7,7 +7,7 @@ use super::node::FeeHistory;
 pub(super) struct Fees {
     /// The most that is paid in all.
     pub(super) most: u128,
-    /// What of it may go to whoever builds the block.
+    /// How much of it may go to the builder of the block.
     pub(super) tip: u128,
 }
 
@@ -31,8 +31,8 @@ impl Fees {
         Self { most: raised(self.most), tip: raised(self.tip) }
     }
 
-    /// The dearer of each.
-    pub(super) fn or_dearer(self, other: Self) -> Self {
+    /// Returns the higher of each.
+    pub(super) fn or_higher(self, other: Self) -> Self {
         Self { most: self.most.max(other.most), tip: self.tip.max(other.tip) }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
                 let raised = fees.raised();
                 prop_assert!(raised.tip <= raised.most);
                 prop_assert!(raised.most == u128::MAX || raised.most - fees.most > fees.most / 8);
-                prop_assert_eq!(raised.or_dearer(fees), raised);
+                prop_assert_eq!(raised.or_higher(fees), raised);
             }
         }
     }

@@ -31,7 +31,7 @@ const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
 /// Why a question has no answer.
 pub(super) enum Failure {
-    /// Nobody answered, or not in time, or not as JSON-RPC.
+    /// No answer came, or not in time, or not as JSON-RPC.
     Silence,
     /// The answer has another shape than it should.
     Nonsense,

@@ -36,7 +36,7 @@ impl NonceManager {
     /// The nonce to use, where nodes count so; `None` where they cannot be right.
     ///
     /// The lower of two answers counts: a transaction whose nonce is used already never is mined, and is found out, but one
-    /// behind a gap waits until somebody fills it.
+    /// behind a gap waits until it is filled.
     pub(super) fn next(&self, counted: &[Counted]) -> Option<u64> {
         let latest = lower_median(counted.iter().map(|counted| counted.latest))?;
         let furthest = counted.iter().map(|counted| counted.latest.abs_diff(latest)).max()?;

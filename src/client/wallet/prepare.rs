@@ -1,4 +1,4 @@
-//! What comes before a transaction is in a block: made ready, sent, and replaced by a dearer one.
+//! Prepares transactions, sends them, and replaces them by ones with a higher fee.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
 /// More than any honest token takes for a transfer.
 const GAS_MAX: u64 = 500_000;
 
-/// The longest that nodes are asked for one payment: whoever prepares keeps every other payment waiting.
+/// The longest that nodes are asked for one payment: preparing keeps every other payment waiting.
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn prepare(
@@ -174,7 +174,7 @@ async fn send_to(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError>
     }))
 }
 
-/// The same transfer under the same nonce, dearer; `None` above the wallet's limit.
+/// Prepares the same transfer under the same nonce with a higher fee; `None` above the wallet's limit.
 pub(super) async fn replace(
     account: &Account,
     policy: &Policy,
@@ -183,10 +183,10 @@ pub(super) async fn replace(
 ) -> Result<Option<PreparedTransfer>, PayerError> {
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
-    let fees = fees(&account.nodes).await?.or_dearer(last.raised());
+    let fees = fees(&account.nodes).await?.or_higher(last.raised());
     if fees.most > policy.max_fee_per_gas {
         return Ok(None);
     }
-    let dearer = transaction::with_fees(transaction.clone(), fees);
-    transaction::sign(&*account.signer, dearer, account.address, token).await.map(Some)
+    let bumped = transaction::with_fees(transaction.clone(), fees);
+    transaction::sign(&*account.signer, bumped, account.address, token).await.map(Some)
 }

@@ -9,14 +9,16 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::{
-    TransferStatus,
     account::Account,
     likeness::{Likeness, likeness},
     node::{Failure, Node, TxReceipt},
     taker::{Search, search},
     transaction::Sent,
 };
-use crate::{client::PayerError, protocol::TxHash};
+use crate::{
+    client::{PayerError, TransferStatus},
+    protocol::TxHash,
+};
 
 /// The longest that one endpoint is asked for what took a nonce, question by question.
 const SEARCH_LIMIT: Duration = Duration::from_secs(60);

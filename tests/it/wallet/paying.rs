@@ -129,6 +129,26 @@ async fn what_cannot_be_paid_is_not_prepared() {
     wallet.clone().max_fee_per_gas(200_000_000_000).prepare(&in_usdc()).await.unwrap();
 }
 
+/// The key comes from a file; an error has its cause, and neither shows the key or an address.
+#[tokio::test]
+async fn a_key_is_read_from_a_file_and_an_error_has_its_cause() {
+    use std::error::Error as _;
+    let chain = quiet().await;
+    let (folder, key) = (tempfile::tempdir().unwrap(), chain.accounts()[0].private_key());
+    let path = folder.path().join("payer.key");
+    let connect = || WalletPayer::builder().key_file(&path).endpoint(chain.rpc_url()).connect();
+    let missing = connect().await.unwrap_err();
+    assert_eq!(missing.kind(), WalletErrorKind::KeyFile);
+    assert!(missing.source().is_some_and(|source| source.is::<std::io::Error>()), "{missing:?}");
+    std::fs::write(&path, format!("{key}\n")).unwrap();
+    assert_eq!(connect().await.unwrap().address(), chain.accounts()[0].address());
+    std::fs::write(&path, format!("{key}z")).unwrap();
+    let wrong = connect().await.unwrap_err();
+    assert!(wrong.kind() == WalletErrorKind::Key && !format!("{wrong:?} {wrong}").contains(&key[2..10]), "{wrong:?}");
+    let silent = WalletPayer::builder().key(key).endpoint("http://127.0.0.1:9").connect().await.unwrap_err();
+    assert!(silent.source().is_some() && !format!("{silent:?}").contains("127.0.0.1"), "{silent:?}");
+}
+
 #[tokio::test]
 async fn a_wallet_that_cannot_be_is_told_why() {
     let chain = quiet().await;

@@ -75,7 +75,7 @@ pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        // Left by a crash, or by nobody.
+        // Left by a crash, or not there at all.
         _ => {}
     }
     let mut file = private().create_new(true).open(&new)?;
@@ -131,7 +131,7 @@ mod tests {
         pub(super) static FOLDERS_SYNCED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A device that has nothing to sync says so: an answer of `Ok` would come from nobody having been asked.
+    /// A device that has nothing to sync says so: an answer of `Ok` would mean that the device was not asked.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_disk_is_asked() {

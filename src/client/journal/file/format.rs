@@ -16,7 +16,7 @@ pub(super) struct Found {
     pub(super) entries: Entries,
     /// How many lines it took.
     pub(super) lines: usize,
-    /// Where the last whole line ends. What stands behind it was never acknowledged.
+    /// Where the last whole line ends. What comes after it was never acknowledged.
     pub(super) end: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `Log`: a file that is added to, and either has all of an addition or nothing of it.
+//! `Log`: a write-ahead log. A file that is appended to, and either has all of an addition or nothing of it.
 
 use std::io;
 
@@ -50,7 +50,7 @@ impl<S: Storage> Log<S> {
         }
         match self.storage.length() {
             Ok(length) if length == self.length => {}
-            // Somebody else wrote, cut or removed it.
+            // Another program wrote, cut or removed it.
             _ => return Err(self.breaks()),
         }
         if let Err(error) = self.storage.append(bytes) {
@@ -58,7 +58,7 @@ impl<S: Storage> Log<S> {
             return Err(error.into());
         }
         if let Err(error) = self.storage.sync() {
-            // What the disk has now nobody knows, and asking again does not tell.
+            // What the disk has now is unknown, and asking again does not tell.
             self.broken = true;
             return Err(error.into());
         }

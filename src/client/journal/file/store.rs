@@ -1,4 +1,4 @@
-//! `Store`: the one thread at a time that has the file.
+//! `Store`: the file of the write-ahead log, its lock, and what it says.
 
 use std::{
     fs::{self, File},

@@ -59,7 +59,7 @@ struct Errand {
     done: bool,
 }
 
-/// A runtime that shuts down forgets threads it has not begun. Nobody else would come for the jobs.
+/// A runtime that shuts down forgets threads it has not begun. No other thread would come for the jobs.
 impl Drop for Errand {
     fn drop(&mut self) {
         if !self.done {
@@ -74,11 +74,11 @@ impl Errand {
             let store = self.shared.store.lock();
             let jobs = mem::take(&mut *self.shared.jobs());
             self.done = true;
-            // After a panic nobody knows what the file says; to drop the jobs is to answer `Broken`.
+            // After a panic it is unknown what the file says; to drop the jobs is to answer `Broken`.
             let Ok(mut store) = store else { return };
             work(&mut store, jobs)
         };
-        // First let go of the journal, so that whoever has the answer can close it and open it again.
+        // First let go of the journal, so that the caller who has the answer can close it and open it again.
         drop(self);
         for answer in answers {
             answer();
@@ -112,7 +112,7 @@ fn record(store: &mut Store, entries: Vec<JournalEntry>, waiting: Vec<Answer<()>
         return None;
     }
     let recorded = store.record(entries);
-    // Whoever asked may be gone: it is recorded all the same.
+    // The caller may be gone: it is recorded all the same.
     Some(Box::new(move || {
         waiting.into_iter().for_each(|answer| drop(answer.send(recorded.as_ref().copied().map_err(alike))));
     }))
