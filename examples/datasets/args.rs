@@ -14,7 +14,7 @@ use super::{
     ledger::LedgerArg,
     log::Log,
     secret::Secret,
-    units::{duration, finality, some_time},
+    units::{HeadAge, duration, finality, head_age, some_time},
 };
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// Price of one answer, in whole tokens
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49")]
     pub(crate) price: String,
+    /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
+    #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
+    pub(crate) max_head_age: HeadAge,
     /// How long a quote may be paid
     #[arg(long, env = "X402_QUOTE_TTL", value_name = "TIME", default_value = "15m", value_parser = duration)]
     pub(crate) quote_ttl: Duration,

@@ -61,7 +61,8 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
 }
 
 async fn verifier(args: &Args) -> Result<EvmVerifier, Failure> {
-    let builder = EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality);
+    let builder =
+        EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality).max_head_age(args.max_head_age.0);
     if args.start_without_rpc {
         return builder.connect_lazily(args.network()).map_err(chain);
     }

@@ -48,7 +48,9 @@ async fn present(args: &Args) -> Result<ChainTime, Failure> {
     if args.rpc_url.is_empty() {
         return Err(Failure::flags("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
     }
-    let verifier = connect(EvmVerifier::builder().endpoints(&args.rpc_url), args.wait_for_rpc).await?;
+    let verifier =
+        connect(EvmVerifier::builder().endpoints(&args.rpc_url).max_head_age(args.max_head_age.0), args.wait_for_rpc)
+            .await?;
     verifier.check(args.network(), &[]).await.map_err(chain)?;
     verifier.horizon().await.map_err(chain)
 }

@@ -54,9 +54,27 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, &'static str> {
     duration(text).and_then(|time| if time.is_zero() { Err("it is at least 1s") } else { Ok(time) })
 }
 
+/// How far from the clock the chain's head may be; `None`: its blocks come as they like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadAge(pub(crate) Option<Duration>);
+
+/// A time, or `off`.
+pub(crate) fn head_age(text: &str) -> Result<HeadAge, &'static str> {
+    if text == "off" { Ok(HeadAge(None)) } else { some_time(text).map(|age| HeadAge(Some(age))) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_heads_age_is_a_time_or_off() {
+        assert_eq!(head_age("3m"), Ok(HeadAge(Some(Duration::from_secs(180)))));
+        assert_eq!(head_age("off"), Ok(HeadAge(None)));
+        for wrong in ["", "on", "0s", "none"] {
+            assert!(head_age(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations() {

@@ -182,7 +182,8 @@ pub enum HealthError {
     /// begun: a payment made now might be refused.
     #[error(
         "the chain is {seconds} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
-         where that lasts, check this machine's clock and the node"
+         if that lasts, check this machine's clock and the node, or, for a chain that mines on demand, turn off the \
+         verifier's `max_head_age`"
     )]
     HeadBehindMark {
         /// The distance in seconds.

@@ -204,7 +204,7 @@ impl MerchantBuilder {
     ///
     /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. The merchant
     /// must not refuse payments for its own quotes by that, and so this waits until the chain has got there: a block or two, and
-    /// a minute at most.
+    /// half a minute at most.
     ///
     /// # Errors
     /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.

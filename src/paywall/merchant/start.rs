@@ -28,7 +28,7 @@ use crate::{
 /// How long after a failed attempt its error is reported without another attempt.
 const REST: Duration = Duration::from_secs(1);
 /// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
-const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(60), Duration::from_millis(250));
+const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(250));
 
 /// Proves that the chain is the right one, and lets the ledger begin: once for all routes of a merchant.
 pub(crate) struct Start {
@@ -61,13 +61,15 @@ impl Start {
     /// given the time to come.
     pub(crate) async fn open(&self) -> Result<(), HealthError> {
         let (patience, again) = CATCHING_UP;
-        let deadline = Instant::now() + patience;
+        let (deadline, mut logged) = (Instant::now() + patience, false);
         loop {
             match self.attempt().await {
                 Err(HealthError::HeadBehindMark { seconds })
                     if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
                 {
-                    tracing::debug!(seconds, "waiting for the chain to reach the ledger's mark");
+                    if !std::mem::replace(&mut logged, true) {
+                        tracing::info!(seconds, "waiting for the chain to reach the ledger's mark");
+                    }
                     sleep(again).await;
                 }
                 outcome => {

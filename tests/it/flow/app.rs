@@ -67,6 +67,7 @@ pub struct App {
     process: Child,
     said: Said,
     url: String,
+    rpc: String,
     http: reqwest::Client,
 }
 
@@ -89,10 +90,22 @@ impl App {
         Self::begin_at(listen, folder, rpc, flags, &[]).listening().await
     }
 
-    /// Waits until it listens.
+    /// Waits until it listens. A new ledger waits for the chain to reach the present, and chains here mine on demand.
     pub async fn listening(mut self) -> Self {
-        self.url = self.says("listening on ").await.split(['"', '\n']).next().unwrap().to_owned();
+        let said = tokio::select! {
+            said = self.says("listening on ") => said,
+            () = self.mines_by_time() => unreachable!("it never ends"),
+        };
+        self.url = said.split(['"', '\n']).next().unwrap().to_owned();
         self
+    }
+
+    async fn mines_by_time(&self) {
+        let mine = json!({ "jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": [] });
+        loop {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let _ = self.http.post(&self.rpc).json(&mine).send().await;
+        }
     }
 
     /// The same with these environment variables, and does not wait until it listens.
@@ -113,7 +126,7 @@ impl App {
                 said.lock().unwrap().push_str(ENDED);
             }
         });
-        Self { process, said, url: String::new(), http: client() }
+        Self { process, said, url: String::new(), rpc: rpc.to_owned(), http: client() }
     }
 
     /// All that it has said.

@@ -145,7 +145,7 @@ async fn a_node_that_is_down_at_the_start_is_waited_for() {
     let app = begin(&["--wait-for-rpc", "5m"]);
     app.says("waiting for the chain").await;
     node.comes_up(&market).await;
-    app.says("listening on ").await;
+    app.listening().await;
 }
 
 #[tokio::test]
