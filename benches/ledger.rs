@@ -30,7 +30,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::{runtime::Runtime, task::JoinSet};
 use tower_x402::{
     ledger::{
-        Claim, Commit, Ledger, MemoryLedger, PostgresLedger, RedisLedger, Reservation, SqliteLedger,
+        Claim, CommitOutcome, Ledger, MemoryLedger, PostgresLedger, RedisLedger, ReserveOutcome, SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, SqliteConnection},
     },
@@ -75,12 +75,12 @@ fn time(n: u64) -> ChainTime {
 /// Tells whether it was sold.
 async fn sell(ledger: &impl Ledger, claim: &Claim) -> bool {
     match ledger.reserve(claim).await.unwrap() {
-        Reservation::Granted(lease) => {
-            assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+        ReserveOutcome::Granted(lease) => {
+            assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
             true
         }
         // The seller slept while as much was sold as the ledger keeps.
-        Reservation::BeforeMemory => false,
+        ReserveOutcome::BeforeMemory => false,
         other => panic!("it is free, but: {other:?}"),
     }
 }

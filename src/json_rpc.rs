@@ -80,7 +80,7 @@ impl Transport {
     }
 
     /// Reads answers of up to so many bytes.
-    #[cfg(feature = "client")]
+    #[cfg(feature = "wallet")]
     pub(crate) fn reading(self, answer_max: usize) -> Self {
         Self { answer_max, ..self }
     }
@@ -159,7 +159,7 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     /// Whether the text, in lower case, holds any of these.
-    #[cfg(feature = "client")]
+    #[cfg(feature = "wallet")]
     pub(crate) fn says(&self, any: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
         any.iter().any(|text| message.contains(text))

@@ -93,7 +93,9 @@
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
-//! | `client` | `client`: a tower layer that pays for answers, with budget, wallet and journal |
+//! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
+//! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; implies `client` |
+//! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `evm` a local chain, with `client` a scripted wallet; `ledger::conformance` |
 //! | `full` | all but `test-util` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -105,7 +107,7 @@ pub mod client;
 pub mod clock;
 #[cfg(doc)]
 pub mod guide;
-#[cfg(any(feature = "client", feature = "evm"))]
+#[cfg(any(feature = "wallet", feature = "evm"))]
 mod json_rpc;
 pub mod ledger;
 mod paywall;
@@ -120,6 +122,6 @@ pub use paywall::{
 };
 pub use protocol::Receipt;
 
-#[cfg(all(doctest, feature = "axum", feature = "client", feature = "evm", feature = "sqlite"))]
+#[cfg(all(doctest, feature = "axum", feature = "wallet", feature = "reqwest", feature = "evm", feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -73,9 +73,10 @@ impl Dev {
     /// Buys one answer from each endpoint.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
         // Not the account that the printed commands use: two programs with one wallet get into each other's way.
-        let wallet = WalletPayer::connect(self.account(2).private_key(), self.rpc_url()).await?;
+        let wallet =
+            WalletPayer::builder().key(self.account(2).private_key()).endpoint(self.rpc_url()).connect().await?;
         let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
-        let payer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_step(steps::show).build().await?;
+        let payer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_event(steps::show).build().await?;
         let client = payer.layer(ReqwestClient::new(reqwest::Client::builder())?);
         for (path, body) in ORDERS {
             eprintln!("\nPOST {path} {body}");

@@ -1,18 +1,16 @@
-//! Bodies that can be sent again, and the answer's body, of which a little may have been read.
+//! Request bodies that can be sent again.
 
 use std::{
     convert::Infallible,
-    fmt, mem,
+    fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
-use pin_project_lite::pin_project;
 
 use super::exclusive::Exclusive;
 
@@ -81,11 +79,33 @@ pub struct Body(Kind);
 
 enum Kind {
     Bytes(Full<Bytes>),
-    Factory { name: Arc<str>, make: Arc<dyn Fn() -> Stream + Send + Sync>, stream: Stream },
+    Factory(Factory),
     Once(Stream),
 }
 
 type Stream = BoxBody<Bytes, BoxError>;
+
+/// A stream that is opened when it is first asked for anything, which is when it is sent.
+struct Factory {
+    name: Arc<str>,
+    make: Arc<dyn Fn() -> Stream + Send + Sync>,
+    stream: OnceLock<Stream>,
+}
+
+impl Factory {
+    fn stream(&self) -> &Stream {
+        self.stream.get_or_init(|| (self.make)())
+    }
+
+    fn stream_mut(&mut self) -> Option<&mut Stream> {
+        self.stream();
+        self.stream.get_mut()
+    }
+
+    fn anew(&self) -> Self {
+        Self { name: Arc::clone(&self.name), make: Arc::clone(&self.make), stream: OnceLock::new() }
+    }
+}
 
 fn boxed<B>(body: B) -> Stream
 where
@@ -102,7 +122,7 @@ impl Body {
         Self::from(Bytes::new())
     }
 
-    /// A body that `make` makes anew for every attempt. Its proof travels in the header.
+    /// Creates a body that `make` opens anew for every attempt, when that attempt is sent. Its proof travels in the header.
     ///
     /// `name` stands for the content in the journal: two requests to one address with the same name are the same
     /// request, of which an unfinished purchase is finished before another is begun.
@@ -112,7 +132,7 @@ impl Body {
         B::Error: Into<BoxError>,
     {
         let make: Arc<dyn Fn() -> Stream + Send + Sync> = Arc::new(move || boxed(make()));
-        Self(Kind::Factory { name: name.into(), stream: make(), make })
+        Self(Kind::Factory(Factory { name: name.into(), make, stream: OnceLock::new() }))
     }
 
     /// A body that can be sent once only. It reaches services that are free; one that asks for money is not paid, for
@@ -130,9 +150,7 @@ impl ReplayBody for Body {
     fn replay(&self) -> Option<Self> {
         match &self.0 {
             Kind::Bytes(full) => Some(Self(Kind::Bytes(full.clone()))),
-            Kind::Factory { name, make, .. } => {
-                Some(Self(Kind::Factory { name: Arc::clone(name), make: Arc::clone(make), stream: make() }))
-            }
+            Kind::Factory(factory) => Some(Self(Kind::Factory(factory.anew()))),
             Kind::Once(_) => None,
         }
     }
@@ -146,7 +164,7 @@ impl ReplayBody for Body {
 
     fn name(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Factory { name, .. } => Some(name),
+            Kind::Factory(factory) => Some(&factory.name),
             _ => None,
         }
     }
@@ -175,21 +193,27 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.0 {
             Kind::Bytes(full) => Pin::new(full).poll_frame(cx).map_err(|never: Infallible| match never {}),
-            Kind::Factory { stream, .. } | Kind::Once(stream) => Pin::new(stream).poll_frame(cx),
+            Kind::Factory(factory) => match factory.stream_mut() {
+                Some(stream) => Pin::new(stream).poll_frame(cx),
+                None => Poll::Ready(None),
+            },
+            Kind::Once(stream) => Pin::new(stream).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Bytes(full) => full.is_end_stream(),
-            Kind::Factory { stream, .. } | Kind::Once(stream) => stream.is_end_stream(),
+            Kind::Factory(factory) => factory.stream().is_end_stream(),
+            Kind::Once(stream) => stream.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Bytes(full) => full.size_hint(),
-            Kind::Factory { stream, .. } | Kind::Once(stream) => stream.size_hint(),
+            Kind::Factory(factory) => factory.stream().size_hint(),
+            Kind::Once(stream) => stream.size_hint(),
         }
     }
 }
@@ -198,101 +222,34 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Kind::Bytes(_) => "Body::Bytes",
-            Kind::Factory { .. } => "Body::Factory",
+            Kind::Factory(_) => "Body::Factory",
             Kind::Once(_) => "Body::Once",
         })
     }
 }
 
-pin_project! {
-    /// The answer's body, as the client gave it.
-    pub struct ResponseBody<B> {
-        #[pin]
-        kind: Answer<B>,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
 
-pin_project! {
-    #[project = AnswerProjection]
-    enum Answer<B> {
-        Untouched { #[pin] body: B },
-        // Its beginning was read, to learn whether it is a refusal of the seller's.
-        Peeked { start: Option<Bytes>, rest: Rest<B> },
-    }
-}
+    use super::*;
 
-/// What comes after the beginning that was read.
-pub(super) enum Rest<B> {
-    Unread(Pin<Box<B>>),
-    Trailers(Box<HeaderMap>),
-    Nothing,
-}
-
-impl<B> ResponseBody<B> {
-    pub(super) const fn untouched(body: B) -> Self {
-        Self { kind: Answer::Untouched { body } }
-    }
-
-    pub(super) fn peeked(start: Bytes, rest: Rest<B>) -> Self {
-        Self { kind: Answer::Peeked { start: Some(start).filter(|start| !start.is_empty()), rest } }
-    }
-}
-
-impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match self.project().kind.project() {
-            AnswerProjection::Untouched { body } => body.poll_frame(cx),
-            AnswerProjection::Peeked { start, rest } => {
-                if let Some(start) = start.take() {
-                    return Poll::Ready(Some(Ok(Frame::data(start))));
-                }
-                if let Rest::Unread(body) = rest {
-                    return body.as_mut().poll_frame(cx);
-                }
-                match mem::replace(rest, Rest::Nothing) {
-                    Rest::Trailers(trailers) => Poll::Ready(Some(Ok(Frame::trailers(*trailers)))),
-                    _ => Poll::Ready(None),
-                }
-            }
+    /// A stream that is opened and not sent is a file or a connection too many.
+    #[tokio::test]
+    async fn a_stream_is_opened_when_it_is_sent_and_once_for_each_attempt() {
+        let opened = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&opened);
+        let body = Body::from_factory("upload", move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Full::new(Bytes::from_static(b"stream"))
+        });
+        let attempts = [body.replay().unwrap(), body.replay().unwrap()];
+        assert_eq!((body.name(), body.bytes(), opened.load(Ordering::Relaxed)), (Some("upload"), None, 0));
+        for (before, attempt) in (0..).zip(attempts) {
+            assert_eq!(opened.load(Ordering::Relaxed), before);
+            assert_eq!(attempt.size_hint().exact(), Some(6), "told before it is read, as a client needs it");
+            assert_eq!(attempt.collect().await.unwrap().to_bytes(), "stream");
+            assert_eq!(opened.load(Ordering::Relaxed), before + 1);
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Answer::Untouched { body } => body.is_end_stream(),
-            Answer::Peeked { start, rest } => {
-                start.is_none()
-                    && match rest {
-                        Rest::Unread(body) => body.is_end_stream(),
-                        Rest::Trailers(_) => false,
-                        Rest::Nothing => true,
-                    }
-            }
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Answer::Untouched { body } => body.size_hint(),
-            Answer::Peeked { start, rest } => {
-                let read = start.as_ref().map_or(0, |start| start.len() as u64);
-                let rest = if let Rest::Unread(body) = rest { body.size_hint() } else { SizeHint::with_exact(0) };
-                let mut hint = SizeHint::new();
-                hint.set_lower(rest.lower().saturating_add(read));
-                if let Some(upper) = rest.upper() {
-                    hint.set_upper(upper.saturating_add(read));
-                }
-                hint
-            }
-        }
-    }
-}
-
-impl<B> fmt::Debug for ResponseBody<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ResponseBody")
     }
 }

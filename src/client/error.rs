@@ -2,77 +2,98 @@
 
 use http::StatusCode;
 
-use super::{Declined, JournalError, PayerError, PurchaseId};
+use super::{BudgetDenial, JournalError, PayerError, PurchaseId};
 use crate::protocol::{ProblemCode, QuoteError, TxHash};
 
-/// Why there is no answer.
+/// The error of a call: why there is no answer, and where the money is.
 ///
 /// [`transaction`](Self::transaction) names the transfer wherever one may have been sent.
 /// [`is_resumable`](Self::is_resumable) says whether sending the same request again goes on with that same payment:
 /// where it does, nothing is lost, and nothing more is paid.
+///
+/// ```
+/// use tower_x402::client::PayError;
+///
+/// /// What to tell the person who waits.
+/// fn advice(error: &PayError) -> &'static str {
+///     match error {
+///         PayError::Declined(_) => "the budget does not allow it",
+///         error if error.is_resumable() => "ask again: the payment is kept, and nothing more is paid",
+///         error if error.transaction().is_some() => "paid, and not answered: contact the seller",
+///         _ => "nothing was paid",
+///     }
+/// }
+/// assert_eq!(advice(&PayError::NothingToResume), "nothing was paid");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayError {
-    /// The layer's patience was over before any money moved. Nothing was paid.
+    /// The layer's patience ended before any money moved. Nothing was paid.
     #[error("{0} took longer than the layer's patience: nothing was paid")]
     TimedOut(&'static str),
-    /// The request failed before a quote was there. Nothing was paid.
-    #[error("the request failed before anything was paid")]
+    /// The request failed before there was a quote. Nothing was paid.
+    #[error("the request failed before the seller quoted a price: nothing was paid")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The 402 names a price, but not in a way that can be read. Nothing was paid.
-    #[error("the quote cannot be read: nothing was paid")]
+    /// The 402 names a price that cannot be read. Nothing was paid.
+    #[error("the seller's quote cannot be read: nothing was paid")]
     Quote(#[from] QuoteError),
-    /// The body can be sent once only, and it has been. Nothing was paid.
-    #[error("the answer costs money, and the request's body cannot be sent again with the proof: nothing was paid")]
+    /// The body can be sent only once, and it has been. Nothing was paid.
+    #[error(
+        "the answer costs money, but the request's body cannot be sent again with the proof: nothing was paid; use a body in memory or `Body::from_factory`"
+    )]
     NotReplayable,
-    /// The budget does not allow it. Nothing was paid.
+    /// The budget does not allow the payment. Nothing was paid.
     #[error(transparent)]
-    Declined(#[from] Declined),
-    /// No transfer could be made ready. Nothing was paid.
-    #[error("no transfer could be made ready, so nothing was paid")]
+    Declined(#[from] BudgetDenial),
+    /// The payer could not prepare a transfer. Nothing was paid.
+    #[error("the payer could not prepare the transfer: nothing was paid")]
     Payer(#[source] PayerError),
-    /// The journal did not take down what was to be paid, so it was not. Nothing was paid.
-    #[error("the journal did not take the payment down, so nothing was paid")]
+    /// The journal did not record the payment, so it was not sent. Nothing was paid.
+    #[error("the journal did not record the payment, so it was not sent: nothing was paid")]
     Journal(#[source] JournalError),
     /// The request was to finish a purchase, and the journal has none open for it. Nothing was paid.
     #[error("the journal has no unfinished purchase of this request: nothing was paid")]
     NothingToResume,
     /// A transfer is recorded, and was in no block in time. It may still be mined.
-    #[error("the payment is in no block yet: send the same request again to go on with it")]
+    #[error("the payment is not in a block yet: send the same request again to go on with it")]
     Unsettled {
         /// The transaction to look for, where it is known.
         transaction: Option<TxHash>,
-        /// What the payer said last, if it failed.
+        /// The payer's last error, if it failed.
         #[source]
         reason: Option<PayerError>,
     },
     /// The transaction is in a block and transferred nothing.
-    #[error("the payment {transaction} was reverted: nothing was transferred")]
+    #[error("payment {transaction} was reverted: nothing was transferred")]
     Reverted {
         /// The transaction.
         transaction: TxHash,
     },
-    /// Other transactions of the same account took the payment's place, again and again. Nothing was transferred.
-    #[error("other transactions of the wallet took the payment's place: nothing was transferred")]
+    /// Other transactions of the same account used the payment's nonce, again and again. Nothing was transferred.
+    #[error(
+        "other transactions of the wallet used the payment's nonce: nothing was transferred; let one process send from this account"
+    )]
     Displaced,
     /// The seller refuses the payment for good.
-    #[error("paid with {transaction}, and refused: {} {}", code.as_str(), code.detail())]
+    #[error("payment {transaction} refused by the seller: {} {}", code.as_str(), code.detail())]
     Refused {
         /// The transaction.
         transaction: TxHash,
         /// The seller's reason.
         code: ProblemCode,
     },
-    /// The seller finds fault with the request, and the payment stays unspent.
-    #[error("paid with {transaction}, and the seller cannot read the request: {status}")]
+    /// The seller rejects the request itself, and the payment stays unspent.
+    #[error(
+        "payment {transaction} not redeemed: the seller rejected the request with {status}; a corrected request uses the payment"
+    )]
     Misunderstood {
         /// The transaction.
         transaction: TxHash,
-        /// What it answered.
+        /// The status of its answer.
         status: StatusCode,
     },
     /// The seller answers a proof of payment with another bill. It is not paid.
-    #[error("paid with {transaction}, and billed again: the other bill was not paid{}", ended(*is_last))]
+    #[error("payment {transaction} not redeemed: the seller billed again, and the other bill was not paid{}", ended(*is_last))]
     BilledAgain {
         /// The transaction.
         transaction: TxHash,
@@ -82,30 +103,30 @@ pub enum PayError {
     /// A payment for this request bought nothing, and does not cover what the seller asks for now. Nothing more was
     /// paid, and nothing more is paid by the same request for as long as that payment is kept.
     ///
-    /// [`ResumeOnly`](super::ResumeOnly) shows it once more under the quote that it was made for, a request to the same
-    /// seller at the old price uses it, and [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
+    /// [`ResumeOnly`](super::ResumeOnly) presents it once more under the quote that it was made for, a request to the
+    /// same seller at the old price uses it, and [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
     #[error(
-        "paid {paid} with {transaction}, which bought nothing, and the seller now asks for {asked}: nothing more was paid, nor is it by the same request"
+        "payment {transaction} of {paid} bought nothing and does not cover the new price of {asked}: nothing more was paid; resume the purchase, or abandon it to pay anew"
     )]
     NotCovered {
         /// The purchase that the payment was made for.
         purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
-        /// What was paid, as a decimal.
+        /// The amount that was paid, as a decimal.
         paid: String,
-        /// What is asked for now, as a decimal; with a remark where it is to be paid to another recipient, on another
-        /// chain or in another token.
+        /// The amount that is asked for now, as a decimal; with a remark where it is to be paid to another recipient, on
+        /// another chain or in another token.
         asked: String,
     },
-    /// The seller sends the proof of payment elsewhere. It was not sent there.
-    #[error("paid with {transaction}, and sent elsewhere: the proof is for the seller alone")]
+    /// The seller redirects the proof of payment. It was not sent there.
+    #[error("payment {transaction} not redeemed: the seller redirected, and proofs are never forwarded")]
     Redirected {
         /// The transaction.
         transaction: TxHash,
     },
-    /// The payment stands, and the answer did not come in time.
-    #[error("paid with {transaction}, and no answer yet: send the same request again to go on with it")]
+    /// The payment was made, and the answer did not come in time.
+    #[error("payment {transaction} has no answer yet: send the same request again to go on with it")]
     Unanswered {
         /// The transaction.
         transaction: TxHash,
@@ -115,11 +136,11 @@ pub enum PayError {
 }
 
 const fn ended(is_last: bool) -> &'static str {
-    if is_last { ", and the payment was given up as lost: the same request would pay anew" } else { "" }
+    if is_last { "; the payment was given up as lost, and the same request would pay anew" } else { "" }
 }
 
 impl PayError {
-    /// The transfer, where one was sent or may have been.
+    /// Returns the transfer, where one was sent or may have been.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {
         match self {
@@ -135,7 +156,7 @@ impl PayError {
         }
     }
 
-    /// Whether the journal holds a payment for this request that the same request will go on with.
+    /// Returns whether the journal holds a payment for this request that the same request will go on with.
     #[must_use]
     pub const fn is_resumable(&self) -> bool {
         matches!(

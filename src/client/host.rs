@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use ::reqwest::Url;
 use http::uri::Authority;
+use url::Url;
 
 /// A host name or address in the one spelling that limits and recipients go by, as the WHATWG's URL standard has it:
 /// lower case, addresses in their usual form (`127.1`, `0x7f.1` and `2130706433` are `127.0.0.1`), no dot at the end.

@@ -23,7 +23,7 @@
 //! use tower::{Layer as _, ServiceExt as _};
 //! use tower_x402::{client::{Body, Budget, MemoryJournal, PayLayer, Purchase}, protocol::Asset};
 //!
-//! // In production: `WalletPayer::connect(&key, &rpc_url).await?` and `FileJournal::open("purchases.jsonl").await?`,
+//! // In production: `WalletPayer::builder().key_file(path).endpoint(url).connect().await?` and `FileJournal::open("purchases.jsonl").await?`,
 //! // around `ReqwestClient::new(reqwest::Client::builder())?`.
 //! let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("0.50").per_day("10").build()?;
 //! let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).build().await?;
@@ -88,39 +88,51 @@
 //!   only, must be given `https://` addresses all the same, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two of them with one wallet pay for nothing twice, but get into each other's way.
 
-mod answer;
 mod body;
-mod book;
 mod budget;
-mod buy;
-mod erased;
+mod builder;
+mod directives;
+mod drafts;
 mod error;
+mod events;
 mod exclusive;
 mod host;
+mod inner;
 mod journal;
 mod layer;
 mod left_over;
-mod no_payer;
-mod order;
-mod pay;
 mod payer;
-mod redeem;
+mod progress;
+mod purchase;
+mod purchase_id;
+mod redemption;
+mod registry;
+mod replay_request;
+mod reply;
+#[cfg(feature = "reqwest")]
 mod reqwest;
+mod response_body;
+mod seller;
 mod service;
-mod step;
+mod settings;
+mod settlement;
+#[cfg(feature = "wallet")]
 mod wallet;
 
-pub use body::{Body, ReplayBody, ResponseBody};
-pub use budget::{Budget, BudgetBuilder, BudgetError, Declined, Proposal};
+pub use body::{Body, ReplayBody};
+pub use budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
+pub use builder::PayLayerBuilder;
+pub use directives::{AlreadyPaid, ResumeOnly};
 pub use error::PayError;
-pub use journal::{
-    Entry, FileJournal, Journal, JournalError, MemoryJournal, ParsePurchaseIdError, PurchaseId, RETENTION, State,
-};
-pub use layer::{PayLayer, PayLayerBuilder};
-pub use no_payer::NoPayer;
-pub use order::ProofIn;
-pub use payer::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
+pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
+pub use layer::PayLayer;
+pub use payer::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
+pub use replay_request::ProofIn;
+#[cfg(feature = "reqwest")]
 pub use reqwest::{FollowsNoRedirects, ReqwestClient};
-pub use service::{Paid, Pay, ResponseFuture, ResumeOnly};
-pub use step::{Event, Purchase, Step, Took};
-pub use wallet::{WalletError, WalletPayer, WalletPayerBuilder};
+pub use response_body::ResponseBody;
+pub use service::{Pay, ResponseFuture};
+#[cfg(feature = "wallet")]
+pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

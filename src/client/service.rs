@@ -15,24 +15,35 @@ use http_body::Body;
 use tower_service::Service;
 use tracing::{Instrument as _, field::Empty, info_span};
 
-use super::{PayError, ReplayBody, ResponseBody, buy::Visit, layer::Shared, order::Order};
-use crate::protocol::TxHash;
+use super::{
+    PayError, ReplayBody, ResponseBody, inner::ClientInner, purchase::PurchaseFlow, replay_request::ReplayRequest,
+};
 
 /// An HTTP client that pays for answers. Made by [`PayLayer`](super::PayLayer).
 #[derive(Clone)]
 pub struct Pay<S> {
-    inner: S,
-    shared: Arc<Shared>,
+    service: S,
+    inner: Arc<ClientInner>,
 }
 
 impl<S> Pay<S> {
-    pub(super) const fn new(inner: S, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
+    pub(super) const fn new(service: S, inner: Arc<ClientInner>) -> Self {
+        Self { service, inner }
     }
 
-    /// The client inside.
+    /// Returns a reference to the client inside.
     pub const fn get_ref(&self) -> &S {
-        &self.inner
+        &self.service
+    }
+
+    /// Returns a mutable reference to the client inside.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Returns the client inside. Its clones, and what it has begun, pay as before.
+    pub fn into_inner(self) -> S {
+        self.service
     }
 }
 
@@ -50,24 +61,24 @@ where
     type Future = ResponseFuture<R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PayError>> {
-        self.inner.poll_ready(cx).map_err(|error| PayError::Http(error.into()))
+        self.service.poll_ready(cx).map_err(|error| PayError::Http(error.into()))
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture<R> {
         // The instance that was polled is the one that is called.
-        let unpolled = self.inner.clone();
-        let polled = mem::replace(&mut self.inner, unpolled);
-        let order = Order::new(request);
-        let (host, what) = (&order.host, &order.what);
+        let unpolled = self.service.clone();
+        let polled = mem::replace(&mut self.service, unpolled);
+        let request = ReplayRequest::new(request);
+        let (host, what) = (&request.identity.host, &request.identity.what);
         let span = info_span!("purchase", host, request = what, purchase = Empty, transaction = Empty);
-        let visit = Visit::new(Arc::clone(&self.shared), polled, order);
-        ResponseFuture { future: Box::pin(visit.run().instrument(span)) }
+        let flow = PurchaseFlow::new(Arc::clone(&self.inner), polled, request);
+        ResponseFuture { future: Box::pin(flow.run().instrument(span)) }
     }
 }
 
 impl<S: fmt::Debug> fmt::Debug for Pay<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pay").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("Pay").field("inner", &self.service).finish_non_exhaustive()
     }
 }
 
@@ -92,14 +103,3 @@ impl<R> fmt::Debug for ResponseFuture<R> {
         f.write_str("ResponseFuture")
     }
 }
-
-/// Put into a request's extensions: finish an unfinished purchase of this request, and pay nothing new.
-///
-/// Where the journal has none, the call ends in [`PayError::NothingToResume`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResumeOnly;
-
-/// Put into a request's extensions: this transaction paid already, by another wallet or without a journal. The layer
-/// asks for a quote, pays nothing, and redeems it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paid(pub TxHash);

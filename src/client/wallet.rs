@@ -1,32 +1,26 @@
 //! `WalletPayer`: a key of one's own and RPC endpoints; ordinary ERC-20 transfers.
 
+mod account;
 mod builder;
 mod error;
-mod fate;
 mod fees;
 mod likeness;
 mod node;
 mod nodes;
-mod nonces;
+mod nonce_manager;
 mod prepare;
+mod status;
 mod taker;
 mod transaction;
 
 use std::{fmt, sync::Arc};
 
-use alloy::{network::TxSigner, primitives::Signature};
-
 pub use builder::WalletPayerBuilder;
-pub use error::WalletError;
+pub use error::{WalletError, WalletErrorKind};
 
-use self::{nodes::Nodes, nonces::Nonces, prepare::Decimals};
-use super::{Fate, Payer, PayerError, Payment, Prepared, Turn};
+use self::account::{Account, Policy};
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::{Address, Network, TxHash};
-
-/// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
-const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
-/// After how many blocks a block is believed to stay unless said otherwise.
-const FINAL_AFTER: u64 = 12;
 
 /// Pays from an account whose key is here, through one node or several, with ordinary ERC-20 transfers (EIP-1559).
 ///
@@ -51,53 +45,25 @@ const FINAL_AFTER: u64 = 12;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use tower_x402::client::WalletPayer;
 ///
-/// let key = std::env::var("X402_PAYER_KEY")?;
-/// let wallet = WalletPayer::connect(&key, "https://mainnet.base.org").await?.max_fee_per_gas(2_000_000_000);
+/// let wallet = WalletPayer::builder().key_file("payer.key").endpoint("https://mainnet.base.org").connect().await?;
+/// let wallet = wallet.max_fee_per_gas(2_000_000_000);
 /// println!("{} pays on {}", wallet.address(), wallet.network());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct WalletPayer {
-    shared: Arc<Shared>,
-    max_fee_per_gas: u128,
-    final_after: u64,
-    tagged: bool,
-}
-
-/// What clones have in common.
-struct Shared {
-    nodes: Nodes,
-    signer: Box<dyn TxSigner<Signature> + Send + Sync>,
-    address: Address,
-    network: Network,
-    turn: Arc<tokio::sync::Mutex<()>>,
-    nonces: Nonces,
-    decimals: Decimals,
+    account: Arc<Account>,
+    policy: Policy,
 }
 
 impl WalletPayer {
-    /// A wallet from a private key (64 hexadecimal digits, with or without `0x`; space around it is ignored) and the
-    /// URL of one node: https, or http on this machine. Asks the node which chain it serves. For several nodes, and for
-    /// keys that are elsewhere, there is [`builder`](Self::builder).
-    ///
-    /// # Errors
-    /// [`WalletError`] says which of the three is not right.
-    pub async fn connect(private_key_hex: &str, rpc_url: &str) -> Result<Self, WalletError> {
-        Self::builder().key(private_key_hex).endpoint(rpc_url).connect().await
-    }
-
-    /// A wallet from its parts.
-    pub fn builder() -> WalletPayerBuilder {
-        WalletPayerBuilder::new()
-    }
-
     /// The most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
     /// asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
     /// never more than 500,000. Where twice the base fee is above this, nothing is prepared, and nothing replaced.
     #[must_use]
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
-        self.max_fee_per_gas = wei;
+        self.policy.max_fee_per_gas = wei;
         self
     }
 
@@ -106,7 +72,7 @@ impl WalletPayer {
     /// second payment.
     #[must_use]
     pub const fn final_after(mut self, blocks: u64) -> Self {
-        self.final_after = blocks;
+        self.policy.final_after = blocks;
         self
     }
 
@@ -118,65 +84,51 @@ impl WalletPayer {
     /// ([`PayLayer::abandon`](super::PayLayer::abandon)).
     #[must_use]
     pub const fn tagged(mut self, tagged: bool) -> Self {
-        self.tagged = tagged;
+        self.policy.tagged = tagged;
         self
     }
 
     /// The account that pays.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.shared.address
+        self.account.address
     }
 
     /// The chain that it pays on.
     #[must_use]
     pub fn network(&self) -> Network {
-        self.shared.network
-    }
-
-    /// Reads what this wallet once prepared, all for one nonce; never empty.
-    fn read(&self, prepared: &[Prepared]) -> Result<Vec<transaction::Sent>, PayerError> {
-        let chain_id = self.shared.network.chain_id();
-        let read = |prepared| transaction::read(prepared, self.shared.address, chain_id);
-        let sent = prepared.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let first = sent.first().ok_or(PayerError::Foreign)?;
-        // Two nonces could both be mined: one of them being used up would say nothing about the other.
-        let alike = sent.iter().all(|other| other.transaction.nonce == first.transaction.nonce);
-        if alike { Ok(sent) } else { Err(PayerError::Foreign) }
+        self.account.network
     }
 }
 
 /// Without the key and the nodes' addresses.
 impl fmt::Debug for WalletPayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { address, network, .. } = &*self.shared;
+        let Account { address, network, .. } = &*self.account;
         f.debug_struct("WalletPayer").field("address", address).field("network", network).finish_non_exhaustive()
     }
 }
 
 impl Payer for WalletPayer {
-    async fn turn(&self) -> Turn {
-        Turn::held(Arc::clone(&self.shared.turn).lock_owned().await)
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::held(Arc::clone(&self.account.turn).lock_owned().await)
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
-        prepare::prepare(self, payment).await
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
+        prepare::prepare(&self.account, &self.policy, payment).await
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
-        let sent = transaction::read(prepared, self.shared.address, self.shared.network.chain_id())?;
-        prepare::send(&self.shared.nodes, &prepared.payload, sent.hash).await?;
-        self.shared.nonces.used(sent.transaction.nonce);
-        Ok(sent.hash)
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        prepare::send(&self.account, prepared).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        fate::fate(self, &self.read(prepared)?).await
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        status::status(&self.account, self.policy.final_after, &self.account.read(prepared)?).await
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
-        let sent = self.read(prepared)?;
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+        let sent = self.account.read(prepared)?;
         let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
-        prepare::replace(self, newest, last.token).await
+        prepare::replace(&self.account, &self.policy, newest, last.token).await
     }
 }

@@ -24,7 +24,7 @@ macro_rules! guides {
                     not(doctest),
                     all(
                         feature = "axum",
-                        feature = "client",
+                        feature = "wallet", feature = "reqwest",
                         feature = "evm",
                         feature = "postgres",
                         feature = "redis",

@@ -114,7 +114,7 @@ impl Lease {
 
     /// What tells this holder from every other, earlier or later.
     #[must_use]
-    pub const fn fence(&self) -> u64 {
+    pub const fn fencing_token(&self) -> u64 {
         self.fence
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Reservation;
+use super::ReserveOutcome;
 use crate::protocol::{ChainTime, Transfer};
 
 /// What is on record for an intent or a payment.
@@ -29,27 +29,27 @@ pub(super) struct Candidate<'c> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision<'c> {
-    Refused(Reservation),
+    Refused(ReserveOutcome),
     /// This one is free: reserve it.
     Free(Candidate<'c>),
 }
 
 /// Decides by the low-water mark, the entry of the claim's intent, and the candidates in the claim's order, which are read
-/// up to the first free one. [`Reservation`] has the order of the refusals.
+/// up to the first free one. [`ReserveOutcome`] has the order of the refusals.
 pub(super) fn decide<'c>(
     mark: ChainTime,
     intent: Option<Entry>,
     candidates: impl IntoIterator<Item = Candidate<'c>>,
 ) -> Decision<'c> {
     if intent == Some(Entry::Sold) {
-        return Decision::Refused(Reservation::IntentConsumed);
+        return Decision::Refused(ReserveOutcome::IntentConsumed);
     }
     let mut unsold = candidates.into_iter().filter(|candidate| candidate.entry != Some(Entry::Sold)).peekable();
     if unsold.peek().is_none() {
-        return Decision::Refused(Reservation::PaymentUsed);
+        return Decision::Refused(ReserveOutcome::PaymentUsed);
     }
     if let Some(Entry::Held { left }) = intent {
-        return Decision::Refused(Reservation::Busy { retry_after: left });
+        return Decision::Refused(ReserveOutcome::Busy { retry_after: left });
     }
     let mut frees_in = None::<Duration>;
     for candidate in unsold {
@@ -58,15 +58,15 @@ pub(super) fn decide<'c>(
             _ if candidate.transfer.block_time <= mark => {}
             _ => {
                 return match candidate.cooling {
-                    Some(retry_after) => Decision::Refused(Reservation::TooManyAttempts { retry_after }),
+                    Some(retry_after) => Decision::Refused(ReserveOutcome::TooManyAttempts { retry_after }),
                     None => Decision::Free(candidate),
                 };
             }
         }
     }
     Decision::Refused(match frees_in {
-        Some(retry_after) => Reservation::Busy { retry_after },
-        None => Reservation::BeforeMemory,
+        Some(retry_after) => ReserveOutcome::Busy { retry_after },
+        None => ReserveOutcome::BeforeMemory,
     })
 }
 
@@ -97,12 +97,12 @@ mod tests {
         Some(Entry::Held { left: Duration::from_secs(seconds) })
     }
 
-    fn busy(seconds: u64) -> Reservation {
-        Reservation::Busy { retry_after: Duration::from_secs(seconds) }
+    fn busy(seconds: u64) -> ReserveOutcome {
+        ReserveOutcome::Busy { retry_after: Duration::from_secs(seconds) }
     }
 
     /// Decides about candidates given as block time, entry and cool-down; tells the refusal, or which one is free.
-    fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, Reservation> {
+    fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
         let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
             transfer,
@@ -121,13 +121,13 @@ mod tests {
     fn of_several_refusals_the_first_in_order_is_given() {
         let free = (MARK + 1, None, 0);
         let of_all = [(MARK + 1, SOLD, 0), (MARK + 1, held(9), 0), (MARK, None, 0)];
-        assert_eq!(decided(SOLD, &[free]), Err(Reservation::IntentConsumed));
-        assert_eq!(decided(SOLD, &[]), Err(Reservation::IntentConsumed));
-        assert_eq!(decided(held(5), &[(MARK + 1, SOLD, 0)]), Err(Reservation::PaymentUsed));
-        assert_eq!(decided(None, &[]), Err(Reservation::PaymentUsed));
+        assert_eq!(decided(SOLD, &[free]), Err(ReserveOutcome::IntentConsumed));
+        assert_eq!(decided(SOLD, &[]), Err(ReserveOutcome::IntentConsumed));
+        assert_eq!(decided(held(5), &[(MARK + 1, SOLD, 0)]), Err(ReserveOutcome::PaymentUsed));
+        assert_eq!(decided(None, &[]), Err(ReserveOutcome::PaymentUsed));
         assert_eq!(decided(held(5), &of_all), Err(busy(5)), "the intent's own lease before the payment's");
         assert_eq!(decided(None, &of_all), Err(busy(9)), "a held payment before one at the mark");
-        assert_eq!(decided(None, &[(MARK + 1, SOLD, 0), (MARK, None, 0)]), Err(Reservation::BeforeMemory));
+        assert_eq!(decided(None, &[(MARK + 1, SOLD, 0), (MARK, None, 0)]), Err(ReserveOutcome::BeforeMemory));
         assert_eq!(decided(None, &[(MARK + 1, held(9), 0), (MARK + 1, held(4), 0)]), Err(busy(4)), "the first to end");
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_cools_down_is_refused_rather_than_given_the_next_customers_payment() {
-        let cooling = Err(Reservation::TooManyAttempts { retry_after: Duration::from_secs(60) });
+        let cooling = Err(ReserveOutcome::TooManyAttempts { retry_after: Duration::from_secs(60) });
         assert_eq!(decided(None, &[(MARK + 1, None, 60), (MARK + 1, None, 0)]), cooling);
         assert_eq!(
             decided(None, &[(MARK, None, 60), (MARK + 1, None, 0)]),

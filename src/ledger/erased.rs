@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation};
+use super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome};
 use crate::protocol::{ChainTime, IntentKey};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
@@ -10,10 +10,10 @@ pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime>;
     /// Owns what it needs, so that it can outlive who asked.
-    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation>;
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal>;
-    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Commit>;
-    fn release<'a>(&'a self, lease: &'a Lease, handler: Handler) -> Boxed<'a, ()>;
+    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome>;
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome>;
+    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, CommitOutcome>;
+    fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
     fn is_consumed(&self, intent: IntentKey) -> Boxed<'_, bool>;
     fn health(&self) -> Boxed<'_, ()>;
 }
@@ -23,19 +23,19 @@ impl<L: Ledger> ErasedLedger for L {
         Box::pin(Ledger::begin(self, now))
     }
 
-    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, Reservation> {
+    fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome> {
         Box::pin(async move { Ledger::reserve(&*self, &claim).await })
     }
 
-    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Renewal> {
+    fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome> {
         Box::pin(Ledger::renew(self, lease))
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, Commit> {
+    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, CommitOutcome> {
         Box::pin(Ledger::commit(self, lease))
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease, handler: Handler) -> Boxed<'a, ()> {
+    fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()> {
         Box::pin(Ledger::release(self, lease, handler))
     }
 

@@ -69,18 +69,18 @@ pub trait Ledger: Send + Sync + 'static {
     ///
     /// A sale is forgotten in here, some at a time, when the claim's head is beyond its
     /// [`keep_until`](Claim::keep_until), and the low-water mark is raised to its block time.
-    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send;
+    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Prolongs a lease by its full length from now, if it is still held: a lease that ran out is, until it is taken
     /// over.
-    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<Renewal, LedgerError>> + Send;
+    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send;
 
     /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew));
-    /// [`Commit::Done`] also when this very lease is committed already.
-    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<Commit, LedgerError>> + Send;
+    /// [`CommitOutcome::Done`] also when this very lease is committed already.
+    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send;
 
     /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and not committed.
-    fn release(&self, lease: &Lease, handler: Handler) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Whether this intent bought its answer.
     fn is_consumed(&self, intent: IntentKey) -> impl Future<Output = Result<bool, LedgerError>> + Send;
@@ -95,19 +95,19 @@ impl<L: Ledger> Ledger for Arc<L> {
         L::begin(self, now)
     }
 
-    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<Reservation, LedgerError>> + Send {
+    fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send {
         L::reserve(self, claim)
     }
 
-    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<Renewal, LedgerError>> + Send {
+    fn renew(&self, lease: &Lease) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send {
         L::renew(self, lease)
     }
 
-    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<Commit, LedgerError>> + Send {
+    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send {
         L::commit(self, lease)
     }
 
-    fn release(&self, lease: &Lease, handler: Handler) -> impl Future<Output = Result<(), LedgerError>> + Send {
+    fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send {
         L::release(self, lease, handler)
     }
 
@@ -124,7 +124,7 @@ impl<L: Ledger> Ledger for Arc<L> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Reservation {
+pub enum ReserveOutcome {
     /// Intent and transfer are held.
     Granted(Lease),
     /// The intent bought its answer already.
@@ -151,7 +151,7 @@ pub enum Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Renewal {
+pub enum RenewOutcome {
     /// It is held, and lasts its full length from now.
     Held,
     /// Another holds the pair, or nobody does.
@@ -162,7 +162,7 @@ pub enum Renewal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Commit {
+pub enum CommitOutcome {
     /// It is recorded, durably, under this lease.
     Done,
     /// The lease was lost; nothing was recorded under it.
@@ -171,7 +171,7 @@ pub enum Commit {
 
 /// Whether the handler ran under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handler {
+pub enum AttemptOutcome {
     /// It was called: the attempt counts.
     Started,
     /// It was never called: the attempt does not count.

@@ -7,7 +7,7 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Claim, Lease, LedgerError, Reservation,
+    Claim, Lease, LedgerError, ReserveOutcome,
     attempts::cool_down,
     decide::{Candidate, Decision, Entry, decide},
 };
@@ -253,11 +253,11 @@ pub(super) trait SqlBackend: Sync {
 }
 
 /// [`Ledger::reserve`](super::Ledger::reserve) on a database.
-pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<Reservation, LedgerError> {
+pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
     let mut may_sweep = true;
     for _ in 0..TRIES {
         let snapshot = match backend.look(claim).await? {
-            Seen::Granted(lease) => return Ok(Reservation::Granted(lease)),
+            Seen::Granted(lease) => return Ok(ReserveOutcome::Granted(lease)),
             Seen::Snapshot(snapshot) => snapshot,
         };
         let ledger = snapshot.ledger();
@@ -274,12 +274,12 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
             Decision::Refused(reservation) => return Ok(reservation),
             Decision::Free(candidate) => {
                 if let Some(lease) = backend.grant(claim, snapshot.grant(candidate)).await? {
-                    return Ok(Reservation::Granted(lease));
+                    return Ok(ReserveOutcome::Granted(lease));
                 }
             }
         }
     }
-    Ok(Reservation::Busy { retry_after: AGAIN })
+    Ok(ReserveOutcome::Busy { retry_after: AGAIN })
 }
 
 /// A number of rows.

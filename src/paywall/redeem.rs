@@ -10,7 +10,7 @@ use super::{
     time_limits::{ledger_in_time, verifier_in_time},
 };
 use crate::{
-    ledger::{Claim, LedgerError, Reservation},
+    ledger::{Claim, LedgerError, ReserveOutcome},
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, Proof, Receipt, RouteSeal, Transfer,
         TxHash,
@@ -169,17 +169,17 @@ impl<'a> Opened<'a> {
         let reservation = ledger_in_time(PendingReservation::new(&merchant.ledger, claim)).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
-            Ok(Reservation::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
-            Ok(Reservation::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
-            Ok(Reservation::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
+            Ok(ReserveOutcome::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(&merchant.ledger), lease)),
+            Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
+            Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
             // The lease may last long; the handler under it rarely does.
-            Ok(Reservation::Busy { retry_after }) => {
+            Ok(ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
             }
-            Ok(Reservation::TooManyAttempts { retry_after }) => {
+            Ok(ReserveOutcome::TooManyAttempts { retry_after }) => {
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
-            Ok(Reservation::BeforeMemory) => self.too_old(),
+            Ok(ReserveOutcome::BeforeMemory) => self.too_old(),
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
         })
     }

@@ -19,7 +19,9 @@ use tokio::{
 };
 
 use crate::{
-    ledger::{Boxed, Claim, Commit, ErasedLedger, Handler, Lease, LedgerError, Renewal, Reservation},
+    ledger::{
+        AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, Lease, LedgerError, RenewOutcome, ReserveOutcome,
+    },
     protocol::Transfer,
 };
 
@@ -40,7 +42,7 @@ const RENEW_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct PendingReservation {
     ledger: Arc<dyn ErasedLedger>,
     /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
-    request: Option<Boxed<'static, Reservation>>,
+    request: Option<Boxed<'static, ReserveOutcome>>,
     lease: Duration,
     runtime: Option<Handle>,
 }
@@ -54,7 +56,7 @@ impl PendingReservation {
 }
 
 impl Future for PendingReservation {
-    type Output = Result<Reservation, LedgerError>;
+    type Output = Result<ReserveOutcome, LedgerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(mut request) = self.request.take() else { return Poll::Pending };
@@ -71,7 +73,7 @@ impl Drop for PendingReservation {
         let (Some(request), Some(runtime)) = (self.request.take(), self.runtime.take()) else { return };
         let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
         drop(runtime.spawn(async move {
-            if let Ok(Ok(Reservation::Granted(lease))) = timeout(patience, request).await {
+            if let Ok(Ok(ReserveOutcome::Granted(lease))) = timeout(patience, request).await {
                 tracing::debug!(intent = %lease.intent(), "granted too late; released");
                 LeaseGuard::new(ledger, lease).release().await;
             }
@@ -128,14 +130,14 @@ impl LeaseGuard {
         self.started.store(false, Ordering::Relaxed);
     }
 
-    fn handler(&self) -> Handler {
-        if self.started.load(Ordering::Relaxed) { Handler::Started } else { Handler::NotStarted }
+    fn handler(&self) -> AttemptOutcome {
+        if self.started.load(Ordering::Relaxed) { AttemptOutcome::Started } else { AttemptOutcome::NotStarted }
     }
 
     /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
     /// sends too slowly.
     ///
-    /// The first timer is made only if `work` has to wait. Renewal is exempt from the task's cooperative budget: work that
+    /// The first timer is made only if `work` has to wait. RenewOutcome is exempt from the task's cooperative budget: work that
     /// always uses the budget up would otherwise never be ended, nor its lease renewed.
     pub(crate) async fn keep<T>(
         &self,
@@ -164,8 +166,8 @@ impl LeaseGuard {
                 return HoldOutcome::HeldTooLong;
             }
             match timeout_at(end.min(now + RENEW_TRY.min(third / 2)), self.ledger.renew(&self.lease)).await {
-                Ok(Ok(Renewal::Held)) => next = now + third,
-                Ok(Ok(Renewal::LeaseLost)) => return HoldOutcome::LeaseLost,
+                Ok(Ok(RenewOutcome::Held)) => next = now + third,
+                Ok(Ok(RenewOutcome::LeaseLost)) => return HoldOutcome::LeaseLost,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
                     next = Instant::now() + RENEW_AGAIN.min(third / 4);
@@ -179,11 +181,11 @@ impl LeaseGuard {
         let end = Instant::now() + COMMIT_WAIT;
         loop {
             match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease)).await {
-                Ok(Ok(Commit::Done)) => {
+                Ok(Ok(CommitOutcome::Done)) => {
                     self.settled = true;
                     return Committed::Done;
                 }
-                Ok(Ok(Commit::LeaseLost)) => return Committed::LeaseLost,
+                Ok(Ok(CommitOutcome::LeaseLost)) => return Committed::LeaseLost,
                 failed => {
                     tracing::warn!(intent = %self.lease.intent(), ?failed, "sale not recorded yet; trying again");
                     if Instant::now() + COMMIT_PAUSE >= end {

@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(const_hex::encode(&keccak256(&[b"transfer", b"(address,uint256)"])[..4]), "a9059cbb");
     }
 
-    #[cfg(any(feature = "evm", feature = "client"))]
+    #[cfg(any(feature = "evm", feature = "wallet"))]
     #[test]
     fn every_length_is_hashed_as_another_implementation_does() {
         for length in 0..=3 * RATE {

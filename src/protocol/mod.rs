@@ -37,7 +37,7 @@ pub use redemption::{HEADER_MAX, InvalidRedemption, Proof};
 pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
 pub use terms::Terms;
-pub use transfer::{ChainTime, PaymentKey, Transfer};
+pub use transfer::{ChainTime, PaymentId, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{DigestedHeaders, ProofMembers, RequestDigest, digest_request};

@@ -1,6 +1,6 @@
 //! `Receipt`: what was paid, by whom, in which transfer.
 
-use super::{Address, Amount, ChainTime, IntentId, Network, PaymentKey, Transfer, TxHash};
+use super::{Address, Amount, ChainTime, IntentId, Network, PaymentId, Transfer, TxHash};
 
 /// The payment that bought an answer, for the handler. The layer puts it into the request's extensions.
 ///
@@ -41,7 +41,7 @@ impl Receipt {
     /// What names this payment for ever. A handler may be started several times for one payment:
     /// whatever it does to the world, it keys by this.
     #[must_use]
-    pub const fn payment_id(&self) -> PaymentKey {
+    pub const fn payment_id(&self) -> PaymentId {
         self.transfer.key()
     }
 

@@ -58,7 +58,7 @@ impl PaymentTag {
     }
 
     /// Whether bytes hold anything that may be a tag.
-    #[cfg(feature = "client")]
+    #[cfg(feature = "wallet")]
     pub(crate) fn any_in(bytes: &[u8]) -> bool {
         memchr::memmem::find_iter(bytes, MARK).any(|at| bytes.len() >= at + Self::CALL_DATA_LEN)
     }

@@ -36,7 +36,7 @@ impl ChainTime {
 ///
 /// Not the block-wide log index: a reorganisation can move it, and the same transfer would be spendable twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PaymentKey {
+pub struct PaymentId {
     /// The chain.
     pub network: Network,
     /// The transaction.
@@ -46,7 +46,7 @@ pub struct PaymentKey {
 }
 
 /// By transaction and position: a ledger hashes each key many times, and chains hardly ever share transactions.
-impl Hash for PaymentKey {
+impl Hash for PaymentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.transaction.as_bytes());
         state.write_u32(self.position);
@@ -54,7 +54,7 @@ impl Hash for PaymentKey {
 }
 
 /// `eip155:8453/0x…/3`: stable, and safe to use as an idempotency key.
-impl fmt::Display for PaymentKey {
+impl fmt::Display for PaymentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.network, self.transaction, self.position)
     }
@@ -86,7 +86,7 @@ pub struct Transfer {
 impl Transfer {
     /// What names this transfer for ever.
     #[must_use]
-    pub const fn key(&self) -> PaymentKey {
-        PaymentKey { network: self.network, transaction: self.transaction, position: self.position }
+    pub const fn key(&self) -> PaymentId {
+        PaymentId { network: self.network, transaction: self.transaction, position: self.position }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use super::ScriptedVerifier;
 use crate::{
-    client::{Fate, Payer, PayerError, Payment, Prepared, Turn},
+    client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
     protocol::{Address, ChainTime, Transfer, TxHash},
     verify::Verifier as _,
 };
@@ -17,7 +17,7 @@ use crate::{
 ///
 /// ```
 /// use tower_x402::{
-///     client::{Fate, Payer as _, Payment, PurchaseId},
+///     client::{TransferStatus, Payer as _, TransferRequest, PurchaseId},
 ///     protocol::{Address, Amount, Asset, ChainTime, Network},
 ///     testing::{ScriptedPayer, ScriptedVerifier, Sending},
 /// };
@@ -27,13 +27,13 @@ use crate::{
 /// wallet.script([Sending::Held]);
 ///
 /// let (seller, price) = (Address::new([1; 20]), Amount::from_base_units(490_000));
-/// let payment = Payment::new(PurchaseId::new([0; 16]), Network::BASE, seller, price, [Asset::USDC_BASE]);
+/// let payment = TransferRequest::new(PurchaseId::new([0; 16]), Network::BASE, seller, price, [Asset::USDC_BASE]);
 /// let prepared = [wallet.prepare(&payment).await?];
-/// assert_eq!(wallet.fate(&prepared).await?, Fate::Unknown);
+/// assert_eq!(wallet.status(&prepared).await?, TransferStatus::Unknown);
 /// let transaction = wallet.send(&prepared[0]).await?;
-/// assert_eq!(wallet.fate(&prepared).await?, Fate::Pending);
+/// assert_eq!(wallet.status(&prepared).await?, TransferStatus::Pending);
 /// wallet.release();
-/// assert_eq!(wallet.fate(&prepared).await?, Fate::Mined { transaction, confirmations: 1 });
+/// assert_eq!(wallet.status(&prepared).await?, TransferStatus::Mined { transaction, confirmations: 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -165,12 +165,12 @@ impl Account {
         (0..).find(|nonce| !self.mined.contains_key(nonce) && !self.waiting.contains_key(nonce)).unwrap_or_default()
     }
 
-    fn enter(&mut self, nonce: u64, transfer: Transfer) -> Prepared {
+    fn enter(&mut self, nonce: u64, transfer: Transfer) -> PreparedTransfer {
         let mut hash = [0; 32];
         hash[..8].copy_from_slice(&nonce.to_be_bytes());
         hash[8..16].copy_from_slice(&(self.prepared.len() as u64).to_be_bytes());
         let transaction = TxHash::new(hash);
-        let prepared = Prepared::signed(transfer.payer, transfer.token, nonce, transaction, "scripted");
+        let prepared = PreparedTransfer::signed(transfer.payer, transfer.token, nonce, transaction, "scripted");
         self.prepared.insert(transaction, (nonce, Transfer { transaction, ..transfer }));
         prepared
     }
@@ -204,11 +204,11 @@ impl Account {
 }
 
 impl Payer for ScriptedPayer {
-    async fn turn(&self) -> Turn {
-        Turn::held(Arc::clone(&self.turn).lock_owned().await)
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::held(Arc::clone(&self.turn).lock_owned().await)
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         let head = self.chain.head().await.map_err(|_| PayerError::Unavailable("the scripted chain is away"))?;
         let token = payment.assets.first().ok_or(PayerError::Funds { payer: self.address })?.contract();
         let mut account = self.reachable()?;
@@ -227,14 +227,14 @@ impl Payer for ScriptedPayer {
         Ok(account.enter(nonce, transfer))
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         let mut account = self.reachable()?;
         let transaction = prepared.transaction.ok_or(PayerError::Foreign)?;
         let nonce = account.prepared.get(&transaction).ok_or(PayerError::Foreign)?.0;
         account.send(&self.chain, nonce, transaction)
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         let account = self.reachable()?;
         let ours: Vec<TxHash> = prepared.iter().filter_map(|one| one.transaction).collect();
         let nonce = prepared.first().and_then(|one| one.nonce).ok_or(PayerError::Foreign)?;
@@ -242,15 +242,19 @@ impl Payer for ScriptedPayer {
             return Err(PayerError::Foreign);
         }
         Ok(match account.mined.get(&nonce) {
-            Some(Mined::Paid(mined)) if ours.contains(mined) => Fate::Mined { transaction: *mined, confirmations: 1 },
-            Some(Mined::Reverted(mined)) if ours.contains(mined) => Fate::Reverted { transaction: *mined },
-            Some(_) => Fate::Impossible,
-            None if account.waiting.get(&nonce).is_some_and(|waiting| ours.contains(waiting)) => Fate::Pending,
-            None => Fate::Unknown,
+            Some(Mined::Paid(mined)) if ours.contains(mined) => {
+                TransferStatus::Mined { transaction: *mined, confirmations: 1 }
+            }
+            Some(Mined::Reverted(mined)) if ours.contains(mined) => TransferStatus::Reverted { transaction: *mined },
+            Some(_) => TransferStatus::Impossible,
+            None if account.waiting.get(&nonce).is_some_and(|waiting| ours.contains(waiting)) => {
+                TransferStatus::Pending
+            }
+            None => TransferStatus::Unknown,
         })
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         let mut account = self.reachable()?;
         let last = prepared.last().and_then(|one| one.transaction).ok_or(PayerError::Foreign)?;
         let (nonce, transfer) = account.prepared.get(&last).cloned().ok_or(PayerError::Foreign)?;

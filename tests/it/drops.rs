@@ -20,7 +20,7 @@ use tokio::runtime;
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     RequestBody, X402Layer,
-    ledger::{Claim, Commit, Lease, Ledger, LedgerError, Renewal, Reservation},
+    ledger::{Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome},
     protocol::{Asset, ChainTime, IntentKey, Network, Terms, TxHash},
     testing::ScriptedVerifier,
     verify::{Verdict, Verifier, VerifyError},
@@ -410,22 +410,22 @@ impl Ledger for PanicsInReserve {
         self.0.begin(now).await
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let first = self.1.fetch_add(1, Ordering::SeqCst) == 0;
         give_way().await;
         assert!(!first, "the ledger panics");
         self.0.reserve(claim).await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         self.0.renew(lease).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         self.0.commit(lease).await
     }
 
-    async fn release(&self, lease: &Lease, handler: tower_x402::ledger::Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: tower_x402::ledger::AttemptOutcome) -> Result<(), LedgerError> {
         self.0.release(lease, handler).await
     }
 

@@ -22,7 +22,10 @@ use tower::{Service, ServiceExt as _};
 use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
-    ledger::{Claim, Commit, Counts, Handler, Lease, Ledger, LedgerError, MemoryLedger, Renewal, Reservation},
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Counts, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome,
+        ReserveOutcome,
+    },
     protocol::{ChainTime, IntentKey},
 };
 
@@ -158,19 +161,19 @@ impl Ledger for Faulty {
         self.inner.begin(now).await
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         self.through(Op::Reserve, self.inner.reserve(claim)).await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         self.through(Op::Renew, self.inner.renew(lease)).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         self.through(Op::Commit, self.inner.commit(lease)).await
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         self.through(Op::Release, self.inner.release(lease, handler)).await
     }
 

@@ -7,7 +7,9 @@ use std::{
 };
 
 use tower_x402::{
-    ledger::{Claim, Commit, Handler, Lease, Ledger, LedgerError, MemoryLedger, Renewal, Reservation},
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome,
+    },
     protocol::{ChainTime, IntentKey},
 };
 
@@ -84,19 +86,19 @@ impl Ledger for FaultyLedger {
         self.ask(Question::Begin, Ledger::begin(&*self.inner, now)).await
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         self.ask(Question::Reserve, Ledger::reserve(&*self.inner, claim)).await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         self.ask(Question::Renew, Ledger::renew(&*self.inner, lease)).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         self.ask(Question::Commit, Ledger::commit(&*self.inner, lease)).await
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         self.ask(Question::Release, Ledger::release(&*self.inner, lease, handler)).await
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tower_x402::ledger::{Commit, Renewal};
+use tower_x402::ledger::{CommitOutcome, RenewOutcome};
 
 const MOST_WORKERS: usize = 3;
 const INTENTS: usize = 2;
@@ -61,7 +61,7 @@ enum Worker {
     Running(Lease),
     /// The handler's answer is there; the ledger did not say yet what became of the sale.
     Committing(Lease),
-    /// The ledger said [`Commit::Done`]; the answer may leave.
+    /// The ledger said [`CommitOutcome::Done`]; the answer may leave.
     Committed(Lease),
 }
 
@@ -150,26 +150,26 @@ impl State {
         lease
     }
 
-    fn renew(&mut self, lease: Lease) -> Renewal {
+    fn renew(&mut self, lease: Lease) -> RenewOutcome {
         match &mut self.ledger[lease.payment] {
             Some(row) if row.lease == lease && row.standing != Standing::Consumed => {
                 row.standing = Standing::Held;
                 self.ran_out &= !bit(lease.fence);
-                Renewal::Held
+                RenewOutcome::Held
             }
-            _ => Renewal::LeaseLost,
+            _ => RenewOutcome::LeaseLost,
         }
     }
 
-    fn commit(&mut self, mutant: Option<Mutant>, lease: Lease) -> Commit {
+    fn commit(&mut self, mutant: Option<Mutant>, lease: Lease) -> CommitOutcome {
         match &mut self.ledger[lease.payment] {
             Some(row) if row.lease == lease || mutant == Some(Mutant::UnfencedCommit) => {
                 row.standing = Standing::Consumed;
                 self.sold_by[lease.payment].get_or_insert(row.lease.fence);
                 self.a_lost_lease_committed |= self.lost & bit(lease.fence) != 0;
-                Commit::Done
+                CommitOutcome::Done
             }
-            _ => Commit::LeaseLost,
+            _ => CommitOutcome::LeaseLost,
         }
     }
 
@@ -242,7 +242,7 @@ impl State {
                 }
                 Worker::Running(lease) => {
                     step("renewed, or found lost", &|next| {
-                        if next.renew(lease) != Renewal::Held {
+                        if next.renew(lease) != RenewOutcome::Held {
                             next.workers[w] = Worker::Idle;
                         }
                     });
@@ -250,7 +250,7 @@ impl State {
                 }
                 Worker::Committing(lease) => {
                     step("committed, or found lost", &|next| {
-                        let done = next.commit(mutant, lease) == Commit::Done;
+                        let done = next.commit(mutant, lease) == CommitOutcome::Done;
                         next.workers[w] = if done { Worker::Committed(lease) } else { Worker::Idle };
                     });
                     step("a commit's answer is lost", &|next| {

@@ -5,15 +5,15 @@
 #![cfg(all(feature = "axum", feature = "evm", feature = "test-util"))]
 
 mod bodies;
-#[cfg(feature = "client")]
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/buy.rs"]
 mod buy;
-#[cfg(feature = "client")]
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
 mod client;
 mod commits;
 mod config;
-#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/datasets/app.rs"]
 mod datasets;
@@ -43,6 +43,6 @@ mod selling;
 mod servers;
 mod support;
 mod tower_contract;
-#[cfg(feature = "client")]
+#[cfg(feature = "wallet")]
 mod wallet;
 mod wire;

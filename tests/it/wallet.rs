@@ -13,7 +13,7 @@ use alloy::{
 };
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{Fate, Payer, PayerError, Payment, Prepared, PurchaseId, WalletPayer},
+    client::{Payer, PayerError, PreparedTransfer, PurchaseId, TransferRequest, TransferStatus, WalletPayer},
     protocol::{Address, Amount, Asset, Network, TxHash},
     testing::DevChain,
 };
@@ -29,28 +29,28 @@ async fn quiet() -> DevChain {
 }
 
 async fn wallet(chain: &DevChain) -> WalletPayer {
-    WalletPayer::connect(chain.accounts()[0].private_key(), chain.rpc_url()).await.unwrap()
+    WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(chain.rpc_url()).connect().await.unwrap()
 }
 
 fn usdc(units: u128) -> Amount {
     Amount::from_base_units(units)
 }
 
-fn payment(assets: impl IntoIterator<Item = Asset>) -> Payment {
-    Payment::new(PurchaseId::new([1; 16]), Network::BASE, SELLER, usdc(ASK), assets)
+fn payment(assets: impl IntoIterator<Item = Asset>) -> TransferRequest {
+    TransferRequest::new(PurchaseId::new([1; 16]), Network::BASE, SELLER, usdc(ASK), assets)
 }
 
-fn in_usdc() -> Payment {
+fn in_usdc() -> TransferRequest {
     payment([Asset::USDC_BASE])
 }
 
 /// The usual payment, of a purchase by its intent.
-fn payment_for(intent: &str) -> Payment {
+fn payment_for(intent: &str) -> TransferRequest {
     in_usdc().tagged(intent)
 }
 
 /// What a payment says on the chain.
-fn raw(prepared: &Prepared) -> TxEip1559 {
+fn raw(prepared: &PreparedTransfer) -> TxEip1559 {
     let bytes = const_hex::decode(&prepared.payload).unwrap();
     let TxEnvelope::Eip1559(signed) = TxEnvelope::decode_2718_exact(&bytes).unwrap() else { unreachable!() };
     signed.strip_signature()
@@ -62,10 +62,10 @@ async fn used_elsewhere(chain: &DevChain) {
     chain.mine(1).await.unwrap();
 }
 
-fn hash(prepared: &Prepared) -> TxHash {
+fn hash(prepared: &PreparedTransfer) -> TxHash {
     prepared.transaction.unwrap()
 }
 
-async fn fate(wallet: &WalletPayer, prepared: &[Prepared]) -> Fate {
-    wallet.fate(prepared).await.unwrap()
+async fn fate(wallet: &WalletPayer, prepared: &[PreparedTransfer]) -> TransferStatus {
+    wallet.status(prepared).await.unwrap()
 }

@@ -1,65 +1,20 @@
-//! `Entry`: one purchase, as the journal keeps it.
+//! `JournalEntry`: one purchase, as the journal keeps it.
 
-use std::{fmt, str::FromStr};
-
-use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
 
 use crate::{
-    client::Prepared,
-    protocol::{Address, Amount, Network, Quote, TxHash},
+    client::{PreparedTransfer, PurchaseId},
+    protocol::{Address, Amount, ChainTime, Network, Quote, TxHash},
 };
 
-/// What names a purchase: 128 random bits, as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PurchaseId([u8; 16]);
-
-impl PurchaseId {
-    /// From the bytes.
-    #[must_use]
-    pub const fn new(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    pub(in crate::client) fn random() -> Self {
-        Self(rand::random())
-    }
-}
-
-impl fmt::Display for PurchaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(const_hex::Buffer::<16, false>::new().format(&self.0))
-    }
-}
-
-impl fmt::Debug for PurchaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for PurchaseId {
-    type Err = ParsePurchaseIdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut bytes = [0; 16];
-        const_hex::decode_to_slice(text, &mut bytes).map_err(|_| ParsePurchaseIdError)?;
-        Ok(Self(bytes))
-    }
-}
-
-/// Why a text is no [`PurchaseId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a purchase is named by 32 hexadecimal digits")]
-#[non_exhaustive]
-pub struct ParsePurchaseIdError;
-
-crate::protocol::serde_as_text!(PurchaseId);
+/// For how long a closed purchase is kept after [`JournalEntry::counts_from`], in seconds: the day that a budget looks back
+/// on, and an hour.
+pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// Where a purchase stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum State {
+pub enum PurchaseState {
     /// A transfer is recorded; it may have been sent.
     Paying,
     /// The transfer happened; the answer has not come yet.
@@ -76,7 +31,7 @@ pub enum State {
     Void,
 }
 
-impl State {
+impl PurchaseState {
     /// Whether there is something left to do: an open purchase is finished before the same request is paid again.
     #[must_use]
     pub const fn is_open(self) -> bool {
@@ -89,16 +44,15 @@ impl State {
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
 /// holds intent and transaction hash, which together are a bearer proof: whoever shows them to the seller first gets
 /// the answer. Keep it where only the payer can read it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct JournalEntry {
     /// Its name.
     pub id: PurchaseId,
     /// When it was begun, in Unix seconds.
-    pub at: u64,
+    pub at: ChainTime,
     /// Where it stands.
-    pub state: State,
+    pub state: PurchaseState,
     /// Whom the request went to: host and port.
     pub host: String,
     /// What was asked: method and path. The query may hold secrets, and is left out.
@@ -109,10 +63,9 @@ pub struct Entry {
     pub intent: String,
     /// The intent that the transfer was made for, whose [tag](crate::protocol::PaymentTag) it carries: it stays what it was
     /// when `intent` is replaced by a fresh one. `None` where nothing was prepared here, and in journals that did not keep it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub secret: Option<String>,
     /// Until when a payment counts for that intent, in Unix seconds of chain time.
-    pub expiry: u64,
+    pub expiry: ChainTime,
     /// Who is paid.
     pub recipient: Address,
     /// On which chain.
@@ -122,30 +75,22 @@ pub struct Entry {
     /// The decimals of the amount.
     pub decimals: u8,
     /// Everything that was made ready to be sent for it, oldest first. At most one of them can be mined.
-    pub prepared: Vec<Prepared>,
+    pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TxHash>,
     /// When its transfer was found in a block, or found impossible, in Unix seconds: the day for which it counts
     /// against the budget begins here. Absent in entries of version 0.1.0.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub settled: Option<u64>,
+    pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
-    #[serde(skip_serializing_if = "is_default", default)]
     pub delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
-    #[serde(skip_serializing_if = "is_default", default)]
     pub billed: u32,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// Without the intents: with the transaction beside it, they are the proof, and whoever shows it first gets the answer.
-impl fmt::Debug for Entry {
+impl fmt::Debug for JournalEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("JournalEntry")
             .field("id", &self.id)
             .field("at", &self.at)
             .field("state", &self.state)
@@ -160,7 +105,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-impl Entry {
+impl JournalEntry {
     /// The transaction to look for: the one that paid, else the one that was prepared last.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
@@ -168,18 +113,18 @@ impl Entry {
     }
 
     /// Whether a journal must still have it at `now`, in Unix seconds: while it is open, and for
-    /// [`RETENTION`](super::RETENTION) after [`counts_from`](Self::counts_from).
+    /// [`RETENTION`] after [`counts_from`](Self::counts_from).
     #[must_use]
-    pub const fn is_kept_at(&self, now: u64) -> bool {
-        self.state.is_open() || now < self.counts_from().saturating_add(super::RETENTION)
+    pub const fn is_kept_at(&self, now: ChainTime) -> bool {
+        self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
     }
 
     /// When the day begins for which it counts against the budget, in Unix seconds: when its transfer was settled,
     /// else when the purchase was begun. Before it is settled it counts however old it is.
     #[must_use]
-    pub const fn counts_from(&self) -> u64 {
+    pub const fn counts_from(&self) -> ChainTime {
         match self.settled {
-            Some(settled) if settled > self.at => settled,
+            Some(settled) if settled.unix() > self.at.unix() => settled,
             _ => self.at,
         }
     }
@@ -201,11 +146,11 @@ impl Entry {
     }
 
     pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {
-        (self.state, self.transaction) = (State::Redeeming, Some(transaction));
+        (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 
     pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
         self.intent = quote.intent.as_str().to_owned();
-        self.expiry = quote.expiry;
+        self.expiry = ChainTime::from_unix(quote.expiry);
     }
 }

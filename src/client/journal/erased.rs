@@ -2,21 +2,21 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{Entry, Journal, JournalError};
+use super::{Journal, JournalEntry, JournalError};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;
 
 pub(in crate::client) trait ErasedJournal: Send + Sync + 'static {
-    fn load(&self) -> Boxed<'_, Vec<Entry>>;
-    fn record<'a>(&'a self, entry: &'a Entry) -> Boxed<'a, ()>;
+    fn load(&self) -> Boxed<'_, Vec<JournalEntry>>;
+    fn record<'a>(&'a self, entry: &'a JournalEntry) -> Boxed<'a, ()>;
 }
 
 impl<J: Journal> ErasedJournal for J {
-    fn load(&self) -> Boxed<'_, Vec<Entry>> {
+    fn load(&self) -> Boxed<'_, Vec<JournalEntry>> {
         Box::pin(Journal::load(self))
     }
 
-    fn record<'a>(&'a self, entry: &'a Entry) -> Boxed<'a, ()> {
+    fn record<'a>(&'a self, entry: &'a JournalEntry) -> Boxed<'a, ()> {
         Box::pin(Journal::record(self, entry))
     }
 }

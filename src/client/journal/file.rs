@@ -1,24 +1,22 @@
 //! `FileJournal`: purchases in a file that outlives the process.
 
 mod disk;
-mod keeper;
-mod lines;
+mod format;
 mod log;
-mod queue;
+mod store;
 #[cfg(test)]
 mod tests;
+mod writer;
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, path::Path};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use self::{keeper::Keeper, queue::Job};
-use super::{Entry, Journal, JournalError};
+use self::{
+    store::Store,
+    writer::{Job, Writer},
+};
+use super::{Journal, JournalEntry, JournalError};
 
 /// Purchases in a file: lines of JSON, added to, the last one of a purchase counts.
 ///
@@ -53,12 +51,7 @@ use super::{Entry, Journal, JournalError};
 /// ```
 #[derive(Clone)]
 pub struct FileJournal {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    jobs: Mutex<VecDeque<Job>>,
-    keeper: Mutex<Keeper>,
+    writer: Writer,
 }
 
 impl FileJournal {
@@ -69,21 +62,21 @@ impl FileJournal {
     /// read, [`JournalError::Io`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();
-        let keeper = spawn_blocking(move || Keeper::open(&path)).await.map_err(|_| JournalError::Broken)??;
-        Ok(Self { shared: Arc::new(Shared { jobs: Mutex::default(), keeper: Mutex::new(keeper) }) })
+        let store = spawn_blocking(move || Store::open(&path)).await.map_err(|_| JournalError::Broken)??;
+        Ok(Self { writer: Writer::new(store) })
     }
 }
 
 impl Journal for FileJournal {
-    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
         let (done, loaded) = oneshot::channel();
-        queue::push(&self.shared, Job::Load(done));
+        self.writer.push(Job::Load(done));
         loaded.await.unwrap_or(Err(JournalError::Broken))
     }
 
-    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         let (done, recorded) = oneshot::channel();
-        queue::push(&self.shared, Job::Record(Box::new(entry.clone()), done));
+        self.writer.push(Job::Record(Box::new(entry.clone()), done));
         recorded.await.unwrap_or(Err(JournalError::Broken))
     }
 }

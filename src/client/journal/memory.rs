@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Entry, Journal, JournalError, PurchaseId};
+use super::{Journal, JournalEntry, JournalError};
+use crate::client::PurchaseId;
 
 /// Remembers purchases until the process ends. A crash between paying and the answer loses the payment:
 /// for money that matters there is [`FileJournal`](super::FileJournal).
@@ -13,7 +14,7 @@ use super::{Entry, Journal, JournalError, PurchaseId};
 /// Clones are one journal, so that a test can look at it, or build a second layer on it as after a restart.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
-    entries: Arc<Mutex<BTreeMap<PurchaseId, Entry>>>,
+    entries: Arc<Mutex<BTreeMap<PurchaseId, JournalEntry>>>,
 }
 
 impl MemoryJournal {
@@ -25,17 +26,17 @@ impl MemoryJournal {
 
     /// Every purchase that is open or was begun in the last day, as it stands now.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<JournalEntry> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }
 
 impl Journal for MemoryJournal {
-    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
         Ok(self.entries())
     }
 
-    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.insert(entry.id, entry.clone());
         entries.retain(|_, old| old.is_kept_at(entry.counts_from()));

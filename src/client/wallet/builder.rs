@@ -1,18 +1,34 @@
 //! `WalletPayerBuilder`: a wallet from its parts.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt, fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
 use futures_util::future::join_all;
 use reqwest::Url;
 
-use super::{Decimals, FINAL_AFTER, MAX_FEE_PER_GAS, Shared, WalletError, WalletPayer, node::Node, nodes::Nodes};
+use super::{
+    WalletError, WalletErrorKind, WalletPayer,
+    account::{Account, Policy, Signer},
+    node::Node,
+    nodes::Nodes,
+    nonce_manager::NonceManager,
+};
 use crate::{
+    client::PayerError,
     json_rpc::is_local,
     protocol::{Address, Network},
 };
 
-type Signer = Box<dyn TxSigner<Signature> + Send + Sync>;
+impl WalletPayer {
+    /// A wallet from its parts.
+    pub fn builder() -> WalletPayerBuilder {
+        WalletPayerBuilder::new()
+    }
+}
 
 /// Builds a [`WalletPayer`]: a key, and the nodes to pay through.
 ///
@@ -35,13 +51,26 @@ pub struct WalletPayerBuilder {
 
 impl WalletPayerBuilder {
     pub(super) fn new() -> Self {
-        Self { signer: Err(WalletError::Missing("key")), urls: Vec::new(), plain_http: false }
+        Self { signer: Err(WalletErrorKind::Missing("key").into()), urls: Vec::new(), plain_http: false }
     }
 
     /// Pays from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    ///
+    /// Keep it off the command line, which every user of the machine can read: take it from a
+    /// [file](Self::key_file) or from the environment.
     pub fn key(mut self, private_key_hex: &str) -> Self {
         let signer = private_key_hex.trim().parse::<PrivateKeySigner>();
-        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletError::Key);
+        // Why it cannot be read might quote from it.
+        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletErrorKind::Key.into());
+        self
+    }
+
+    /// Pays from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
+    pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
+        match fs::read_to_string(path) {
+            Ok(private_key_hex) => return self.key(&private_key_hex),
+            Err(error) => self.signer = Err(WalletError::because(WalletErrorKind::KeyFile, error)),
+        }
         self
     }
 
@@ -79,41 +108,41 @@ impl WalletPayerBuilder {
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
         if self.urls.is_empty() {
-            return Err(WalletError::Missing("endpoint"));
+            return Err(WalletErrorKind::Missing("endpoint").into());
         }
         let nodes = self.urls.iter().map(|url| node(url, self.plain_http)).collect::<Result<Vec<_>, _>>()?;
         let chains = join_all(nodes.iter().map(Node::chain_id)).await;
         let mut told = chains.iter().flatten().copied();
-        let chain_id = told.next().ok_or(WalletError::Node)?;
+        let Some(chain_id) = told.next() else {
+            let failure = chains.into_iter().find_map(Result::err).map(PayerError::from);
+            return Err(
+                failure.map_or(WalletErrorKind::Node.into(), |why| WalletError::because(WalletErrorKind::Node, why))
+            );
+        };
         if told.any(|other| other != chain_id) {
-            return Err(WalletError::Chains);
+            return Err(WalletErrorKind::Chains.into());
         }
         for (node, _) in nodes.iter().zip(&chains).filter(|(_, chain)| chain.is_ok()) {
             node.proved();
         }
-        let shared = Shared {
+        let account = Account {
             nodes: Nodes::new(nodes, chain_id),
             address: Address::new(signer.address().into()),
             signer,
             network: Network::eip155(chain_id),
             turn: Arc::default(),
-            nonces: super::Nonces::default(),
-            decimals: Decimals::default(),
+            nonces: NonceManager::default(),
+            decimals: Mutex::default(),
         };
-        Ok(WalletPayer {
-            shared: Arc::new(shared),
-            max_fee_per_gas: MAX_FEE_PER_GAS,
-            final_after: FINAL_AFTER,
-            tagged: true,
-        })
+        Ok(WalletPayer { account: Arc::new(account), policy: Policy::default() })
     }
 }
 
 fn node(url: &str, plain_http: bool) -> Result<Node, WalletError> {
-    let node = Node::new(url).ok_or(WalletError::Url)?;
-    let parsed = Url::parse(url.trim()).map_err(|_| WalletError::Url)?;
+    let parsed = Url::parse(url.trim()).map_err(|error| WalletError::because(WalletErrorKind::Url, error))?;
+    let node = Node::new(url).ok_or(WalletErrorKind::Url)?;
     if parsed.scheme() == "http" && !is_local(&parsed) && !plain_http {
-        return Err(WalletError::PlainHttp);
+        return Err(WalletErrorKind::PlainHttp.into());
     }
     Ok(node)
 }

@@ -1,27 +1,92 @@
 //! `WalletError`: why there is no wallet.
 
-/// Why a [`WalletPayer`](super::WalletPayer) cannot be made. Its text holds neither the key nor a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+use std::fmt;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The error of [`WalletPayerBuilder::connect`](super::WalletPayerBuilder::connect). Neither its text nor its source holds
+/// the key or a URL.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// use tower_x402::client::{WalletErrorKind, WalletPayer};
+///
+/// let error = WalletPayer::builder().endpoint("https://mainnet.base.org").connect().await.unwrap_err();
+/// assert_eq!(error.kind(), WalletErrorKind::Missing("key"));
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct WalletError {
+    kind: WalletErrorKind,
+    source: Option<BoxError>,
+}
+
+/// What is wrong with the parts of a wallet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WalletError {
-    /// The text is no private key.
-    #[error("the private key is not 64 hexadecimal digits, with or without 0x: check where it is read from")]
+pub enum WalletErrorKind {
+    /// The text is not a private key.
     Key,
+    /// The file with the private key cannot be read.
+    KeyFile,
     /// A part that every wallet needs was not named.
-    #[error("the wallet has no {0}: name one before connecting")]
     Missing(&'static str),
-    /// The text is no address of a node.
-    #[error("a node's address is not an http or https URL")]
+    /// The text is not the address of a node.
     Url,
-    /// Over plain HTTP, anybody on the way can tell the wallet that a payment never happened.
-    #[error(
-        "a node's address is a plain http URL of another machine: use https, or allow plain HTTP for a private network"
-    )]
+    /// The node is asked over plain HTTP, where anyone on the path can claim that a payment never happened.
     PlainHttp,
     /// No node said which chain it serves.
-    #[error("no node said which chain it serves: check its address, its key and whether it can be reached")]
     Node,
     /// Two nodes serve different chains.
-    #[error("the nodes serve different chains: name nodes of one chain")]
     Chains,
+}
+
+impl WalletError {
+    pub(super) fn because(kind: WalletErrorKind, source: impl Into<BoxError>) -> Self {
+        Self { kind, source: Some(source.into()) }
+    }
+
+    /// Returns what is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> WalletErrorKind {
+        self.kind
+    }
+}
+
+impl From<WalletErrorKind> for WalletError {
+    fn from(kind: WalletErrorKind) -> Self {
+        Self { kind, source: None }
+    }
+}
+
+impl fmt::Display for WalletError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            WalletErrorKind::Key => {
+                "the private key is not 64 hexadecimal digits, with or without 0x: check where it is read from"
+            }
+            WalletErrorKind::KeyFile => "the file with the private key cannot be read: check its path and permissions",
+            WalletErrorKind::Missing(part) => return write!(f, "the wallet has no {part}: name one before connecting"),
+            WalletErrorKind::Url => "a node's address is not an http or https URL: check the endpoint",
+            WalletErrorKind::PlainHttp => {
+                "a node's address is a plain http URL of another machine: use https, or allow plain HTTP for a private network"
+            }
+            WalletErrorKind::Node => {
+                "no node said which chain it serves: check its address, its key and whether it can be reached"
+            }
+            WalletErrorKind::Chains => "the nodes serve different chains: name nodes of one chain",
+        })
+    }
+}
+
+impl fmt::Debug for WalletError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WalletError").field("kind", &self.kind).field("source", &self.source).finish()
+    }
+}
+
+impl std::error::Error for WalletError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&**self.source.as_ref()?)
+    }
 }

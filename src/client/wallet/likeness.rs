@@ -76,16 +76,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        client::{Payment, PurchaseId, wallet::transaction::draft},
+        client::{PurchaseId, TransferRequest, wallet::transaction::draft},
         protocol::{Amount, Asset, Network},
     };
 
-    fn payment(recipient: u8, amount: u128) -> Payment {
+    fn payment(recipient: u8, amount: u128) -> TransferRequest {
         let (purchase, recipient) = (PurchaseId::new([1; 16]), Address::new([recipient; 20]));
-        Payment::new(purchase, Network::BASE, recipient, Amount::from_base_units(amount), [Asset::USDC_BASE])
+        TransferRequest::new(purchase, Network::BASE, recipient, Amount::from_base_units(amount), [Asset::USDC_BASE])
     }
 
-    fn transfer(payment: &Payment, token: &Asset, secret: Option<&str>) -> TxEip1559 {
+    fn transfer(payment: &TransferRequest, token: &Asset, secret: Option<&str>) -> TxEip1559 {
         draft(payment, token.contract(), secret.map(PaymentTag::of))
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{Instant, timeout};
 
-use super::nonces::Counted;
+use super::nonce_manager::Counted;
 use crate::{
     client::PayerError,
     json_rpc::{Question, RpcError, Transport},

@@ -1,10 +1,6 @@
 //! What comes before a transaction is in a block: made ready, sent, and replaced by a dearer one.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::PoisonError, time::Duration};
 
 use alloy::consensus::TxEip1559;
 use futures_util::{StreamExt as _, future::try_join4, stream::FuturesUnordered};
@@ -12,47 +8,51 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    Shared, WalletPayer,
+    account::{Account, Policy},
     fees::Fees,
     node::{Failure, Node, Quantity},
     nodes::Nodes,
-    nonces::Counted,
+    nonce_manager::Counted,
     transaction::{self, Sent},
 };
 use crate::{
-    client::{PayerError, Payment, Prepared},
+    client::{PayerError, PreparedTransfer, TransferRequest},
     protocol::{Address, Amount, Asset, TxHash},
 };
 
 /// More than any honest token takes for a transfer.
 const GAS_MAX: u64 = 500_000;
 
-/// What tokens said their decimals are: they cannot change.
-pub(super) type Decimals = Mutex<HashMap<Address, u8>>;
-
 /// The longest that nodes are asked for one payment: whoever prepares keeps every other payment waiting.
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn prepare(wallet: &WalletPayer, payment: &Payment) -> Result<Prepared, PayerError> {
-    let shared = &wallet.shared;
-    if payment.network != shared.network {
-        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: shared.network });
+pub(super) async fn prepare(
+    account: &Account,
+    policy: &Policy,
+    payment: &TransferRequest,
+) -> Result<PreparedTransfer, PayerError> {
+    if payment.network != account.network {
+        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.network });
     }
-    let drafted = timeout(LIMIT, draft(wallet, payment)).await;
+    let drafted = timeout(LIMIT, draft(account, policy, payment)).await;
     let late = PayerError::Unavailable("the nodes took too long to say what a payment needs");
     let (token, draft) = drafted.map_err(|_| late)??;
-    transaction::sign(&*shared.signer, draft, shared.address, token).await
+    transaction::sign(&*account.signer, draft, account.address, token).await
 }
 
 /// The transaction, all but signed, and the token that it moves.
-async fn draft(wallet: &WalletPayer, payment: &Payment) -> Result<(Address, TxEip1559), PayerError> {
-    let Shared { nodes, address, .. } = &*wallet.shared;
+async fn draft(
+    account: &Account,
+    policy: &Policy,
+    payment: &TransferRequest,
+) -> Result<(Address, TxEip1559), PayerError> {
+    let Account { nodes, address, .. } = account;
     let ether = async { Ok(nodes.first(|node| node.ether(*address)).await?) };
-    let (token, fees, nonce, ether) = try_join4(choose(wallet, payment), fees(nodes), nonce(wallet), ether).await?;
-    if fees.most > wallet.max_fee_per_gas {
+    let (token, fees, nonce, ether) = try_join4(choose(account, payment), fees(nodes), nonce(account), ether).await?;
+    if fees.most > policy.max_fee_per_gas {
         return Err(PayerError::Fees);
     }
-    let tag = wallet.tagged.then_some(payment.tag);
+    let tag = policy.tagged.then_some(payment.tag);
     let mut draft = TxEip1559 { nonce, ..transaction::draft(payment, token, tag) };
     draft.gas_limit = gas(nodes, *address, token, &draft).await?;
     if tag.is_none() {
@@ -65,8 +65,8 @@ async fn draft(wallet: &WalletPayer, payment: &Payment) -> Result<(Address, TxEi
     Ok((token, transaction::with_fees(draft, fees)))
 }
 
-async fn nonce(wallet: &WalletPayer) -> Result<u64, PayerError> {
-    let Shared { nodes, address, nonces, .. } = &*wallet.shared;
+async fn nonce(account: &Account) -> Result<u64, PayerError> {
+    let Account { nodes, address, nonces, .. } = account;
     let answers = nodes.each(|node| node.counted(*address)).await;
     let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     let counted: Vec<Counted> = counted.into_iter().flatten().collect();
@@ -78,30 +78,30 @@ async fn nonce(wallet: &WalletPayer) -> Result<u64, PayerError> {
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
-async fn choose(wallet: &WalletPayer, payment: &Payment) -> Result<Address, PayerError> {
+async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address, PayerError> {
     let mut none = None;
     for asset in payment.assets.iter().filter(|asset| asset.network() == payment.network) {
         let token = asset.contract();
-        if !has_decimals(wallet, asset).await? {
+        if !has_decimals(account, asset).await? {
             none.get_or_insert(PayerError::Decimals { token });
             continue;
         }
-        if balance(wallet, token).await? >= payment.amount {
+        if balance(account, token).await? >= payment.amount {
             return Ok(token);
         }
-        none = Some(PayerError::Funds { payer: wallet.shared.address });
+        none = Some(PayerError::Funds { payer: account.address });
     }
-    Err(none.unwrap_or(PayerError::Funds { payer: wallet.shared.address }))
+    Err(none.unwrap_or(PayerError::Funds { payer: account.address }))
 }
 
-async fn has_decimals(wallet: &WalletPayer, asset: &Asset) -> Result<bool, PayerError> {
-    let known = || wallet.shared.decimals.lock().unwrap_or_else(PoisonError::into_inner);
+async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerError> {
+    let known = || account.decimals.lock().unwrap_or_else(PoisonError::into_inner);
     let cached = known().get(&asset.contract()).copied();
     if let Some(decimals) = cached {
         return Ok(decimals == asset.decimals());
     }
     let contract = asset.contract();
-    let word = wallet.shared.nodes.first(|node| node.word(contract, &transaction::DECIMALS)).await?;
+    let word = account.nodes.first(|node| node.word(contract, &transaction::DECIMALS)).await?;
     let stated = word.filter(|word| word[..31].iter().all(|byte| *byte == 0)).map(|word| word[31]);
     if stated == Some(asset.decimals()) {
         known().insert(asset.contract(), asset.decimals());
@@ -109,9 +109,9 @@ async fn has_decimals(wallet: &WalletPayer, asset: &Asset) -> Result<bool, Payer
     Ok(stated == Some(asset.decimals()))
 }
 
-async fn balance(wallet: &WalletPayer, token: Address) -> Result<Amount, PayerError> {
-    let call = transaction::balance_of(wallet.shared.address);
-    let word = wallet.shared.nodes.first(|node| node.word(token, &call)).await?;
+async fn balance(account: &Account, token: Address) -> Result<Amount, PayerError> {
+    let call = transaction::balance_of(account.address);
+    let word = account.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
 }
 
@@ -132,7 +132,14 @@ async fn gas(nodes: &Nodes, from: Address, to: Address, draft: &TxEip1559) -> Re
 }
 
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
-pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), PayerError> {
+pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+    let sent = transaction::read(prepared, account.address, account.network.chain_id())?;
+    broadcast(&account.nodes, &prepared.payload, sent.hash).await?;
+    account.nonces.used(sent.transaction.nonce);
+    Ok(sent.hash)
+}
+
+async fn broadcast(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), PayerError> {
     let mut sendings: FuturesUnordered<_> = nodes.in_order().map(|node| send_to(node, raw, hash)).collect();
     let mut failed = None;
     while let Some(outcome) = sendings.next().await {
@@ -169,17 +176,17 @@ async fn send_to(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError>
 
 /// The same transfer under the same nonce, dearer; `None` above the wallet's limit.
 pub(super) async fn replace(
-    wallet: &WalletPayer,
+    account: &Account,
+    policy: &Policy,
     newest: &Sent,
     token: Address,
-) -> Result<Option<Prepared>, PayerError> {
-    let shared = &wallet.shared;
+) -> Result<Option<PreparedTransfer>, PayerError> {
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
-    let fees = fees(&shared.nodes).await?.or_dearer(last.raised());
-    if fees.most > wallet.max_fee_per_gas {
+    let fees = fees(&account.nodes).await?.or_dearer(last.raised());
+    if fees.most > policy.max_fee_per_gas {
         return Ok(None);
     }
     let dearer = transaction::with_fees(transaction.clone(), fees);
-    transaction::sign(&*shared.signer, dearer, shared.address, token).await.map(Some)
+    transaction::sign(&*account.signer, dearer, account.address, token).await.map(Some)
 }

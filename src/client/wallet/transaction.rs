@@ -9,7 +9,7 @@ use alloy::{
 
 use super::fees::Fees;
 use crate::{
-    client::{PayerError, Payment, Prepared},
+    client::{PayerError, PreparedTransfer, TransferRequest},
     protocol::{Address, Amount, PaymentTag, TxHash},
 };
 
@@ -36,7 +36,7 @@ fn word(address: Address) -> [u8; 32] {
 pub(super) const TRANSFER_LEN: usize = 68;
 
 /// The payment in that token, without gas and fees.
-pub(super) fn draft(payment: &Payment, token: Address, tag: Option<PaymentTag>) -> TxEip1559 {
+pub(super) fn draft(payment: &TransferRequest, token: Address, tag: Option<PaymentTag>) -> TxEip1559 {
     let mut input = transfer(payment.recipient, payment.amount);
     input.extend(tag.iter().flat_map(PaymentTag::to_call_data));
     TxEip1559 {
@@ -60,13 +60,13 @@ pub(super) async fn sign(
     mut transaction: TxEip1559,
     payer: Address,
     token: Address,
-) -> Result<Prepared, PayerError> {
+) -> Result<PreparedTransfer, PayerError> {
     let signature = signer.sign_transaction(&mut transaction).await;
     let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the payment"))?;
     let nonce = transaction.nonce;
     let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
     let hash = TxHash::new(keccak256(&raw).0);
-    Ok(Prepared::signed(payer, token, nonce, hash, const_hex::encode_prefixed(raw)))
+    Ok(PreparedTransfer::signed(payer, token, nonce, hash, const_hex::encode_prefixed(raw)))
 }
 
 /// What was prepared, read from its payload: ours, and what it says it is.
@@ -78,7 +78,7 @@ pub(super) struct Sent {
 /// Reads what `sign` gave.
 ///
 /// The chain is in there, too: the nonce of this account on another chain must not decide over this payment.
-pub(super) fn read(prepared: &Prepared, payer: Address, chain_id: u64) -> Result<Sent, PayerError> {
+pub(super) fn read(prepared: &PreparedTransfer, payer: Address, chain_id: u64) -> Result<Sent, PayerError> {
     let raw = const_hex::decode(&prepared.payload).map_err(|_| PayerError::Foreign)?;
     let hash = TxHash::new(keccak256(&raw).0);
     let Ok(TxEnvelope::Eip1559(signed)) = TxEnvelope::decode_2718_exact(&raw) else { return Err(PayerError::Foreign) };
@@ -117,12 +117,12 @@ mod tests {
         assert_eq!(call[65..], [0x07, 0x7a, 0x10]);
     }
 
-    async fn prepared() -> (Prepared, Address) {
+    async fn prepared() -> (PreparedTransfer, Address) {
         let signer = PrivateKeySigner::random();
         let payer = Address::new(signer.address().into());
         let assets = [Asset::USDC_BASE];
         let payment =
-            Payment::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
+            TransferRequest::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
         let draft = TxEip1559 { nonce: 5, ..draft(&payment, Asset::USDC_BASE.contract(), Some(payment.tag)) };
         let draft = with_fees(draft, Fees { most: 9, tip: 2 });
         (sign(&signer, draft, payer, Asset::USDC_BASE.contract()).await.unwrap(), payer)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{Handler, Ledger, Reservation},
+    super::{AttemptOutcome, Ledger, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, must_be},
 };
@@ -19,7 +19,7 @@ pub(super) async fn sixteen_then_a_pause<H: Harness>(fixture: &Fixture<'_, H>) -
     for ledger in [&fixture.ledger, &fixture.twin] {
         must_be!(
             ledger.reserve(&claim).await?,
-            Reservation::TooManyAttempts { retry_after } if pause(retry_after),
+            ReserveOutcome::TooManyAttempts { retry_after } if pause(retry_after),
             "the seventeenth attempt"
         );
     }
@@ -33,13 +33,13 @@ pub(super) async fn not_started_is_none<H: Harness>(fixture: &Fixture<'_, H>) ->
         fixture.fail(&claim, started).await?;
         for _ in 0..20 {
             let lease = fixture.hold(&claim).await?;
-            fixture.ledger.release(&lease, Handler::NotStarted).await?;
+            fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
             // A second release gives back nothing more.
-            fixture.ledger.release(&lease, Handler::NotStarted).await?;
+            fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
         }
     }
     fixture.fail(&claim, 1).await?;
-    must_be!(fixture.reserve(&claim).await?, Reservation::TooManyAttempts { .. }, "the attempt after sixteen");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::TooManyAttempts { .. }, "the attempt after sixteen");
     Ok(())
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn strangers_do_not_count<H: Harness>(fixture: &Fixture<'_, H>)
     let [stranger, payer] = [fixture.intent(), fixture.intent()];
     fixture.fail(&fixture.claim(stranger, &paid), 16).await?;
     let refused = fixture.claim(stranger, &paid);
-    must_be!(fixture.reserve(&refused).await?, Reservation::TooManyAttempts { .. }, "the stranger's next attempt");
+    must_be!(fixture.reserve(&refused).await?, ReserveOutcome::TooManyAttempts { .. }, "the stranger's next attempt");
     fixture.fail(&fixture.claim(stranger, &[fixture.paid()]), 1).await?;
     fixture.fail(&fixture.claim(payer, &paid), 15).await?;
     let _ = fixture.sell(&fixture.claim(payer, &paid)).await?;
@@ -68,7 +68,7 @@ pub(super) async fn running_out_counts<H: Harness>(fixture: &Fixture<'_, H>) -> 
     fixture.run_out().await;
     must_be!(
         fixture.reserve(&fixture.brief(intent, &paid)).await?,
-        Reservation::TooManyAttempts { retry_after } if retry_after <= MINUTE,
+        ReserveOutcome::TooManyAttempts { retry_after } if retry_after <= MINUTE,
         "the attempt after sixteen"
     );
     Ok(())
@@ -81,7 +81,11 @@ pub(super) async fn no_other_transfer_instead<H: Harness>(fixture: &Fixture<'_, 
     let both = [first.clone(), Transfer { position: 1, ..first }];
     fixture.fail(&fixture.claim(intent, &both), 16).await?;
     let refused = fixture.claim(intent, &both);
-    must_be!(fixture.reserve(&refused).await?, Reservation::TooManyAttempts { .. }, "a pause, and a second transfer");
+    must_be!(
+        fixture.reserve(&refused).await?,
+        ReserveOutcome::TooManyAttempts { .. },
+        "a pause, and a second transfer"
+    );
     // Once the first one is another's, the second is the one it would get, and that pair is fresh.
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &both[..1])).await?;
     let lease = fixture.hold(&refused).await?;
@@ -100,19 +104,19 @@ pub(super) async fn pauses_double<H: Harness>(fixture: &Fixture<'_, H>) -> Resul
         let about = |after: Duration| after <= pause && after + second >= pause;
         must_be!(
             fixture.reserve(&claim).await?,
-            Reservation::TooManyAttempts { retry_after } if about(retry_after),
+            ReserveOutcome::TooManyAttempts { retry_after } if about(retry_after),
             "the pause"
         );
         fixture.harness.pass(pause - second).await;
         must_be!(
             fixture.reserve(&claim).await?,
-            Reservation::TooManyAttempts { retry_after } if retry_after <= second,
+            ReserveOutcome::TooManyAttempts { retry_after } if retry_after <= second,
             "a second before the end of the pause"
         );
         // A handler that is not started leaves the pause as it was: over, and no longer.
         fixture.harness.pass(second).await;
         let lease = fixture.hold(&claim).await?;
-        fixture.ledger.release(&lease, Handler::NotStarted).await?;
+        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
     }
     let _ = fixture.sell(&claim).await?;
     Ok(())
@@ -129,18 +133,18 @@ pub(super) async fn pauses_begin_at_the_end<H: Harness>(fixture: &Fixture<'_, H>
     for _ in 0..2 {
         must_be!(
             fixture.reserve(&claim).await?,
-            Reservation::TooManyAttempts { retry_after } if retry_after <= MINUTE / 2,
+            ReserveOutcome::TooManyAttempts { retry_after } if retry_after <= MINUTE / 2,
             "half a minute after the lease ran out"
         );
     }
     fixture.harness.pass(MINUTE / 2).await;
     let slow = fixture.hold(&claim).await?;
     fixture.harness.pass(claim.lease() / 2).await;
-    fixture.ledger.release(&slow, Handler::Started).await?;
+    fixture.ledger.release(&slow, AttemptOutcome::Started).await?;
     fixture.harness.pass(MINUTE).await;
     must_be!(
         fixture.reserve(&claim).await?,
-        Reservation::TooManyAttempts { retry_after } if retry_after <= MINUTE,
+        ReserveOutcome::TooManyAttempts { retry_after } if retry_after <= MINUTE,
         "one of two minutes after a release"
     );
     fixture.harness.pass(MINUTE).await;
@@ -151,11 +155,11 @@ pub(super) async fn pauses_begin_at_the_end<H: Harness>(fixture: &Fixture<'_, H>
     fixture.harness.pass(MINUTE).await;
     let stranger = fixture.hold(&fixture.brief(fixture.intent(), claim.transfers())).await?;
     fixture.harness.pass(stranger.length() / 2).await;
-    fixture.ledger.release(&stranger, Handler::Started).await?;
+    fixture.ledger.release(&stranger, AttemptOutcome::Started).await?;
     let left = pause - MINUTE - stranger.length() / 2;
     must_be!(
         fixture.reserve(&claim).await?,
-        Reservation::TooManyAttempts { retry_after } if retry_after <= left,
+        ReserveOutcome::TooManyAttempts { retry_after } if retry_after <= left,
         "the rest of four minutes"
     );
     fixture.harness.pass(left).await;

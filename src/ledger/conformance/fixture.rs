@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::{Claim, Handler, Lease, Ledger, LedgerError, Reservation},
+    super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome},
     Harness,
 };
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
@@ -141,14 +141,14 @@ impl<'a, H: Harness> Fixture<'a, H> {
         self.harness.pass(self.harness.lease()).await;
     }
 
-    pub(super) async fn reserve(&self, claim: &Claim) -> Result<Reservation, Fault> {
+    pub(super) async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, Fault> {
         Ok(self.ledger.reserve(claim).await?)
     }
 
     /// Reserves what must be free.
     pub(super) async fn hold(&self, claim: &Claim) -> Result<Lease, Fault> {
         match self.ledger.reserve(claim).await? {
-            Reservation::Granted(lease) => Ok(lease),
+            ReserveOutcome::Granted(lease) => Ok(lease),
             other => Err(Fault::new(format!("a free pair was refused: {other:?}"))),
         }
     }
@@ -156,7 +156,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
     /// Sells what must be free.
     pub(super) async fn sell(&self, claim: &Claim) -> Result<Lease, Fault> {
         let lease = self.hold(claim).await?;
-        must_be!(self.ledger.commit(&lease).await?, super::super::Commit::Done, "commit of a held lease");
+        must_be!(self.ledger.commit(&lease).await?, super::super::CommitOutcome::Done, "commit of a held lease");
         Ok(lease)
     }
 
@@ -164,7 +164,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
     pub(super) async fn fail(&self, claim: &Claim, times: usize) -> Result<(), Fault> {
         for _ in 0..times {
             let lease = self.hold(claim).await?;
-            self.ledger.release(&lease, Handler::Started).await?;
+            self.ledger.release(&lease, AttemptOutcome::Started).await?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{Commit, Handler, Ledger, Renewal, Reservation},
+    super::{AttemptOutcome, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, LONG, must_be},
 };
@@ -14,10 +14,10 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     let soon = |after: Duration| !after.is_zero() && after <= LONG;
-    must_be!(fixture.twin.reserve(&claim).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held pair");
+    must_be!(fixture.twin.reserve(&claim).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held pair");
     let other = fixture.claim(fixture.intent(), claim.transfers());
-    must_be!(fixture.reserve(&other).await?, Reservation::Busy { retry_after } if soon(retry_after), "the held payment");
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
+    must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held payment");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the holder's commit");
     // Of several that are held, the first to run out is told, whichever it is.
     let first = fixture.paid();
     let both = [first.clone(), Transfer { position: 1, ..first }];
@@ -26,17 +26,17 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     }
     let short = fixture.harness.lease();
     let waits = fixture.claim(fixture.intent(), &both);
-    must_be!(fixture.reserve(&waits).await?, Reservation::Busy { retry_after } if retry_after <= short, "two held");
+    must_be!(fixture.reserve(&waits).await?, ReserveOutcome::Busy { retry_after } if retry_after <= short, "two held");
     fixture.run_out().await;
     for (long, brief) in [(0, 1), (1, 0)] {
         let held = fixture.hold(&fixture.claim(fixture.intent(), &both[long..=long])).await?;
         let _ = fixture.hold(&fixture.brief(fixture.intent(), &both[brief..=brief])).await?;
         must_be!(
             fixture.reserve(&waits).await?,
-            Reservation::Busy { retry_after } if retry_after <= short,
+            ReserveOutcome::Busy { retry_after } if retry_after <= short,
             "one held for long, one briefly"
         );
-        fixture.ledger.release(&held, Handler::Started).await?;
+        fixture.ledger.release(&held, AttemptOutcome::Started).await?;
         fixture.run_out().await;
     }
     Ok(())
@@ -47,20 +47,20 @@ pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     let intent = fixture.intent();
     let lease = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
     let other = fixture.claim(intent, &[fixture.paid()]);
-    must_be!(fixture.reserve(&other).await?, Reservation::Busy { .. }, "a held intent with another payment");
+    must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { .. }, "a held intent with another payment");
     let _ = fixture.hold(&fixture.claim(fixture.intent(), other.transfers())).await?;
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the holder's commit");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the holder's commit");
     Ok(())
 }
 
 pub(super) async fn released_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
-    for handler in [Handler::Started, Handler::NotStarted] {
+    for handler in [AttemptOutcome::Started, AttemptOutcome::NotStarted] {
         let lease = fixture.hold(&claim).await?;
         fixture.ledger.release(&lease, handler).await?;
-        must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal of a released lease");
-        must_be!(fixture.ledger.commit(&lease).await?, Commit::LeaseLost, "commit of a released lease");
+        must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal of a released lease");
+        must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::LeaseLost, "commit of a released lease");
         must_be!(
             fixture.ledger.is_consumed(claim.intent()).await?,
             false,
@@ -77,9 +77,9 @@ pub(super) async fn run_out_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>) 
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
     let new = fixture.sell(&fixture.brief(fixture.intent(), claim.transfers())).await?;
-    must_be!(new.fence(), fence if fence != old.fence(), "the fence of who took over");
+    must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of who took over");
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "the old holder's intent is consumed");
-    must_be!(fixture.reserve(&claim).await?, Reservation::PaymentUsed, "the old holder's pair");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the old holder's pair");
     Ok(())
 }
 
@@ -89,16 +89,16 @@ pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
     let new = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
-    must_be!(fixture.ledger.renew(&old).await?, Renewal::LeaseLost, "the old holder's renewal");
-    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
-    fixture.ledger.release(&old, Handler::Started).await?;
-    fixture.ledger.release(&old, Handler::NotStarted).await?;
-    must_be!(fixture.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after the old holder's release");
-    must_be!(fixture.ledger.renew(&new).await?, Renewal::Held, "the new holder's renewal");
-    must_be!(fixture.ledger.commit(&new).await?, Commit::Done, "the new holder's commit");
-    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit after the sale");
-    fixture.ledger.release(&old, Handler::Started).await?;
-    must_be!(fixture.reserve(&claim).await?, Reservation::PaymentUsed, "the payment in the end");
+    must_be!(fixture.ledger.renew(&old).await?, RenewOutcome::LeaseLost, "the old holder's renewal");
+    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit");
+    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the pair after the old holder's release");
+    must_be!(fixture.ledger.renew(&new).await?, RenewOutcome::Held, "the new holder's renewal");
+    must_be!(fixture.ledger.commit(&new).await?, CommitOutcome::Done, "the new holder's commit");
+    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit after the sale");
+    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the payment in the end");
     Ok(())
 }
 
@@ -108,11 +108,11 @@ pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>
     let old = fixture.hold(&fixture.brief(intent, &paid)).await?;
     fixture.run_out().await;
     let new = fixture.hold(&fixture.claim(intent, &paid)).await?;
-    must_be!(new.fence(), fence if fence != old.fence(), "the fence of the second lease");
-    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease");
-    fixture.ledger.release(&old, Handler::Started).await?;
-    must_be!(fixture.ledger.commit(&new).await?, Commit::Done, "commit of the second lease");
-    must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the first lease after the sale");
+    must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the second lease");
+    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the first lease");
+    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
+    must_be!(fixture.ledger.commit(&new).await?, CommitOutcome::Done, "commit of the second lease");
+    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the first lease after the sale");
     Ok(())
 }
 
@@ -126,12 +126,12 @@ pub(super) async fn take_over_frees_the_rest<H: Harness>(fixture: &Fixture<'_, H
     // Intent `a` takes over what `b` held, and so gives up what it held itself.
     let crossed = fixture.hold(&fixture.claim(a, &paid_b)).await?;
     for lost in [&old_a, &old_b] {
-        must_be!(fixture.ledger.renew(lost).await?, Renewal::LeaseLost, "renewal of a lease that was taken over");
-        must_be!(fixture.ledger.commit(lost).await?, Commit::LeaseLost, "commit of a lease that was taken over");
+        must_be!(fixture.ledger.renew(lost).await?, RenewOutcome::LeaseLost, "renewal of a lease that was taken over");
+        must_be!(fixture.ledger.commit(lost).await?, CommitOutcome::LeaseLost, "commit of a lease that was taken over");
     }
     let rest = fixture.hold(&fixture.claim(b, &paid_a)).await?;
     for held in [&crossed, &rest] {
-        must_be!(fixture.ledger.commit(held).await?, Commit::Done, "commit of who took over");
+        must_be!(fixture.ledger.commit(held).await?, CommitOutcome::Done, "commit of who took over");
     }
     Ok(())
 }
@@ -141,8 +141,8 @@ pub(super) async fn late_holder_commits<H: Harness>(fixture: &Fixture<'_, H>) ->
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "commit after the lease ran out");
-    must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after that");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "commit after the lease ran out");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after that");
     Ok(())
 }
 
@@ -151,8 +151,8 @@ pub(super) async fn late_holder_renews<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    must_be!(fixture.ledger.renew(&lease).await?, Renewal::Held, "renewal after the lease ran out");
-    must_be!(fixture.reserve(&claim).await?, Reservation::Busy { .. }, "the pair after that");
+    must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::Held, "renewal after the lease ran out");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the pair after that");
     Ok(())
 }
 
@@ -161,9 +161,9 @@ pub(super) async fn late_holder_releases<H: Harness>(fixture: &Fixture<'_, H>) -
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    fixture.ledger.release(&lease, Handler::Started).await?;
-    must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after a late release");
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::LeaseLost, "commit after a late release");
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal after a late release");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::LeaseLost, "commit after a late release");
     let _ = fixture.sell(&claim).await?;
     Ok(())
 }
@@ -175,18 +175,18 @@ pub(super) async fn renewal_prolongs<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     let part = claim.lease() * 3 / 5;
     for _ in 0..3 {
         fixture.harness.pass(part).await;
-        must_be!(fixture.twin.renew(&lease).await?, Renewal::Held, "renewal in time");
+        must_be!(fixture.twin.renew(&lease).await?, RenewOutcome::Held, "renewal in time");
     }
     fixture.harness.pass(part).await;
     let other = fixture.brief(fixture.intent(), claim.transfers());
     let within = |after: Duration| after <= claim.lease() - part;
     must_be!(
         fixture.reserve(&other).await?,
-        Reservation::Busy { retry_after } if within(retry_after),
+        ReserveOutcome::Busy { retry_after } if within(retry_after),
         "the payment three fifths of a lease after the renewal"
     );
     fixture.harness.pass(part).await;
     let _ = fixture.hold(&other).await?;
-    must_be!(fixture.ledger.renew(&lease).await?, Renewal::LeaseLost, "renewal after the take-over");
+    must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal after the take-over");
     Ok(())
 }

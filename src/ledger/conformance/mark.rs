@@ -1,7 +1,7 @@
 //! The low-water mark, and what is forgotten above which it rises.
 
 use super::{
-    super::{Claim, Handler, Ledger, Reservation},
+    super::{AttemptOutcome, Claim, Ledger, ReserveOutcome},
     Harness,
     fixture::{AGE, Fault, Fixture, HEAD, LONG, MARK, PAID, PAY_UNTIL, claim, must_be},
 };
@@ -17,7 +17,7 @@ pub(super) async fn begin_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) ->
         let above = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK + 1)]);
         let _ = fixture.sell(&above).await?;
         let at = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK)]);
-        must_be!(fixture.reserve(&at).await?, Reservation::BeforeMemory, "a payment at the first mark");
+        must_be!(fixture.reserve(&at).await?, ReserveOutcome::BeforeMemory, "a payment at the first mark");
         must_be!(fixture.ledger.is_consumed(above.intent()).await?, true, "what was sold is consumed");
     }
     Ok(())
@@ -27,8 +27,8 @@ pub(super) async fn payments_at_or_below_are_refused<H: Harness>(fixture: &Fixtu
     fixture.begin().await?;
     for block_time in [0, MARK - 1, MARK] {
         let claim = fixture.claim(fixture.intent(), &[fixture.paid_at(block_time)]);
-        must_be!(fixture.reserve(&claim).await?, Reservation::BeforeMemory, "a payment at or below the mark");
-        must_be!(fixture.reserve(&claim).await?, Reservation::BeforeMemory, "the same once more");
+        must_be!(fixture.reserve(&claim).await?, ReserveOutcome::BeforeMemory, "a payment at or below the mark");
+        must_be!(fixture.reserve(&claim).await?, ReserveOutcome::BeforeMemory, "the same once more");
     }
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &[fixture.paid_at(MARK + 1)])).await?;
     Ok(())
@@ -53,9 +53,9 @@ pub(super) async fn kept_to_the_second<H: Harness>(fixture: &Fixture<'_, H>) -> 
         nudge(fixture, last, None).await?;
         must_be!(fixture.ledger.is_consumed(sold.intent()).await?, true, "in its last second the intent is consumed");
         let back = fixture.claim_at(last, sold.intent(), sold.transfers());
-        must_be!(fixture.reserve(&back).await?, Reservation::IntentConsumed, "the pair in its last second");
+        must_be!(fixture.reserve(&back).await?, ReserveOutcome::IntentConsumed, "the pair in its last second");
         let other = fixture.claim_at(last, fixture.intent(), sold.transfers());
-        must_be!(fixture.reserve(&other).await?, Reservation::PaymentUsed, "the payment in its last second");
+        must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment in its last second");
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(super) async fn forgetting_raises_the_mark<H: Harness>(fixture: &Fixture<'_,
     let beside = fixture.claim_at(beyond, fixture.intent(), &[fixture.paid_at(PAID)]);
     must_be!(
         fixture.reserve(&beside).await?,
-        Reservation::BeforeMemory,
+        ReserveOutcome::BeforeMemory,
         "an unknown payment as old as the forgotten one"
     );
     let _ = fixture.sell(&fixture.claim_at(beyond, fixture.intent(), &[fixture.paid_at(PAID + 1)])).await?;
@@ -90,14 +90,14 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
         let shown = at(paid + 9 * HOUR, if own { sold.intent() } else { fixture.intent() }, &moved(9));
         for again in [&shown, &at(paid + 9 * HOUR, shown.intent(), &moved(1)), &shown] {
             let told = fixture.reserve(again).await?;
-            let used = matches!(told, Reservation::PaymentUsed | Reservation::IntentConsumed);
+            let used = matches!(told, ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed);
             must_be!(used, true, "a sold payment that was mined again is refused");
         }
         // Neither the time of the sale nor an earlier one than was shown decides how long it is kept.
         let last = shown.keep_until(&moved(9)[0]).unix();
         nudge(fixture, last, None).await?;
         let back = at(last, fixture.intent(), &moved(9));
-        must_be!(fixture.reserve(&back).await?, Reservation::PaymentUsed, "the payment in its new last second");
+        must_be!(fixture.reserve(&back).await?, ReserveOutcome::PaymentUsed, "the payment in its new last second");
         must_be!(fixture.ledger.is_consumed(sold.intent()).await?, true, "until then its intent is consumed");
         nudge(fixture, last + 1, Some(paid + 9 * HOUR)).await?;
         refused(fixture, last + 1, &at(last, sold.intent(), &moved(9))).await?;
@@ -138,7 +138,11 @@ pub(super) async fn the_mark_never_falls<H: Harness>(fixture: &Fixture<'_, H>) -
     fixture.ledger.begin(ChainTime::from_unix(MARK)).await?;
     refused(fixture, HEAD, &later).await?;
     let beside = fixture.claim(fixture.intent(), &[fixture.paid_at(PAID)]);
-    must_be!(fixture.reserve(&beside).await?, Reservation::BeforeMemory, "a payment at the mark after another begin");
+    must_be!(
+        fixture.reserve(&beside).await?,
+        ReserveOutcome::BeforeMemory,
+        "a payment at the mark after another begin"
+    );
     Ok(())
 }
 
@@ -146,7 +150,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
     fixture.begin().await?;
     let released = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&released).await?;
-    fixture.ledger.release(&lease, Handler::Started).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     let run_out = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let _ = fixture.hold(&run_out).await?;
     fixture.run_out().await;
@@ -164,7 +168,7 @@ async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sold: &Claim) 
         let back = fixture.claim_at(head, intent, sold.transfers());
         must_be!(
             fixture.reserve(&back).await?,
-            Reservation::BeforeMemory | Reservation::PaymentUsed | Reservation::IntentConsumed,
+            ReserveOutcome::BeforeMemory | ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed,
             "a payment that was sold"
         );
     }
@@ -183,11 +187,11 @@ async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -
 async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = fixture.hold(&fixture.young_claim(head, &[fixture.paid_at(head)])).await?;
-        fixture.ledger.release(&lease, Handler::NotStarted).await?;
+        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
         let Some(mark) = mark else { continue };
         match fixture.reserve(&fixture.young_claim(head, &[fixture.paid_at(mark)])).await? {
-            Reservation::BeforeMemory => return Ok(()),
-            Reservation::Granted(lease) => fixture.ledger.release(&lease, Handler::NotStarted).await?,
+            ReserveOutcome::BeforeMemory => return Ok(()),
+            ReserveOutcome::Granted(lease) => fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?,
             other => return Err(Fault::new(format!("an unknown payment was told {other:?}"))),
         }
     }

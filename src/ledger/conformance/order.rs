@@ -1,7 +1,7 @@
 //! Of several reasons to refuse, which one is told.
 
 use super::{
-    super::{Handler, Ledger, Reservation},
+    super::{AttemptOutcome, Ledger, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, MARK, must_be},
 };
@@ -15,7 +15,7 @@ pub(super) async fn intent_consumed_comes_first<H: Harness>(fixture: &Fixture<'_
     let _ = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&held))).await?;
     for transfer in [used, held, fixture.paid_at(MARK), fixture.paid()] {
         let claim = fixture.claim(intent, &[transfer]);
-        must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "a consumed intent");
+        must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "a consumed intent");
     }
     Ok(())
 }
@@ -29,13 +29,13 @@ pub(super) async fn payment_used_comes_second<H: Harness>(fixture: &Fixture<'_, 
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &used)).await?;
     must_be!(
         fixture.reserve(&fixture.claim(intent, &used)).await?,
-        Reservation::PaymentUsed,
+        ReserveOutcome::PaymentUsed,
         "a used payment in a pause"
     );
     let _ = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
     must_be!(
         fixture.reserve(&fixture.claim(intent, &used)).await?,
-        Reservation::PaymentUsed,
+        ReserveOutcome::PaymentUsed,
         "a used payment, a held intent"
     );
     Ok(())
@@ -49,16 +49,16 @@ pub(super) async fn busy_comes_third<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     fixture.fail(&fixture.claim(intent, &paused), 16).await?;
     let pause = fixture.claim(intent, &paused);
     let other = fixture.hold(&fixture.claim(fixture.intent(), &paused)).await?;
-    must_be!(fixture.reserve(&pause).await?, Reservation::Busy { .. }, "a held payment in a pause");
+    must_be!(fixture.reserve(&pause).await?, ReserveOutcome::Busy { .. }, "a held payment in a pause");
     let below = fixture.paid_at(MARK);
     let mixed = fixture.claim(fixture.intent(), &[below.clone(), first]);
-    must_be!(fixture.reserve(&mixed).await?, Reservation::Busy { .. }, "a held payment and one below the mark");
-    fixture.ledger.release(&other, Handler::Started).await?;
-    must_be!(fixture.reserve(&pause).await?, Reservation::TooManyAttempts { .. }, "the pause alone");
+    must_be!(fixture.reserve(&mixed).await?, ReserveOutcome::Busy { .. }, "a held payment and one below the mark");
+    fixture.ledger.release(&other, AttemptOutcome::Started).await?;
+    must_be!(fixture.reserve(&pause).await?, ReserveOutcome::TooManyAttempts { .. }, "the pause alone");
     let _ = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
-    must_be!(fixture.reserve(&pause).await?, Reservation::Busy { .. }, "a held intent in a pause");
+    must_be!(fixture.reserve(&pause).await?, ReserveOutcome::Busy { .. }, "a held intent in a pause");
     let below = fixture.claim(intent, &[below]);
-    must_be!(fixture.reserve(&below).await?, Reservation::Busy { .. }, "a held intent and a payment below the mark");
+    must_be!(fixture.reserve(&below).await?, ReserveOutcome::Busy { .. }, "a held intent and a payment below the mark");
     Ok(())
 }
 
@@ -70,14 +70,14 @@ pub(super) async fn before_memory_comes_last<H: Harness>(fixture: &Fixture<'_, H
     let free = Transfer { position: 2, ..used.clone() };
     let intent = fixture.intent();
     let rest = fixture.claim(intent, &[used.clone(), below.clone()]);
-    must_be!(fixture.reserve(&rest).await?, Reservation::BeforeMemory, "a used payment and one below the mark");
+    must_be!(fixture.reserve(&rest).await?, ReserveOutcome::BeforeMemory, "a used payment and one below the mark");
     let all = fixture.claim(intent, &[used, below, free]);
     fixture.fail(&all, 16).await?;
     must_be!(
         fixture.reserve(&all).await?,
-        Reservation::TooManyAttempts { .. },
+        ReserveOutcome::TooManyAttempts { .. },
         "a pause, and a payment below the mark"
     );
-    must_be!(fixture.reserve(&rest).await?, Reservation::BeforeMemory, "the payment below the mark again");
+    must_be!(fixture.reserve(&rest).await?, ReserveOutcome::BeforeMemory, "the payment below the mark again");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, future::Future, sync::Arc};
 use tokio::sync::Barrier;
 
 use super::{
-    super::{Claim, Commit, Handler, Lease, Ledger, Reservation},
+    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, must_be},
 };
@@ -21,7 +21,7 @@ pub(super) async fn one_pair<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(),
         let grants = grants(fixture, vec![claim.clone(); TASKS]).await?;
         must_be!(grants.len(), 1, "grants of one pair");
         settle(fixture, &grants).await?;
-        must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after the race");
+        must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after the race");
     }
     Ok(())
 }
@@ -35,7 +35,7 @@ pub(super) async fn one_payment_many_intents<H: Harness>(fixture: &Fixture<'_, H
         must_be!(grants.len(), 1, "grants of one payment");
         settle(fixture, &grants).await?;
         for claim in claims.iter().filter(|claim| claim.intent() != grants[0].intent()).take(2) {
-            must_be!(fixture.reserve(claim).await?, Reservation::PaymentUsed, "the payment after the race");
+            must_be!(fixture.reserve(claim).await?, ReserveOutcome::PaymentUsed, "the payment after the race");
             let _ = fixture.hold(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
         }
     }
@@ -51,7 +51,7 @@ pub(super) async fn one_intent_many_payments<H: Harness>(fixture: &Fixture<'_, H
         must_be!(grants.len(), 1, "grants of one intent");
         settle(fixture, &grants).await?;
         for claim in claims.iter().filter(|claim| claim.transfers()[0] != *grants[0].transfer()).take(2) {
-            must_be!(fixture.reserve(claim).await?, Reservation::IntentConsumed, "the intent after the race");
+            must_be!(fixture.reserve(claim).await?, ReserveOutcome::IntentConsumed, "the intent after the race");
             let _ = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
         }
     }
@@ -85,7 +85,7 @@ pub(super) async fn one_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
             .collect();
         let grants = grants(fixture, claims).await?;
         must_be!(grants.len(), 1, "grants of what ran out");
-        must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "the old holder's commit");
+        must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit");
         settle(fixture, &grants).await?;
     }
     Ok(())
@@ -102,9 +102,9 @@ pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) ->
             let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
             async move {
                 Ok(if task == TASKS / 2 {
-                    (ledger.commit(&old).await? == Commit::Done, false)
+                    (ledger.commit(&old).await? == CommitOutcome::Done, false)
                 } else {
-                    (false, matches!(ledger.reserve(&claim).await?, Reservation::Granted(_)))
+                    (false, matches!(ledger.reserve(&claim).await?, ReserveOutcome::Granted(_)))
                 })
             }
         });
@@ -127,18 +127,18 @@ pub(super) async fn release_and_reserve<H: Harness>(fixture: &Fixture<'_, H>) ->
             async move {
                 // Several releases of one lease: the second must not free what a claim got after the first.
                 if task % 8 == 0 {
-                    ledger.release(&old, Handler::Started).await?;
+                    ledger.release(&old, AttemptOutcome::Started).await?;
                     return Ok(None);
                 }
                 Ok(match ledger.reserve(&claim).await? {
-                    Reservation::Granted(lease) => Some(lease),
+                    ReserveOutcome::Granted(lease) => Some(lease),
                     _ => None,
                 })
             }
         });
         let grants: Vec<_> = together(tasks).await?.into_iter().flatten().collect();
         must_be!(grants.len(), 0 | 1, "grants of what was released");
-        must_be!(fixture.ledger.commit(&old).await?, Commit::LeaseLost, "commit of the released lease");
+        must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the released lease");
         settle(fixture, &grants).await?;
     }
     Ok(())
@@ -154,15 +154,15 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
             async move {
                 loop {
                     match ledger.reserve(&claim).await? {
-                        Reservation::Granted(lease) if task % 3 == 0 => {
-                            ledger.release(&lease, Handler::NotStarted).await?;
+                        ReserveOutcome::Granted(lease) if task % 3 == 0 => {
+                            ledger.release(&lease, AttemptOutcome::NotStarted).await?;
                             return Ok(0);
                         }
-                        Reservation::Granted(lease) => {
-                            return Ok(usize::from(ledger.commit(&lease).await? == Commit::Done));
+                        ReserveOutcome::Granted(lease) => {
+                            return Ok(usize::from(ledger.commit(&lease).await? == CommitOutcome::Done));
                         }
-                        Reservation::Busy { .. } => tokio::task::yield_now().await,
-                        Reservation::IntentConsumed | Reservation::PaymentUsed => return Ok(0),
+                        ReserveOutcome::Busy { .. } => tokio::task::yield_now().await,
+                        ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed => return Ok(0),
                         other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
                     }
                 }
@@ -190,8 +190,8 @@ async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Res
         let ledger = handle(fixture, task);
         async move {
             Ok(match ledger.reserve(&claim).await? {
-                Reservation::Granted(lease) => Some(lease),
-                Reservation::Busy { .. } => None,
+                ReserveOutcome::Granted(lease) => Some(lease),
+                ReserveOutcome::Busy { .. } => None,
                 other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
             })
         }
@@ -207,7 +207,11 @@ async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Resul
             async move { Ok(ledger.commit(&lease).await?) }
         });
         let outcomes = together(tasks).await?;
-        must_be!(outcomes.iter().all(|outcome| *outcome == Commit::Done), true, "every commit of the holder is done");
+        must_be!(
+            outcomes.iter().all(|outcome| *outcome == CommitOutcome::Done),
+            true,
+            "every commit of the holder is done"
+        );
     }
     Ok(())
 }

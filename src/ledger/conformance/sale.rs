@@ -1,7 +1,7 @@
 //! What is sold, and that it is sold once.
 
 use super::{
-    super::{Commit, Handler, Ledger, Reservation},
+    super::{AttemptOutcome, CommitOutcome, Ledger, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, HEAD, LONG, PAY_UNTIL, claim, must_be},
 };
@@ -9,7 +9,7 @@ use crate::protocol::{Amount, Network, Transfer};
 
 pub(super) async fn nothing_before_begin<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
-    must_be!(fixture.ledger.reserve(&claim).await, Err(_) | Ok(Reservation::BeforeMemory), "a claim before begin");
+    must_be!(fixture.ledger.reserve(&claim).await, Err(_) | Ok(ReserveOutcome::BeforeMemory), "a claim before begin");
     Ok(())
 }
 
@@ -20,10 +20,10 @@ pub(super) async fn a_pair_is_sold_once<H: Harness>(fixture: &Fixture<'_, H>) ->
     must_be!(lease.intent(), intent if intent == claim.intent(), "the intent of the lease");
     must_be!(lease.transfer(), transfer if *transfer == claim.transfers()[0], "the transfer of the lease");
     must_be!(lease.length(), length if length == claim.lease(), "the length of the lease");
-    must_be!(fixture.ledger.reserve(&claim).await?, Reservation::IntentConsumed, "the pair again");
+    must_be!(fixture.ledger.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair again");
     must_be!(
         fixture.twin.reserve(&claim).await?,
-        Reservation::IntentConsumed,
+        ReserveOutcome::IntentConsumed,
         "the pair again, through another handle"
     );
     Ok(())
@@ -34,9 +34,9 @@ pub(super) async fn both_are_consumed<H: Harness>(fixture: &Fixture<'_, H>) -> R
     let (intent, paid) = (fixture.intent(), fixture.paid());
     let _ = fixture.sell(&fixture.claim(intent, std::slice::from_ref(&paid))).await?;
     let other_intent = fixture.claim(fixture.intent(), &[paid]);
-    must_be!(fixture.reserve(&other_intent).await?, Reservation::PaymentUsed, "the payment under another intent");
+    must_be!(fixture.reserve(&other_intent).await?, ReserveOutcome::PaymentUsed, "the payment under another intent");
     let other_payment = fixture.claim(intent, &[fixture.paid()]);
-    must_be!(fixture.reserve(&other_payment).await?, Reservation::IntentConsumed, "the intent with another payment");
+    must_be!(fixture.reserve(&other_payment).await?, ReserveOutcome::IntentConsumed, "the intent with another payment");
     let _ = fixture.hold(&fixture.claim(other_intent.intent(), other_payment.transfers())).await?;
     Ok(())
 }
@@ -46,14 +46,14 @@ pub(super) async fn both_are_freed<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     let [intent, other_intent] = [fixture.intent(), fixture.intent()];
     let [paid, other_paid] = [[fixture.paid()], [fixture.paid()]];
     let lease = fixture.hold(&fixture.claim(intent, &paid)).await?;
-    fixture.ledger.release(&lease, Handler::Started).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     let again = fixture.hold(&fixture.claim(intent, &paid)).await?;
-    must_be!(again.fence(), fence if fence != lease.fence(), "the fence of the second grant");
-    fixture.twin.release(&again, Handler::Started).await?;
+    must_be!(again.fencing_token(), fence if fence != lease.fencing_token(), "the fence of the second grant");
+    fixture.twin.release(&again, AttemptOutcome::Started).await?;
     // Nothing is left of the pair: another intent takes the payment, the intent another payment.
     let rival = fixture.hold(&fixture.claim(other_intent, &paid)).await?;
     let _ = fixture.hold(&fixture.claim(intent, &other_paid)).await?;
-    must_be!(fixture.ledger.commit(&rival).await?, Commit::Done, "the commit of who took the payment");
+    must_be!(fixture.ledger.commit(&rival).await?, CommitOutcome::Done, "the commit of who took the payment");
     Ok(())
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn one_transaction_pays_three<H: Harness>(fixture: &Fixture<'_,
     }
     must_be!(
         fixture.reserve(&fixture.claim(fixture.intent(), &all)).await?,
-        Reservation::PaymentUsed,
+        ReserveOutcome::PaymentUsed,
         "the fourth claim"
     );
     Ok(())
@@ -85,7 +85,7 @@ pub(super) async fn smallest_first<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     let held = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let sold = fixture.sell(&fixture.claim(fixture.intent(), &all)).await?;
     let next = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
-    fixture.ledger.release(&held, Handler::Started).await?;
+    fixture.ledger.release(&held, AttemptOutcome::Started).await?;
     let freed = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let last = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let taken = [&held, &sold, &next, &freed, &last].map(|lease| lease.transfer().position);
@@ -113,7 +113,7 @@ pub(super) async fn payments_are_told_apart<H: Harness>(fixture: &Fixture<'_, H>
         ..paid
     };
     let again = fixture.claim(fixture.intent(), &[same]);
-    must_be!(fixture.reserve(&again).await?, Reservation::PaymentUsed, "a sold payment that a reorganisation moved");
+    must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "a sold payment that a reorganisation moved");
     Ok(())
 }
 
@@ -131,14 +131,14 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
         let claim = fixture.claim(fixture.intent(), std::slice::from_ref(&transfer));
         let lease = fixture.sell(&claim).await?;
         must_be!(lease.transfer(), kept if *kept == transfer, "the transfer of the lease");
-        must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "its commit again");
+        must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "its commit again");
         let again = fixture.claim(fixture.intent(), &[transfer]);
-        must_be!(fixture.reserve(&again).await?, Reservation::PaymentUsed, "the payment again");
+        must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment again");
     }
     // A head and an expiry far off; a resource that is no identifier.
     let far = claim(fixture.intent(), &[fixture.paid()], PAY_UNTIL + u64::from(u32::MAX), HEAD, LONG);
     let _ = fixture.sell(&far).await?;
-    must_be!(fixture.reserve(&far).await?, Reservation::IntentConsumed, "an intent that expires in a century");
+    must_be!(fixture.reserve(&far).await?, ReserveOutcome::IntentConsumed, "an intent that expires in a century");
     Ok(())
 }
 
@@ -148,7 +148,7 @@ pub(super) async fn consumed_means_committed<H: Harness>(fixture: &Fixture<'_, H
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "an intent that nobody has seen is consumed");
     let lease = fixture.hold(&claim).await?;
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "a reserved intent is consumed");
-    fixture.ledger.release(&lease, Handler::Started).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "a released intent is consumed");
     let _ = fixture.sell(&claim).await?;
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, true, "a sold intent is consumed");
@@ -164,10 +164,10 @@ pub(super) async fn consumed_means_committed<H: Harness>(fixture: &Fixture<'_, H
 pub(super) async fn commit_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let lease = fixture.sell(&fixture.brief(fixture.intent(), &[fixture.paid()])).await?;
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the second commit");
-    must_be!(fixture.twin.commit(&lease).await?, Commit::Done, "the third commit, through another handle");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the second commit");
+    must_be!(fixture.twin.commit(&lease).await?, CommitOutcome::Done, "the third commit, through another handle");
     fixture.run_out().await;
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "a commit after the lease would have run out");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "a commit after the lease would have run out");
     Ok(())
 }
 
@@ -175,15 +175,15 @@ pub(super) async fn committed_stays<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     fixture.begin().await?;
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.sell(&claim).await?;
-    fixture.ledger.release(&lease, Handler::Started).await?;
-    fixture.ledger.release(&lease, Handler::NotStarted).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
     let _ = fixture.ledger.renew(&lease).await?;
     fixture.run_out().await;
     must_be!(fixture.ledger.is_consumed(claim.intent()).await?, true, "the intent is consumed");
-    must_be!(fixture.reserve(&claim).await?, Reservation::IntentConsumed, "the pair after release and renewal");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after release and renewal");
     let other = fixture.brief(fixture.intent(), claim.transfers());
-    must_be!(fixture.reserve(&other).await?, Reservation::PaymentUsed, "the payment after release and renewal");
-    must_be!(fixture.ledger.commit(&lease).await?, Commit::Done, "the commit again");
+    must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment after release and renewal");
+    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the commit again");
     Ok(())
 }
 
@@ -191,16 +191,20 @@ pub(super) async fn release_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) 
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let old = fixture.hold(&claim).await?;
-    fixture.ledger.release(&old, Handler::NotStarted).await?;
-    fixture.ledger.release(&old, Handler::NotStarted).await?;
+    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
+    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
     let new = fixture.hold(&claim).await?;
-    fixture.twin.release(&old, Handler::Started).await?;
+    fixture.twin.release(&old, AttemptOutcome::Started).await?;
     must_be!(
         fixture.reserve(&claim).await?,
-        Reservation::Busy { .. },
+        ReserveOutcome::Busy { .. },
         "the new holder's pair after the old one's release"
     );
-    must_be!(fixture.ledger.commit(&new).await?, Commit::Done, "the new holder's commit after the old one's release");
+    must_be!(
+        fixture.ledger.commit(&new).await?,
+        CommitOutcome::Done,
+        "the new holder's commit after the old one's release"
+    );
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use foldhash::HashMap;
 
 use super::super::attempts::{LONGEST, cool_down};
-use crate::protocol::{IntentKey, PaymentKey};
+use crate::protocol::{IntentKey, PaymentId};
 
 /// How long a pair that is left alone is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
@@ -15,7 +15,7 @@ const _: () = assert!(KEPT.as_secs() > LONGEST.as_secs());
 const MOST: usize = 1 << 16;
 
 /// An intent and a payment that were tried together.
-pub(super) type Pair = (IntentKey, PaymentKey);
+pub(super) type Pair = (IntentKey, PaymentId);
 
 #[derive(Debug, Default)]
 pub(super) struct AttemptLog {

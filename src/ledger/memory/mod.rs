@@ -12,7 +12,7 @@ use std::{
 pub use state::Counts;
 use state::State;
 
-use super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation};
+use super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome};
 use crate::{
     clock::{Clock, SystemClock},
     protocol::{ChainTime, IntentKey},
@@ -112,21 +112,21 @@ impl Ledger for MemoryLedger {
         Ok(self.state()?.begin(now))
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let now = self.now();
         self.state()?.reserve(claim, now).ok_or(LedgerError::Unavailable)
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let now = self.now();
         Ok(self.state()?.renew(lease, now))
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         Ok(self.state()?.commit(lease))
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         let now = self.now();
         self.state()?.release(lease, handler, now);
         Ok(())

@@ -11,12 +11,12 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{
-        Claim, Commit, Handler, Lease, Renewal, Reservation,
+        AttemptOutcome, Claim, CommitOutcome, Lease, RenewOutcome, ReserveOutcome,
         decide::{Candidate, Decision, Entry, decide},
     },
     attempt_log::{AttemptLog, KEPT},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
+use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
@@ -47,15 +47,15 @@ pub(super) struct State {
     mark: Option<ChainTime>,
     fence: u64,
     /// What is sold. Lean, and apart from what is held: there may be millions, in tables half empty.
-    sales: HashMap<PaymentKey, Sold>,
+    sales: HashMap<PaymentId, Sold>,
     sold: HashSet<IntentKey>,
     /// Every sale once.
     ages: BinaryHeap<Reverse<Sale>>,
     /// Sales that were mined again later, and are kept longer than `ages` has it.
-    prolonged: HashMap<PaymentKey, ChainTime>,
+    prolonged: HashMap<PaymentId, ChainTime>,
     /// What is held. `holders` is the other way round, entry for entry.
-    holds: HashMap<PaymentKey, Hold>,
-    holders: HashMap<IntentKey, PaymentKey>,
+    holds: HashMap<PaymentId, Hold>,
+    holders: HashMap<IntentKey, PaymentId>,
     attempts: AttemptLog,
     counts: Counts,
 }
@@ -71,7 +71,7 @@ struct Sold {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sale {
     keep_until: ChainTime,
-    payment: PaymentKey,
+    payment: PaymentId,
     intent: IntentKey,
 }
 
@@ -98,7 +98,7 @@ impl State {
     }
 
     /// `None` when the memory was never begun.
-    pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<Reservation> {
+    pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
         let _ = self.forget_sales(claim.head());
         self.forget_attempts(now);
         let mark = self.mark?;
@@ -110,36 +110,36 @@ impl State {
         })
     }
 
-    pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> Renewal {
-        match self.holds.get_mut(&lease.transfer().key()).filter(|hold| hold.fence == lease.fence()) {
+    pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
+        match self.holds.get_mut(&lease.transfer().key()).filter(|hold| hold.fence == lease.fencing_token()) {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
-                Renewal::Held
+                RenewOutcome::Held
             }
-            None => Renewal::LeaseLost,
+            None => RenewOutcome::LeaseLost,
         }
     }
 
-    pub(super) fn commit(&mut self, lease: &Lease) -> Commit {
+    pub(super) fn commit(&mut self, lease: &Lease) -> CommitOutcome {
         let key = lease.transfer().key();
-        if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fence()) {
-            return Commit::Done;
+        if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
+            return CommitOutcome::Done;
         }
-        let Some(hold) = self.take(lease) else { return Commit::LeaseLost };
+        let Some(hold) = self.take(lease) else { return CommitOutcome::LeaseLost };
         self.attempts.sold(&(hold.intent, key));
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
         self.ages.push(Reverse(Sale { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
-        Commit::Done
+        CommitOutcome::Done
     }
 
-    pub(super) fn release(&mut self, lease: &Lease, handler: Handler, now: Duration) {
+    pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
         let Some(hold) = self.take(lease) else { return };
         let pair = (hold.intent, lease.transfer().key());
         match handler {
-            Handler::Started => self.attempts.ended(&pair, now),
-            Handler::NotStarted => self.attempts.unused(&pair),
+            AttemptOutcome::Started => self.attempts.ended(&pair, now),
+            AttemptOutcome::NotStarted => self.attempts.unused(&pair),
         }
         self.counts.released += 1;
     }
@@ -172,7 +172,7 @@ impl State {
     }
 
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
-    fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> Reservation {
+    fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
         let (intent, key) = (claim.intent(), transfer.key());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
@@ -184,20 +184,20 @@ impl State {
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
-        Reservation::Granted(Lease::new(claim, transfer, self.fence))
+        ReserveOutcome::Granted(Lease::new(claim, transfer, self.fence))
     }
 
     /// Ends the hold of this very lease, whatever the clock says.
     fn take(&mut self, lease: &Lease) -> Option<Hold> {
         let key = lease.transfer().key();
-        self.holds.get(&key).filter(|hold| hold.fence == lease.fence())?;
+        self.holds.get(&key).filter(|hold| hold.fence == lease.fencing_token())?;
         let hold = self.holds.remove(&key)?;
         self.holders.remove(&hold.intent);
         Some(hold)
     }
 
     /// Ends a hold that ran out: its attempt ended when it did.
-    fn expire(&mut self, payment: &PaymentKey) {
+    fn expire(&mut self, payment: &PaymentId) {
         if let Some(hold) = self.holds.remove(payment) {
             self.holders.remove(&hold.intent);
             self.attempts.ended(&(hold.intent, *payment), hold.until);
@@ -261,13 +261,13 @@ impl State {
             // One byte of control beside each entry; seven of eight places are used at most.
             (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
         }
-        table::<(PaymentKey, Sold)>(self.sales.capacity())
+        table::<(PaymentId, Sold)>(self.sales.capacity())
             + table::<IntentKey>(self.sold.capacity())
             + self.ages.capacity() * size_of::<Sale>()
-            + table::<(PaymentKey, ChainTime)>(self.prolonged.capacity())
-            + table::<(PaymentKey, Hold)>(self.holds.capacity())
-            + table::<(IntentKey, PaymentKey)>(self.holders.capacity())
-            + self.attempts.bytes(table::<((IntentKey, PaymentKey), [u64; 3])>)
+            + table::<(PaymentId, ChainTime)>(self.prolonged.capacity())
+            + table::<(PaymentId, Hold)>(self.holds.capacity())
+            + table::<(IntentKey, PaymentId)>(self.holders.capacity())
+            + self.attempts.bytes(table::<((IntentKey, PaymentId), [u64; 3])>)
     }
 
     pub(super) fn tried(&self) -> (usize, usize) {

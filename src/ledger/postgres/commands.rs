@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events,
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
             micros, seconds,
@@ -44,7 +44,7 @@ fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 4] {
 
 /// What a statement on a lease is told, which is known by its fence.
 fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> {
-    let lease = pair(lease.intent(), lease.transfer()).into_iter().chain([whole(lease.fence().cast_signed())]);
+    let lease = pair(lease.intent(), lease.transfer()).into_iter().chain([whole(lease.fencing_token().cast_signed())]);
     lease.chain(rest).collect()
 }
 
@@ -214,7 +214,7 @@ impl Ledger for PostgresLedger {
         self.memory(&self.statements.start, Some(now)).await?.ok_or(LedgerError::Incompatible)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         in_time(self.time_limit, async {
             self.sweep_some(claim.head()).await;
             sql::reserve(self, claim).await
@@ -222,27 +222,27 @@ impl Ledger for PostgresLedger {
         .await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let values = held(lease, [whole(micros(lease.length()))]);
         let question = self.one::<(bool,)>(Flush::Later, &self.statements.renew, &values);
         Ok(match in_time(self.time_limit, question).await? {
-            Some(_) => Renewal::Held,
-            None => Renewal::LeaseLost,
+            Some(_) => RenewOutcome::Held,
+            None => RenewOutcome::LeaseLost,
         })
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         let values = held(lease, []);
         let question = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values);
         let (sold,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::Unavailable)?;
         if sold == Some(true) {
             events::consumed(lease);
         }
-        Ok(if sold.is_some() { Commit::Done } else { Commit::LeaseLost })
+        Ok(if sold.is_some() { CommitOutcome::Done } else { CommitOutcome::LeaseLost })
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
-        let values = held(lease, [flag(handler == Handler::Started)]);
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
+        let values = held(lease, [flag(handler == AttemptOutcome::Started)]);
         let question = self.one::<(i64,)>(Flush::Later, &self.statements.release, &values);
         if in_time(self.time_limit, question).await?.is_some_and(|(freed,)| freed > 0) {
             events::released(lease);

@@ -7,7 +7,7 @@ use driver::{ErrorKind, RedisResult, Script, ServerErrorKind, aio::ConnectionMan
 use tokio::time::timeout;
 
 use super::{
-    super::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events},
+    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events},
     RedisConnectError, RedisLedger, Shared,
 };
 use crate::protocol::{ChainTime, IntentKey};
@@ -29,7 +29,7 @@ impl Ledger for RedisLedger {
         mark.map(ChainTime::from_unix).ok_or(LedgerError::Incompatible)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let (resource, pauses) = (claim.resource().to_owned(), self.shared.pauses.clone());
         let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
         for transfer in claim.transfers() {
@@ -51,24 +51,24 @@ impl Ledger for RedisLedger {
                 let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::Incompatible) };
                 let lease = Lease::new(claim, transfer, fence);
                 events::reserved(&lease);
-                Reservation::Granted(lease)
+                ReserveOutcome::Granted(lease)
             }
-            "intent consumed" => Reservation::IntentConsumed,
-            "payment used" => Reservation::PaymentUsed,
-            "busy" => Reservation::Busy { retry_after },
-            "too many attempts" => Reservation::TooManyAttempts { retry_after },
-            "before memory" => Reservation::BeforeMemory,
+            "intent consumed" => ReserveOutcome::IntentConsumed,
+            "payment used" => ReserveOutcome::PaymentUsed,
+            "busy" => ReserveOutcome::Busy { retry_after },
+            "too many attempts" => ReserveOutcome::TooManyAttempts { retry_after },
+            "before memory" => ReserveOutcome::BeforeMemory,
             _ => return Err(LedgerError::Incompatible),
         })
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let words = name(lease, [millis(lease.length())]);
         let answer = self.ask(&self.shared.scripts.renew, &words).await?;
-        word(&answer, &[("done", Renewal::Held), ("lease lost", Renewal::LeaseLost)])
+        word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         let transfer = lease.transfer();
         let book = [
             ("payer", transfer.payer.to_string()),
@@ -82,13 +82,20 @@ impl Ledger for RedisLedger {
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);
         }
-        word(&answer, &[("done", Commit::Done), ("done before", Commit::Done), ("lease lost", Commit::LeaseLost)])
+        word(
+            &answer,
+            &[
+                ("done", CommitOutcome::Done),
+                ("done before", CommitOutcome::Done),
+                ("lease lost", CommitOutcome::LeaseLost),
+            ],
+        )
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         let handler = match handler {
-            Handler::Started => "started",
-            Handler::NotStarted => "not started",
+            AttemptOutcome::Started => "started",
+            AttemptOutcome::NotStarted => "not started",
         };
         let answer = self.ask(&self.shared.scripts.release, &name(lease, [handler.to_owned()])).await?;
         if word(&answer, &[("done", true), ("lease lost", false)])? {
@@ -213,7 +220,7 @@ async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Optio
 
 /// What the scripts know a lease by, and what else they are told.
 fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
-    let lease = [hex(lease.intent()), lease.transfer().key().to_string(), lease.fence().to_string()];
+    let lease = [hex(lease.intent()), lease.transfer().key().to_string(), lease.fencing_token().to_string()];
     lease.into_iter().chain(rest).collect()
 }
 

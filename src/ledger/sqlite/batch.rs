@@ -9,7 +9,7 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArgum
 
 use super::{
     super::{
-        Handler, Lease, LedgerError,
+        AttemptOutcome, Lease, LedgerError,
         sql::{BATCH, KEPT, SCHEMA, compatible, seconds},
     },
     millis,
@@ -63,19 +63,20 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
         return Ok(());
     }
     let sold = fences(work, &say.commit, json(&asked)?).await?;
-    let others = leases(batch, &|lease| !sold.contains(&lease.fence()));
+    let others = leases(batch, &|lease| !sold.contains(&lease.fencing_token()));
     let before = match others.is_empty() {
         true => Vec::new(),
         false => fences(work, &say.is_committed, json(&others)?).await?,
     };
     if !sold.is_empty() {
-        let spent = leases(batch, &|lease| sold.contains(&lease.fence()));
+        let spent = leases(batch, &|lease| sold.contains(&lease.fencing_token()));
         on(&say.spent, json(&spent)?).execute(work).await?;
     }
     for asked in batch {
         if let Question::Commit(lease) = &asked.question {
-            let only_now = sold.contains(&lease.fence());
-            asked.answer = Some(Ok(Answer::Sold { sold: only_now || before.contains(&lease.fence()), only_now }));
+            let only_now = sold.contains(&lease.fencing_token());
+            asked.answer =
+                Some(Ok(Answer::Sold { sold: only_now || before.contains(&lease.fencing_token()), only_now }));
         }
     }
     Ok(())
@@ -93,7 +94,7 @@ async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     let held = fences(work, &say.renew, json(&leases)?).await?;
     for asked in batch {
         if let Question::Renew(lease) = &asked.question {
-            asked.answer = Some(Ok(Answer::Renewed(held.contains(&lease.fence()))));
+            asked.answer = Some(Ok(Answer::Renewed(held.contains(&lease.fencing_token()))));
         }
     }
     Ok(())
@@ -104,7 +105,9 @@ async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     let mut leases = HashMap::new();
     for asked in &*batch {
         if let Question::Release(lease, handler) = &asked.question {
-            leases.entry(lease.fence()).or_insert_with(|| held(lease, i64::from(*handler == Handler::Started)));
+            leases
+                .entry(lease.fencing_token())
+                .or_insert_with(|| held(lease, i64::from(*handler == AttemptOutcome::Started)));
         }
     }
     if leases.is_empty() {
@@ -117,7 +120,7 @@ async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     }
     for asked in batch {
         if let Question::Release(lease, _) = &asked.question {
-            asked.answer = Some(Ok(Answer::Released(freed.contains(&lease.fence()))));
+            asked.answer = Some(Ok(Answer::Released(freed.contains(&lease.fencing_token()))));
         }
     }
     Ok(())

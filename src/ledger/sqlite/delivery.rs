@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Lease, LedgerError, Reservation},
+    super::{Lease, LedgerError, ReserveOutcome},
     question::{Answer, Question},
     queue::Queue,
 };
@@ -32,7 +32,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         match (&self.question, self.answer.take()) {
-            (_, Some(Ok(Answer::Reserved(Reservation::Granted(lease))))) => {
+            (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
                 tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
                 self.queue.give_back(lease);
             }

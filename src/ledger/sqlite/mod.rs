@@ -21,7 +21,7 @@ use queue::Queue;
 use statements::{STEPS, Statements};
 
 use super::{
-    Claim, Commit, Handler, Lease, Ledger, LedgerError, Renewal, Reservation, events,
+    AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events,
     sql::{SCHEMA, compatible, count, failed, in_time, micros},
 };
 use crate::protocol::{ChainTime, IntentKey};
@@ -277,35 +277,35 @@ impl Ledger for SqliteLedger {
         self.tell(Word::Start, now).await?.ok_or(LedgerError::Incompatible)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let Answer::Reserved(reservation) = self.ask(Question::Reserve(claim.clone())).await? else {
             return Err(LedgerError::Unavailable);
         };
-        if let Reservation::Granted(lease) = &reservation {
+        if let ReserveOutcome::Granted(lease) = &reservation {
             events::reserved(lease);
         }
         Ok(reservation)
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         match self.ask(Question::Renew(lease.clone())).await? {
-            Answer::Renewed(true) => Ok(Renewal::Held),
-            Answer::Renewed(false) => Ok(Renewal::LeaseLost),
+            Answer::Renewed(true) => Ok(RenewOutcome::Held),
+            Answer::Renewed(false) => Ok(RenewOutcome::LeaseLost),
             _ => Err(LedgerError::Unavailable),
         }
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         let Answer::Sold { sold, only_now } = self.ask(Question::Commit(lease.clone())).await? else {
             return Err(LedgerError::Unavailable);
         };
         if only_now {
             events::consumed(lease);
         }
-        Ok(if sold { Commit::Done } else { Commit::LeaseLost })
+        Ok(if sold { CommitOutcome::Done } else { CommitOutcome::LeaseLost })
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         if let Answer::Released(true) = self.ask(Question::Release(lease.clone(), handler)).await? {
             events::released(lease);
         }

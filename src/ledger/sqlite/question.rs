@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Claim, Handler, Lease, LedgerError, Reservation},
+    super::{AttemptOutcome, Claim, Lease, LedgerError, ReserveOutcome},
     delivery::Delivery,
     queue::Queue,
     statements::{Statements, Text},
@@ -17,7 +17,7 @@ pub(super) enum Question {
     Reserve(Claim),
     Renew(Lease),
     Commit(Lease),
-    Release(Lease, Handler),
+    Release(Lease, AttemptOutcome),
     Memory(Word, ChainTime),
     Sweep(ChainTime),
 }
@@ -34,7 +34,7 @@ pub(super) enum Word {
 
 #[derive(Debug)]
 pub(super) enum Answer {
-    Reserved(Reservation),
+    Reserved(ReserveOutcome),
     /// Whether the lease was held.
     Renewed(bool),
     /// Whether it is sold, and whether only now.
@@ -73,7 +73,7 @@ impl Asked {
     pub(super) fn give_back(lease: Lease) -> Self {
         let now = Instant::now();
         let until = now.checked_add(lease.length()).unwrap_or(now);
-        Self { question: Question::Release(lease, Handler::NotStarted), answer: None, by: By::Itself(until) }
+        Self { question: Question::Release(lease, AttemptOutcome::NotStarted), answer: None, by: By::Itself(until) }
     }
 
     /// Nobody waits for the answer any more.

@@ -1,7 +1,7 @@
 //! How far the record has come, as far as this process knows. It only grows, unless a backup is written over it.
 
 use super::{
-    super::{Reservation, sql::seconds},
+    super::{ReserveOutcome, sql::seconds},
     question::{Answer, Asked, Question, Word},
 };
 
@@ -37,12 +37,12 @@ impl Record {
     pub(super) fn grow(&mut self, batch: &[Asked]) {
         for asked in batch {
             match (&asked.question, &asked.answer) {
-                (_, Some(Ok(Answer::Reserved(Reservation::Granted(lease))))) => {
-                    self.fence = self.fence.max(lease.fence().cast_signed());
+                (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
+                    self.fence = self.fence.max(lease.fencing_token().cast_signed());
                 }
                 (Question::Commit(lease), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
                     let block_time = seconds(lease.transfer().block_time);
-                    self.sale = Some(Sale { fence: lease.fence().cast_signed(), block_time });
+                    self.sale = Some(Sale { fence: lease.fencing_token().cast_signed(), block_time });
                 }
                 _ => {}
             }

@@ -212,7 +212,7 @@ pub(super) mod tests {
 
     use super::{
         super::{
-            super::{Claim, Handler, Lease},
+            super::{AttemptOutcome, Claim, Lease},
             SqliteLedger,
             question::{Question, Word},
         },
@@ -256,7 +256,7 @@ pub(super) mod tests {
             (vec![commit()], true),
             (vec![Question::Reserve(claim.clone())], false),
             (vec![renew(), sweep(), commit(), renew()], true),
-            (vec![renew(), Question::Release(lease.clone(), Handler::Started), sweep()], false),
+            (vec![renew(), Question::Release(lease.clone(), AttemptOutcome::Started), sweep()], false),
             (vec![Question::Memory(Word::Start, TIME)], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();

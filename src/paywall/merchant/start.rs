@@ -61,13 +61,13 @@ impl Start {
     /// given the time to come.
     pub(crate) async fn open(&self) -> Result<(), HealthError> {
         let (patience, again) = CATCHING_UP;
-        let (deadline, mut logged) = (Instant::now() + patience, false);
+        let (deadline, mut told) = (Instant::now() + patience, false);
         loop {
             match self.attempt().await {
                 Err(HealthError::HeadBehindMark { seconds })
                     if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
                 {
-                    if !std::mem::replace(&mut logged, true) {
+                    if !std::mem::replace(&mut told, true) {
                         tracing::info!(seconds, "waiting for the chain to reach the ledger's mark");
                     }
                     sleep(again).await;

@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use tower_x402::{
-    client::{Body, PayError, PayLayer, ResumeOnly, State},
+    client::{Body, PayError, PayLayer, PurchaseState, ResumeOnly},
     protocol::ProblemCode,
     testing::Sending,
 };
@@ -36,7 +36,7 @@ fn moving(step: i64, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -
 async fn left_over(market: &Market) -> PayLayer {
     let layer = market.layer().await;
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
-    assert_eq!(market.journal.entries()[0].state, State::Unspent);
+    assert_eq!(market.journal.entries()[0].state, PurchaseState::Unspent);
     layer
 }
 
@@ -201,7 +201,7 @@ async fn events_name_their_purchase() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
     let layer =
-        market.layer_with(|builder| builder.on_event(move |event| seen.lock().unwrap().push(event.clone()))).await;
+        market.layer_with(|builder| builder.on_progress(move |event| seen.lock().unwrap().push(event.clone()))).await;
     let seller = Seller::paid(|asked| if asked.proofs < 2 { reply(400, &[], "no") } else { sold() });
     for text in ["[1]", "[2]", "[2]"] {
         let before = events.lock().unwrap().len();
@@ -212,7 +212,7 @@ async fn events_name_their_purchase() {
         assert!(of_call.len() >= 4, "{of_call:?}");
         for event in of_call {
             assert_eq!((event.host.as_str(), event.request.as_str()), ("seller.example:8443", "POST /answer"));
-            assert!(event.purchase == id || event.step.name() == "quoted", "{event:?}");
+            assert!(event.purchase == id || event.event.name() == "quoted", "{event:?}");
         }
     }
     let names: HashSet<_> = events.lock().unwrap().iter().map(|event| event.purchase).collect();
@@ -228,7 +228,7 @@ async fn an_adopted_payment_whose_answer_is_not_known_is_nobody_elses() {
     let mut second = Box::pin(ask(&layer, &hanging, question("[2]")));
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
     drop(second);
-    assert_eq!((hanging.proofs(), market.journal.entries()[0].state), (1, State::Redeeming));
+    assert_eq!((hanging.proofs(), market.journal.entries()[0].state), (1, PurchaseState::Redeeming));
     let third = Bill { intent: "intent-3".into(), ..Bill::default() };
     let third = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { third.reply() });
     ask(&layer, &third, question("[3]")).await.unwrap();

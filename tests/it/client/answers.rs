@@ -10,7 +10,10 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt as _, StreamBody};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{Body, Paid, PayError, PayLayer, ProofIn, Purchase, ResumeOnly, State},
+    client::{
+        AlreadyPaid, Body, FileJournal, Journal as _, MemoryJournal, PayError, PayLayer, ProofIn, Purchase,
+        PurchaseState, ResumeOnly,
+    },
     protocol::{ProblemCode, RetryRule, SealingKeys},
 };
 
@@ -247,7 +250,7 @@ async fn a_payment_made_elsewhere_is_redeemed_and_not_repeated() {
     let (layer, paid) = (market.layer().await, market.shop.pay(490_000));
     let request = || {
         let mut request = question("{}");
-        request.extensions_mut().insert(Paid(paid));
+        request.extensions_mut().insert(AlreadyPaid(paid));
         request
     };
     let got = call(&layer.layer(market.seller()), request()).await.unwrap();
@@ -258,6 +261,45 @@ async fn a_payment_made_elsewhere_is_redeemed_and_not_repeated() {
     assert_eq!((market.wallet.prepared(), layer.unfinished().len()), (0, 0));
 }
 
+/// A layer without a wallet redeems what it is told, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_only_redeems_pays_nothing() {
+    let market = Market::open().await;
+    let layer = PayLayer::redeem_only().clock(market.shop.clock.clone()).build().await.unwrap();
+    let client = layer.layer(market.seller());
+    let error = call(&client, question("{}")).await.unwrap_err();
+    assert!(matches!(error, PayError::Declined(_)) && error.transaction().is_none(), "{error}");
+    let mut request = question("{}");
+    let paid = market.shop.pay(490_000);
+    request.extensions_mut().insert(AlreadyPaid(paid));
+    assert_eq!(call(&client, request).await.unwrap().purchase.unwrap().transaction, paid);
+    assert!(layer.unfinished().is_empty() && layer.spent().is_zero());
+}
+
+/// What cannot be finished is shown, and forgotten only by who says so twice: the money may be gone.
+#[tokio::test]
+async fn the_program_abandons_a_purchase_after_saying_what_that_means() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let path = folder.path().join("purchases.jsonl");
+    let builder = PayLayer::builder(market.wallet.clone(), Market::budget().build().unwrap(), MemoryJournal::new());
+    let builder = builder.journal(FileJournal::open(&path).await.unwrap()).clock(market.shop.clock.clone());
+    let layer = builder.build().await.unwrap();
+    ask(&layer, &Seller::paid(|_| reply(303, &[], "")), question("{}")).await.unwrap_err();
+    let id = layer.unfinished()[0].id.to_string();
+    drop(layer);
+    let program = async |flags: &[&str]| {
+        let flags = [&["buy", "--journal", path.to_str().unwrap()], flags].concat();
+        crate::buy::buy(flags.into_iter().map(Into::into)).await
+    };
+    let open = async || FileJournal::open(&path).await.unwrap().load().await.unwrap()[0].state.is_open();
+    assert_eq!((program(&["--unfinished"]).await, open().await), (0, true));
+    assert_eq!((program(&["--abandon", &id]).await, open().await), (1, true));
+    assert_eq!((program(&["--abandon", &"00".repeat(16), "--yes"]).await, open().await), (1, true));
+    assert_eq!((program(&["--abandon", &id, "--yes"]).await, open().await), (0, false));
+    assert_eq!(program(&["--abandon", &id, "--yes"]).await, 1);
+    assert_eq!(program(&[]).await, 2, "without it there is an address to name");
+}
+
 /// Named again, it is the same purchase: nothing is left open behind the one that is answered.
 #[tokio::test(start_paused = true)]
 async fn a_payment_made_elsewhere_is_one_purchase_however_often_it_is_named() {
@@ -266,14 +308,14 @@ async fn a_payment_made_elsewhere_is_one_purchase_however_often_it_is_named() {
     let seller = Seller::paid(|asked| if asked.proofs < 2 { reply(303, &[], "") } else { sold() });
     for attempt in 1..=3 {
         let mut request = question("{}");
-        request.extensions_mut().insert(Paid(market.shop.chain.pay(
+        request.extensions_mut().insert(AlreadyPaid(market.shop.chain.pay(
             crate::support::recipient(),
             tower_x402::protocol::Asset::USDC_BASE.contract(),
             crate::support::payer(),
             tower_x402::protocol::Amount::from_base_units(490_000),
             tower_x402::protocol::ChainTime::from_unix(NOW),
         )));
-        let paid = *request.extensions().get::<Paid>().unwrap();
+        let paid = *request.extensions().get::<AlreadyPaid>().unwrap();
         for _ in 0..3 {
             let mut again = question("{}");
             again.extensions_mut().insert(paid);
@@ -321,7 +363,7 @@ async fn a_corrected_request_is_paid_with_what_was_not_spent() {
     let got = call(&client, wrong).await.unwrap();
     assert_eq!((got.status.as_u16(), got.text.as_str()), (400, "wrong"));
     let purchase = got.purchase.unwrap();
-    assert_eq!((purchase.state, purchase.confirmed), (State::Unspent, false));
+    assert_eq!((purchase.state, purchase.confirmed), (PurchaseState::Unspent, false));
     let got = call(&client, question(r#"{"query":"wrong"}"#)).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().id), ("right", purchase.id));
     assert_eq!((market.wallet.transfers(), market.journal.entries().len()), (1, 1));
@@ -380,7 +422,7 @@ async fn what_was_not_spent_and_cannot_be_any_more_does_not_end_the_next_request
     };
     let got = ask(&layer, &Seller::paid(refuses_the_old), question("[2]")).await.unwrap();
     assert_eq!((got.text.as_str(), market.wallet.transfers()), ("the answer", 2));
-    let refused = market.journal.entries().iter().filter(|entry| entry.state == State::Refused).count();
+    let refused = market.journal.entries().iter().filter(|entry| entry.state == PurchaseState::Refused).count();
     assert_eq!((refused, layer.unfinished().len()), (1, 0));
 }
 
@@ -391,7 +433,7 @@ async fn the_services_own_use_of_a_refusals_words_closes_no_payment() {
     let layer = market.layer().await;
     let seller = Seller::paid(|_| problem(400, "transfer_not_found", &[]));
     let got = ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!((got.status.as_u16(), got.purchase.unwrap().state), (400, State::Unspent));
+    assert_eq!((got.status.as_u16(), got.purchase.unwrap().state), (400, PurchaseState::Unspent));
     assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
     assert_eq!(market.wallet.transfers(), 1);
 }

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use http::Request;
 use tokio::sync::Semaphore;
 use tower_x402::{
-    client::{Body, Budget, BudgetBuilder, BudgetError, Declined, PayError, PayLayer, State},
+    client::{Body, Budget, BudgetBuilder, BudgetDenial, BudgetError, PayError, PayLayer, PurchaseState},
     protocol::{Address, Asset, Network},
     testing::Sending,
 };
@@ -50,7 +50,7 @@ fn get(uri: &str) -> Request<Body> {
     Request::get(uri).body(Body::empty()).unwrap()
 }
 
-async fn declined(layer: &PayLayer, seller: &Seller, request: Request<Body>) -> Declined {
+async fn declined(layer: &PayLayer, seller: &Seller, request: Request<Body>) -> BudgetDenial {
     match ask(layer, seller, request).await {
         Err(error @ PayError::Declined(_)) => {
             assert_eq!((error.transaction(), error.is_resumable()), (None, false));
@@ -68,7 +68,7 @@ async fn one_payment_costs_at_most_its_limit() {
     ask(&layer, &at("489999"), question("{}")).await.unwrap();
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     let why = declined(&layer, &at("490001"), question("{}")).await;
-    assert_eq!(why, Declined::PerPayment { price: "0.490001".into(), limit: "0.49".into() });
+    assert_eq!(why, BudgetDenial::PerPayment { price: "0.490001".into(), limit: "0.49".into() });
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
 }
 
@@ -81,7 +81,7 @@ async fn a_day_costs_at_most_its_limit_and_passes() {
         market.shop.clock.set_unix(NOW + 3600 * (hours + 1));
     }
     let why = declined(&layer, &at("1"), question("{}")).await;
-    let limit = Declined::PerDay { price: "0.000001".into(), spent: "1.47".into(), limit: "1.47".into() };
+    let limit = BudgetDenial::PerDay { price: "0.000001".into(), spent: "1.47".into(), limit: "1.47".into() };
     assert_eq!(why, limit);
     // The first payment counts for 24 hours, to the second.
     market.shop.clock.set_unix(NOW + DAY.as_secs() - 1);
@@ -116,7 +116,7 @@ async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
         ask(&layer, &seller, get(first)).await.unwrap();
         ask(&layer, &seller, get(second)).await.unwrap();
         let why = declined(&layer, &seller, get(third)).await;
-        assert!(matches!(why, Declined::PerHost { .. }), "{third}: {why}");
+        assert!(matches!(why, BudgetDenial::PerHost { .. }), "{third}: {why}");
         ask(&layer, &seller, get("https://another.example/")).await.unwrap();
         assert_eq!(market.wallet.transfers(), 3);
     }
@@ -132,17 +132,17 @@ async fn a_request_without_authority_goes_to_its_host_header() {
     ask(&trusting, &at("490000"), to("seller.example")).await.unwrap();
     for host in ["Seller.Example", "seller.example:443", "seller.example.."] {
         let why = declined(&trusting, &at("490000"), to(host)).await;
-        assert!(matches!(why, Declined::PerHost { .. }), "{host}: {why}");
+        assert!(matches!(why, BudgetDenial::PerHost { .. }), "{host}: {why}");
     }
     ask(&trusting, &at("490000"), to("other.example")).await.unwrap();
     assert_eq!(market.journal.entries().len(), 2);
     // How it travels nobody knows, and the header may say what it likes.
     let careful = layer(&market, budget()).await;
     for host in ["new.example", "localhost", "127.0.0.1:8402"] {
-        assert_eq!(declined(&careful, &at("490000"), to(host)).await, Declined::PlainHttp, "{host}");
+        assert_eq!(declined(&careful, &at("490000"), to(host)).await, BudgetDenial::PlainHttp, "{host}");
     }
     let ftp = Request::get("ftp://new.example/a").body(Body::empty()).unwrap();
-    assert_eq!(declined(&careful, &at("490000"), ftp).await, Declined::PlainHttp);
+    assert_eq!(declined(&careful, &at("490000"), ftp).await, BudgetDenial::PlainHttp);
 }
 
 /// Without a host there is nothing that a limit per host could mean, and nobody whom the quote could be from.
@@ -156,10 +156,10 @@ async fn a_request_without_a_host_is_not_paid() {
         for host in hosts {
             request.headers_mut().append("host", host.parse().unwrap());
         }
-        assert_eq!(declined(&trusting, &at("490000"), request).await, Declined::NoHost, "{hosts:?}");
+        assert_eq!(declined(&trusting, &at("490000"), request).await, BudgetDenial::NoHost, "{hosts:?}");
     }
     let odd = Request::get("https://1.2.3.256/").body(Body::empty()).unwrap();
-    assert_eq!(declined(&trusting, &at("490000"), odd).await, Declined::NoHost);
+    assert_eq!(declined(&trusting, &at("490000"), odd).await, BudgetDenial::NoHost);
     // What is free needs no host.
     let free = Seller::new(|_| reply(200, &[], "free"));
     ask(&trusting, &free, Request::get("/a").body(Body::empty()).unwrap()).await.unwrap();
@@ -178,7 +178,7 @@ async fn subdomains_count_together_where_they_are_grouped() {
     ask(&grouping, &at("490000"), url("c.seller.example")).await.unwrap();
     for host in hosts {
         let why = declined(&grouping, &at("490000"), url(host)).await;
-        assert!(matches!(why, Declined::PerHost { .. }), "{host}: {why}");
+        assert!(matches!(why, BudgetDenial::PerHost { .. }), "{host}: {why}");
         assert_eq!(grouping.spent_on(host).to_string(), "490000", "{host}");
         assert_eq!(grouping.remaining_for(host).to_string(), "0", "{host}");
     }
@@ -200,7 +200,7 @@ async fn a_host_that_has_a_recipient_is_paid_by_no_other_name() {
     let budget = budget.recipient_for("seller.example", other).recipient_for("seller.example", recipient());
     let pinned = layer(&market, budget.group_subdomains(["relay.example"])).await;
     for relay in ["https://relay.example/", "https://RELAY.example.:8443/", "https://a.relay.example/"] {
-        assert_eq!(declined(&pinned, &at("490000"), get(relay)).await, Declined::Recipient(recipient()), "{relay}");
+        assert_eq!(declined(&pinned, &at("490000"), get(relay)).await, BudgetDenial::Recipient(recipient()), "{relay}");
     }
     for free in ["https://seller.example/", "https://a.seller.example/", "https://another.example/"] {
         ask(&pinned, &at("490000"), get(free)).await.unwrap();
@@ -224,7 +224,7 @@ async fn who_cannot_be_a_seller_is_not_paid() {
         let contracts = format!("{}, {foreign}", Asset::USDC_BASE.contract());
         let bill = Bill { recipient: recipient.to_string(), contracts, ..Bill::default() };
         let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() });
-        assert_eq!(declined(&layer, &seller, question("{}")).await, Declined::NoSeller(recipient));
+        assert_eq!(declined(&layer, &seller, question("{}")).await, BudgetDenial::NoSeller(recipient));
     }
     assert_eq!((market.wallet.sent(), market.journal.entries().len()), (0, 0));
     assert_eq!(layer.spent().to_string(), "0");
@@ -242,14 +242,14 @@ async fn a_quote_that_expires_before_it_can_be_paid_is_declined() {
     let usual = layer(&market, budget()).await;
     for left in [1, 9] {
         let why = declined(&usual, &until(NOW + left), question("{}")).await;
-        assert_eq!(why, Declined::ExpiresSoon { left, least: 10 });
+        assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(left), least: Duration::from_secs(10) });
     }
     ask(&usual, &until(NOW + 10), question("{}")).await.unwrap();
     let of = |time| market.layer_with(move |builder| builder.least_time_to_pay(time));
     ask(&of(Duration::ZERO).await, &until(NOW + 1), question("{}")).await.unwrap();
     let patient = of(Duration::from_secs(60)).await;
     let why = declined(&patient, &until(NOW + 59), question("{}")).await;
-    assert_eq!(why, Declined::ExpiresSoon { left: 59, least: 60 });
+    assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(59), least: Duration::from_secs(60) });
     assert_eq!(market.wallet.transfers(), 2);
 }
 
@@ -316,8 +316,10 @@ async fn calls_at_the_same_time_do_not_spend_more_together() {
         market.wallet.release();
     });
     let paid = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-    let over =
-        outcomes.iter().filter(|outcome| matches!(outcome, Err(PayError::Declined(Declined::PerDay { .. })))).count();
+    let over = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Err(PayError::Declined(BudgetDenial::PerDay { .. }))))
+        .count();
     assert_eq!((paid, over, market.wallet.transfers()), (7, 33, 7));
 }
 
@@ -331,11 +333,11 @@ async fn a_restart_does_not_forget_what_was_spent() {
         assert_eq!(market.wallet.transfers(), spent + 1);
     }
     let why = declined(&layer(&market, budget()).await, &seller, question("{}")).await;
-    assert!(matches!(why, Declined::PerHost { .. }), "{why}");
+    assert!(matches!(why, BudgetDenial::PerHost { .. }), "{why}");
     let elsewhere = || get("https://another.example/");
     ask(&layer(&market, budget()).await, &seller, elsewhere()).await.unwrap();
     let why = declined(&layer(&market, budget()).await, &seller, elsewhere()).await;
-    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+    assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
     market.shop.clock.advance(DAY);
     ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
 }
@@ -371,12 +373,12 @@ async fn what_is_under_way_counts_and_what_came_to_nothing_counts_for_a_day() {
         for days in [2, 40] {
             market.shop.clock.advance(days * DAY);
             let why = declined(layer!(), &at("1"), elsewhere()).await;
-            assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+            assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         }
         // Displaced: another transfer for the same request is another transfer that may have moved.
         market.wallet.displace();
         let why = declined(layer!(), &at("490000"), question("{}")).await;
-        assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+        assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(DAY);
         ask(layer!(), &at("490000"), question("{}")).await.unwrap();
         assert_eq!(market.wallet.transfers(), 1);
@@ -413,7 +415,7 @@ async fn a_payment_that_is_mined_late_counts_in_the_day_in_which_it_is_mined() {
         }
         market.shop.clock.advance(DAY - Duration::from_secs(1));
         let why = declined(&paying, &seller, question("{}")).await;
-        assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+        assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(Duration::from_secs(1));
         ask(&paying, &seller, question("{}")).await.unwrap();
         assert_eq!(market.wallet.transfers(), 2, "restarts: {restarts}");
@@ -439,13 +441,13 @@ async fn a_payment_that_is_approved_late_counts_from_then() {
     market.shop.clock.advance(DAY + Duration::from_secs(1));
     let elsewhere = || get("https://another.example/");
     let why = declined(&layer, &at("1"), elsewhere()).await;
-    assert!(matches!(why, Declined::PerDay { .. }), "set aside: {why}");
+    assert!(matches!(why, BudgetDenial::PerDay { .. }), "set aside: {why}");
     door.add_permits(2);
     // Longer than the patience: a human's time is no matter of it.
     thinking.await.unwrap();
     market.shop.clock.advance(DAY - Duration::from_secs(1));
     let why = declined(&layer, &at("490000"), elsewhere()).await;
-    assert!(matches!(why, Declined::PerDay { .. }), "spent: {why}");
+    assert!(matches!(why, BudgetDenial::PerDay { .. }), "spent: {why}");
     market.shop.clock.advance(Duration::from_secs(1));
     ask(&layer, &at("490000"), elsewhere()).await.unwrap();
     assert_eq!(market.wallet.transfers(), 2);
@@ -483,7 +485,7 @@ async fn who_approves_is_asked_last_and_once() {
     declined(&layer, &at("490001"), question("{}")).await;
     assert_eq!(asked.load(Ordering::SeqCst), 0, "asked beyond the limit");
     for denials in 1..=3 {
-        assert_eq!(declined(&layer, &at("490000"), question("{}")).await, Declined::NotApproved);
+        assert_eq!(declined(&layer, &at("490000"), question("{}")).await, BudgetDenial::NotApproved);
         assert_eq!(asked.load(Ordering::SeqCst), denials);
     }
     assert_eq!((market.wallet.prepared(), market.journal.entries().len()), (0, 0));
@@ -510,14 +512,14 @@ async fn an_approval_may_take_its_time() {
     let mut thinking = Box::pin(ask(&layer, &seller, question("{}")));
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut thinking).await.is_err());
     let why = declined(&layer, &seller, question("{}")).await;
-    assert!(matches!(why, Declined::PerDay { .. }), "{why}");
+    assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
     drop(thinking);
     // The quote is over by the time that the approval comes.
     let mut thinking = Box::pin(ask(&layer, &seller, question("{}")));
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut thinking).await.is_err());
     market.shop.clock.set_unix(NOW + 600);
     door.add_permits(1);
-    assert!(matches!(thinking.await, Err(PayError::Declined(Declined::Expired))));
+    assert!(matches!(thinking.await, Err(PayError::Declined(BudgetDenial::Expired))));
     market.shop.clock.set_unix(NOW);
     door.add_permits(1);
     ask(&layer, &seller, question("{}")).await.unwrap();
@@ -569,7 +571,7 @@ async fn plain_http_is_paid_on_this_machine_only() {
         "HTTP://seller.example/",
     ];
     for uri in far {
-        assert_eq!(declined(&careful, &at("490000"), get(uri)).await, Declined::PlainHttp, "{uri}");
+        assert_eq!(declined(&careful, &at("490000"), get(uri)).await, BudgetDenial::PlainHttp, "{uri}");
     }
     assert_eq!(market.wallet.transfers(), 5);
     let trusting = layer(&market, budget().allow_plain_http()).await;
@@ -581,9 +583,9 @@ async fn only_who_is_named_is_paid_in_what_is_named() {
     let market = Market::open().await;
     let other = Address::new([9; 20]);
     let strict = layer(&market, usdc().per_payment("1").per_day("10").recipients([other])).await;
-    assert_eq!(declined(&strict, &at("1"), question("{}")).await, Declined::Recipient(recipient()));
+    assert_eq!(declined(&strict, &at("1"), question("{}")).await, BudgetDenial::Recipient(recipient()));
     let nobody = layer(&market, usdc().per_payment("1").per_day("10").recipients([])).await;
-    assert_eq!(declined(&nobody, &at("1"), question("{}")).await, Declined::Recipient(recipient()));
+    assert_eq!(declined(&nobody, &at("1"), question("{}")).await, BudgetDenial::Recipient(recipient()));
     let named = layer(&market, usdc().per_payment("1").per_day("10").recipients([other, recipient()])).await;
     ask(&named, &at("1"), question("{}")).await.unwrap();
 
@@ -594,17 +596,17 @@ async fn only_who_is_named_is_paid_in_what_is_named() {
     let elsewhere = Budget::in_assets([twin]).per_payment("1").per_day("10");
     assert_eq!(
         declined(&layer(&market, elsewhere).await, &at("1"), question("{}")).await,
-        Declined::Network(Network::BASE)
+        BudgetDenial::Network(Network::BASE)
     );
     let foreign = Asset::new(Network::BASE, other, 6, "FRGN");
     let foreign = Budget::in_assets([foreign]).per_payment("1").per_day("10");
-    assert_eq!(declined(&layer(&market, foreign).await, &at("1"), question("{}")).await, Declined::Asset);
+    assert_eq!(declined(&layer(&market, foreign).await, &at("1"), question("{}")).await, BudgetDenial::Asset);
 
     // Of several that the seller accepts, what is allowed is paid with.
     let both = Bill { contracts: format!("{other}, {}", Asset::USDC_BASE.contract()), ..Bill::default() };
     let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { both.reply() });
     let purchase = ask(&named, &seller, question("{}")).await.unwrap().purchase.unwrap();
-    assert_eq!((purchase.token, purchase.state), (Some(Asset::USDC_BASE.contract()), State::Answered));
+    assert_eq!((purchase.token, purchase.state), (Some(Asset::USDC_BASE.contract()), PurchaseState::Answered));
 }
 
 #[test]

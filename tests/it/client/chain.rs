@@ -11,7 +11,7 @@ use tower::{Layer, Service, ServiceExt as _};
 use tower_x402::{
     client::{
         Body, Budget, FileJournal, Journal as _, MemoryJournal, Pay, PayError, PayLayer, ProofIn, Purchase,
-        ReqwestClient, State, WalletPayer,
+        PurchaseState, ReqwestClient, WalletPayer,
     },
     protocol::Asset,
 };
@@ -25,7 +25,7 @@ use crate::flow::{
 /// The market's tenth account, which nobody else pays from.
 async fn wallet(market: &Market) -> WalletPayer {
     let account = &market.chain.accounts()[9];
-    WalletPayer::connect(account.private_key(), market.chain.rpc_url()).await.unwrap()
+    WalletPayer::builder().key(account.private_key()).endpoint(market.chain.rpc_url()).connect().await.unwrap()
 }
 
 fn budget() -> Budget {
@@ -73,9 +73,9 @@ where
         let response = client.clone().oneshot(order(&url(path), &body)).await.unwrap();
         assert_eq!(response.status(), 200);
         let purchase = response.extensions().get::<Purchase>().unwrap().clone();
-        assert_eq!((purchase.state, purchase.confirmed, purchase.sent), (State::Answered, true, 1));
+        assert_eq!((purchase.state, purchase.confirmed, purchase.sent), (PurchaseState::Answered, true, 1));
         assert_eq!((purchase.amount, purchase.recipient), (usdc(PRICE), SELLER));
-        assert!(purchase.took.confirm > Duration::ZERO);
+        assert!(purchase.timings.confirm > Duration::ZERO);
         let answer: Value = serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
         assert!(!answer[member].is_null(), "{answer}");
     }
@@ -142,7 +142,7 @@ async fn fifty_at_once_from_one_wallet_are_fifty_transfers_and_fifty_answers() {
     assert_eq!(paid.len(), 50);
     assert_eq!(market.takings().await, 50 * PRICE);
     let entries = journal.load().await.unwrap();
-    assert!(entries.len() == 50 && entries.iter().all(|entry| entry.state == State::Answered));
+    assert!(entries.len() == 50 && entries.iter().all(|entry| entry.state == PurchaseState::Answered));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use http::Request;
 use rand::Rng as _;
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
-    client::{Body, FileJournal, JournalError, PayError, PayLayer, State},
+    client::{Body, FileJournal, JournalError, PayError, PayLayer, PurchaseState},
     protocol::ProblemCode,
     testing::{ScriptedPayer, Sending},
 };
@@ -307,8 +307,8 @@ async fn what_another_process_displaced_is_paid_anew_within_the_call() {
     wallet.displace();
     let got = ask(&layer, &seller, question("{}")).await.unwrap();
     assert_eq!((got.text.as_str(), wallet.transfers()), ("the answer", 1));
-    let states: Vec<State> = market.journal.entries().iter().map(|entry| entry.state).collect();
-    assert!(states.contains(&State::Answered) && !states.iter().any(|state| state.is_open()), "{states:?}");
+    let states: Vec<PurchaseState> = market.journal.entries().iter().map(|entry| entry.state).collect();
+    assert!(states.contains(&PurchaseState::Answered) && !states.iter().any(|state| state.is_open()), "{states:?}");
 }
 
 /// The same over a file, whose writes go on when nobody waits for them any more.

@@ -14,8 +14,9 @@ use tower::Layer as _;
 use tower_x402::{
     Merchant,
     client::{
-        Body, Budget, Declined, Entry, Fate, MemoryJournal, PayError, PayLayer, Payer, PayerError, Payment, Prepared,
-        Purchase, ResumeOnly, State, Step, Turn,
+        Body, Budget, BudgetDenial, JournalEntry, MemoryJournal, PayError, PayLayer, Payer, PayerError,
+        PreparedTransfer, Purchase, PurchaseEvent, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest,
+        TransferStatus,
     },
     ledger::MemoryLedger,
     protocol::{Address, Asset, ChainTime, ProblemCode, SealingKeys, TxHash},
@@ -35,7 +36,7 @@ fn bought(got: Result<Got, PayError>) -> Purchase {
     got.purchase.unwrap()
 }
 
-fn states(market: &Market) -> Vec<State> {
+fn states(market: &Market) -> Vec<PurchaseState> {
     let mut entries = market.journal.entries();
     entries.sort_by_key(|entry| entry.prepared.first().and_then(|prepared| prepared.transaction));
     entries.iter().map(|entry| entry.state).collect()
@@ -72,7 +73,7 @@ async fn a_transfer_that_is_refused_again_and_again_is_left_to_a_later_call() {
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
     let PayError::Unsettled { reason: Some(PayerError::Refused(_)), .. } = &error else { panic!("{error:?}") };
     assert!(error.transaction().is_some() && error.is_resumable());
-    assert_eq!((market.wallet.sent(), states(&market)), (7, vec![State::Paying]));
+    assert_eq!((market.wallet.sent(), states(&market)), (7, vec![PurchaseState::Paying]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
     assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
 }
@@ -84,7 +85,7 @@ async fn what_was_reverted_is_said_and_paid_anew_when_asked_again() {
     market.wallet.script([Sending::Reverted]);
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Reverted { .. }) && !error.is_resumable(), "{error}");
-    assert_eq!((market.wallet.transfers(), states(&market)), (0, vec![State::Void]));
+    assert_eq!((market.wallet.transfers(), states(&market)), (0, vec![PurchaseState::Void]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 2));
 }
@@ -98,7 +99,7 @@ async fn of_a_transfer_and_those_that_outbid_it_one_is_mined_and_redeemed() {
         let (layer, seller) = (market.layer().await, Seller::honest());
         left_after(&layer, &seller, 40).await;
         assert_eq!(market.wallet.prepared(), 2);
-        let entry: Entry = market.journal.entries().remove(0);
+        let entry: JournalEntry = market.journal.entries().remove(0);
         assert_eq!((entry.prepared[0].nonce, entry.prepared.len()), (entry.prepared[1].nonce, 2));
         market.wallet.release();
         let purchase = bought(ask(&market.layer().await, &seller, question("{}")).await);
@@ -132,7 +133,7 @@ async fn what_was_displaced_is_paid_anew_once_after_it_was_seen_thrice() {
     bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!(looks.load(Ordering::SeqCst), 3 + 1, "three looks at the first, one at the second");
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 2));
-    assert_eq!(states(&market), [State::Void, State::Answered]);
+    assert_eq!(states(&market), [PurchaseState::Void, PurchaseState::Answered]);
 }
 
 /// One node of several that is ahead of, or behind, the others is not believed.
@@ -162,7 +163,10 @@ async fn who_only_resumes_does_not_pay_anew_for_what_was_displaced() {
     resuming.extensions_mut().insert(ResumeOnly);
     let error = ask(&layer, &seller, resuming).await.unwrap_err();
     assert!(matches!(error, PayError::Displaced) && !error.is_resumable(), "{error}");
-    assert_eq!((market.wallet.transfers(), market.wallet.prepared(), states(&market)), (0, 1, vec![State::Void]));
+    assert_eq!(
+        (market.wallet.transfers(), market.wallet.prepared(), states(&market)),
+        (0, 1, vec![PurchaseState::Void])
+    );
 }
 
 /// A wallet that is always overtaken is given up, and no money has moved.
@@ -182,7 +186,7 @@ async fn a_wallet_that_is_always_overtaken_is_given_up() {
     assert!(matches!(error, PayError::Displaced), "{error}");
     assert_eq!((error.transaction(), error.is_resumable()), (None, false));
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (0, 3));
-    assert_eq!(states(&market), [State::Void; 3]);
+    assert_eq!(states(&market), [PurchaseState::Void; 3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,19 +285,19 @@ async fn what_is_in_the_journal_is_gone_on_with_from_where_it_stood() {
     let market = Market::open().await;
     let seller = Seller::paid(|asked| if asked.proofs < 3 { Reply::Broken } else { sold() });
     left_after(&market.layer().await, &seller, 2).await;
-    assert_eq!(states(&market), [State::Redeeming]);
+    assert_eq!(states(&market), [PurchaseState::Redeeming]);
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let layer =
-        market.layer_with(move |builder| builder.on_step(move |step| seen.lock().unwrap().push(step.clone()))).await;
+        market.layer_with(move |builder| builder.on_event(move |step| seen.lock().unwrap().push(step.clone()))).await;
     let before = layer.unfinished();
     assert_eq!(before.len(), 1);
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!((purchase.id, Some(purchase.transaction)), (before[0].id, before[0].transaction));
     assert_eq!(seller.asked().len() - seller.proofs(), 1, "one quote in all");
     let steps = std::mem::take(&mut *steps.lock().unwrap());
-    assert!(matches!(steps.first(), Some(Step::Resumed { .. })), "{steps:?}");
-    assert!(matches!(steps.last(), Some(Step::Answered(status)) if status.is_success()), "{steps:?}");
+    assert!(matches!(steps.first(), Some(PurchaseEvent::Resumed { .. })), "{steps:?}");
+    assert!(matches!(steps.last(), Some(PurchaseEvent::Answered(status)) if status.is_success()), "{steps:?}");
     assert_eq!(market.wallet.transfers(), 1);
     // Given up by hand, it is not gone on with.
     left_after(&layer, &Seller::paid(|_| Reply::Hangs), 2).await;
@@ -318,7 +322,10 @@ async fn a_reorganisation_after_the_payment_is_followed() {
     });
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!((purchase.attempts, purchase.sent), (2, 1));
-    assert_eq!((market.wallet.transfers(), market.wallet.sent(), states(&market)), (1, 2, vec![State::Answered]));
+    assert_eq!(
+        (market.wallet.transfers(), market.wallet.sent(), states(&market)),
+        (1, 2, vec![PurchaseState::Answered])
+    );
 }
 
 /// What a journal may not have is written again before it is sent again.
@@ -335,7 +342,10 @@ async fn what_the_journal_may_have_lost_is_not_sent_again_before_it_is_written()
     assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{error}");
     assert_eq!(market.wallet.sent(), 0, "sent, and in no journal");
     bought(ask(&layer, &seller, question("{}")).await);
-    assert_eq!((market.wallet.prepared(), market.wallet.transfers(), states(&market)), (1, 1, vec![State::Answered]));
+    assert_eq!(
+        (market.wallet.prepared(), market.wallet.transfers(), states(&market)),
+        (1, 1, vec![PurchaseState::Answered])
+    );
 }
 
 /// Between another's preparing and sending nothing is sent, also not again.
@@ -346,7 +356,7 @@ async fn what_is_sent_again_waits_for_its_turn() {
     market.wallet.script([Sending::Lost; 2]);
     left_after(&layer, &seller, 5).await;
     assert_eq!(market.wallet.sent(), 2);
-    let turn = market.wallet.turn().await;
+    let turn = market.wallet.submit_guard().await;
     let (got, ()) = tokio::join!(ask(&layer, &seller, question("{}")), async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(market.wallet.sent(), 2, "sent in another's turn");
@@ -368,7 +378,7 @@ async fn the_journal_closes_with_the_transaction_that_paid() {
     });
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     let entry = market.journal.entries().remove(0);
-    assert_eq!((entry.prepared.len(), entry.state), (2, State::Answered));
+    assert_eq!((entry.prepared.len(), entry.state), (2, PurchaseState::Answered));
     assert_eq!(entry.transaction, entry.prepared[1].transaction);
     assert_eq!(Some(purchase.transaction), entry.transaction);
     let shown: Vec<_> = seller.asked().into_iter().filter_map(|asked| asked.proof).map(|proof| proof.1).collect();
@@ -385,7 +395,7 @@ async fn a_seller_that_gives_one_intent_twice_is_paid_for_it_once_at_a_time() {
     left_after(&layer, &seller, 3).await;
     for layer in [&layer, &market.layer().await] {
         let error = ask(layer, &seller, question("[2]")).await.unwrap_err();
-        assert!(matches!(error, PayError::Declined(Declined::IntentReused)), "{error:?}");
+        assert!(matches!(error, PayError::Declined(BudgetDenial::IntentReused)), "{error:?}");
     }
     assert_eq!((market.wallet.prepared(), market.journal.entries().len()), (1, 1));
     market.wallet.release();
@@ -479,18 +489,18 @@ struct Watched {
 
 impl Payer for Watched {
     forward! {
-        turn() -> Turn;
-        prepare(payment: &Payment) -> Result<Prepared, PayerError>;
-        send(prepared: &Prepared) -> Result<TxHash, PayerError>;
-        replace(prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError>;
+        submit_guard() -> SubmitGuard;
+        prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
+        send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
+        replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         let look = self.looks.fetch_add(1, Ordering::SeqCst) + 1;
         if self.hasty.lock().unwrap().contains(&look) {
-            return Ok(Fate::Impossible);
+            return Ok(TransferStatus::Impossible);
         }
-        self.inner.fate(prepared).await
+        self.inner.status(prepared).await
     }
 }
 
@@ -503,18 +513,18 @@ struct Swapped {
 
 impl Payer for Swapped {
     forward! {
-        turn() -> Turn;
-        prepare(payment: &Payment) -> Result<Prepared, PayerError>;
-        send(prepared: &Prepared) -> Result<TxHash, PayerError>;
-        replace(prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError>;
+        submit_guard() -> SubmitGuard;
+        prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
+        send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
+        replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         if prepared.len() < 2 {
-            return Ok(Fate::Pending);
+            return Ok(TransferStatus::Pending);
         }
         let look = self.looks.fetch_add(1, Ordering::SeqCst).min(1);
-        Ok(Fate::Mined { transaction: prepared[look].transaction.unwrap(), confirmations: 1 })
+        Ok(TransferStatus::Mined { transaction: prepared[look].transaction.unwrap(), confirmations: 1 })
     }
 }
 
@@ -527,18 +537,18 @@ struct Reorganised {
 
 impl Payer for Reorganised {
     forward! {
-        turn() -> Turn;
-        prepare(payment: &Payment) -> Result<Prepared, PayerError>;
-        replace(prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError>;
+        submit_guard() -> SubmitGuard;
+        prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
+        replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.gone.store(false, Ordering::SeqCst);
         self.inner.send(prepared).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        if self.gone.load(Ordering::SeqCst) { Ok(Fate::Unknown) } else { self.inner.fate(prepared).await }
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        if self.gone.load(Ordering::SeqCst) { Ok(TransferStatus::Unknown) } else { self.inner.status(prepared).await }
     }
 }
 
@@ -563,32 +573,32 @@ impl Custodian {
 }
 
 impl Payer for Custodian {
-    async fn turn(&self) -> Turn {
-        Turn::free()
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::free()
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         let token = payment.assets[0].contract();
-        Ok(Prepared::keyed(Address::new([5; 20]), token, payment.purchase.to_string()))
+        Ok(PreparedTransfer::keyed(Address::new([5; 20]), token, payment.purchase.to_string()))
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.sendings.fetch_add(1, Ordering::SeqCst);
         let transaction = self.place(&prepared.payload);
         let silent = self.silent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if silent.is_ok() { Err(PayerError::Unavailable("the custodian did not answer")) } else { Ok(transaction) }
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         let known = self.orders.lock().unwrap().contains(&prepared[0].payload);
         // It finds an order again only by the transaction that it gave for it.
         Ok(match prepared.iter().find_map(|one| one.transaction) {
-            Some(transaction) if known => Fate::Mined { transaction, confirmations: 1 },
-            _ => Fate::Unknown,
+            Some(transaction) if known => TransferStatus::Mined { transaction, confirmations: 1 },
+            _ => TransferStatus::Unknown,
         })
     }
 
-    async fn replace(&self, _: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         Ok(None)
     }
 }

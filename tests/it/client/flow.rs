@@ -1,7 +1,7 @@
 //! From the quote to the answer.
 
 use tower::Layer as _;
-use tower_x402::client::State;
+use tower_x402::client::PurchaseState;
 
 use super::{Market, buy, question};
 
@@ -14,10 +14,10 @@ async fn an_answer_is_paid_for_and_comes() {
 
     assert_eq!(answer, "the answer");
     let purchase = purchase.unwrap();
-    assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (State::Answered, true, 1));
+    assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (PurchaseState::Answered, true, 1));
     assert_eq!(purchase.amount.to_decimal(purchase.decimals), "0.49");
     assert_eq!((market.wallet.transfers(), market.runs.runs()), (1, 1));
-    assert_eq!(market.journal.entries()[0].state, State::Answered);
+    assert_eq!(market.journal.entries()[0].state, PurchaseState::Answered);
 }
 
 #[tokio::test(start_paused = true)]

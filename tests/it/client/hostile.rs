@@ -17,7 +17,7 @@ use http_body_util::StreamBody;
 use tokio::time::{Instant, timeout};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{Declined, PayError, Purchase, State},
+    client::{BudgetDenial, PayError, Purchase, PurchaseState},
     protocol::{ProblemCode, QuoteError},
 };
 
@@ -63,7 +63,7 @@ async fn meets(
         }
         Ok(got) => {
             let state = got.purchase.as_ref().map(|purchase| purchase.state);
-            assert_eq!(state.is_some_and(State::is_open), open, "{name}: {state:?}");
+            assert_eq!(state.is_some_and(PurchaseState::is_open), open, "{name}: {state:?}");
             open
         }
     };
@@ -91,16 +91,16 @@ async fn quotes_beyond_what_is_allowed_are_not_paid() {
     let usual = Bill::default;
     let max = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
     for amount in ["1000001", "490000000000", max] {
-        assert!(matches!(declined(Bill::of(amount)).await, Declined::PerPayment { .. }), "{amount}");
+        assert!(matches!(declined(Bill::of(amount)).await, BudgetDenial::PerPayment { .. }), "{amount}");
     }
-    assert!(matches!(declined(Bill { chain: "1".into(), ..usual() }).await, Declined::Network(_)));
+    assert!(matches!(declined(Bill { chain: "1".into(), ..usual() }).await, BudgetDenial::Network(_)));
     let other_token = "0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA";
-    assert_eq!(declined(Bill { contracts: other_token.into(), ..usual() }).await, Declined::Asset);
+    assert_eq!(declined(Bill { contracts: other_token.into(), ..usual() }).await, BudgetDenial::Asset);
     for decimals in ["0", "5", "7", "18", "255"] {
-        assert_eq!(declined(Bill { decimals: decimals.into(), ..usual() }).await, Declined::Asset, "{decimals}");
+        assert_eq!(declined(Bill { decimals: decimals.into(), ..usual() }).await, BudgetDenial::Asset, "{decimals}");
     }
     for expiry in [0, NOW - 1, NOW] {
-        assert_eq!(declined(Bill { expiry, ..usual() }).await, Declined::Expired, "{expiry}");
+        assert_eq!(declined(Bill { expiry, ..usual() }).await, BudgetDenial::Expired, "{expiry}");
     }
 }
 
@@ -244,7 +244,11 @@ async fn failures_without_a_reason_are_handed_over_after_three() {
         let got = meets_proof("failing", move |_| reply(status, &[], "oh")).await.unwrap();
         let purchase = got.purchase.unwrap();
         assert_eq!((got.status.as_u16(), got.text.as_str()), (status, "oh"));
-        assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (State::Redeeming, false, 3), "{status}");
+        assert_eq!(
+            (purchase.state, purchase.confirmed, purchase.attempts),
+            (PurchaseState::Redeeming, false, 3),
+            "{status}"
+        );
     }
 }
 
@@ -272,7 +276,7 @@ async fn redirections_are_not_followed_with_the_proof() {
         let sold = [("location", "https://elsewhere.example/"), ("payment-response", "e30=")];
         let got = meets_proof("sold, and away", move |_| reply(status, &sold, "")).await.unwrap();
         let purchase = got.purchase.unwrap();
-        assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (State::Answered, true, 1));
+        assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (PurchaseState::Answered, true, 1));
     }
 }
 
@@ -282,9 +286,9 @@ async fn any_other_status_leaves_the_payment_unspent() {
     for status in [101, 103, 199, 304, 400, 401, 403, 404, 405, 406, 409, 410, 422, 451, 499, 600, 999] {
         let got = meets_proof("odd", move |_| reply(status, &[], "odd")).await.unwrap();
         let purchase = got.purchase.unwrap();
-        assert_eq!((purchase.state, purchase.confirmed), (State::Unspent, false), "{status}");
+        assert_eq!((purchase.state, purchase.confirmed), (PurchaseState::Unspent, false), "{status}");
         let got = meets_proof("odd, and sold", move |_| reply(status, &[("payment-response", "?")], "odd")).await;
-        assert_eq!(got.unwrap().purchase.unwrap().state, State::Answered, "{status}");
+        assert_eq!(got.unwrap().purchase.unwrap().state, PurchaseState::Answered, "{status}");
     }
 }
 
@@ -349,7 +353,7 @@ async fn bodies_without_end_are_handed_over_unread() {
             });
             let client = market.layer().await.layer(seller);
             let answer = timeout(Duration::from_secs(60), client.oneshot(question("{}"))).await.unwrap().unwrap();
-            assert_eq!(answer.extensions().get::<Purchase>().unwrap().state, State::Unspent);
+            assert_eq!(answer.extensions().get::<Purchase>().unwrap().state, PurchaseState::Unspent);
             assert_eq!(market.wallet.transfers(), 1);
         }
     }

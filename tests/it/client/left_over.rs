@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_x402::{
-    client::{MemoryJournal, PayError, PayLayer, PayerError, State},
+    client::{MemoryJournal, PayError, PayLayer, PayerError, PurchaseState},
     protocol::ProblemCode,
     testing::{ScriptedPayer, Sending},
 };
@@ -18,7 +18,7 @@ use crate::support::{NOW, payer};
 async fn left_over(market: &Market) -> PayLayer {
     let layer = market.layer().await;
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("[1]")).await.unwrap();
-    assert_eq!(market.journal.entries()[0].state, State::Unspent);
+    assert_eq!(market.journal.entries()[0].state, PurchaseState::Unspent);
     layer
 }
 
@@ -58,7 +58,7 @@ async fn an_answer_that_took_nothing_keeps_the_payment() {
     let layer = market.layer().await;
     let later = Seller::paid(|asked| if asked.proofs == 0 { reply(202, &[], "still working") } else { sold() });
     let got = ask(&layer, &later, question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), got.purchase.unwrap().state), ("still working", State::Unspent));
+    assert_eq!((got.text.as_str(), got.purchase.unwrap().state), ("still working", PurchaseState::Unspent));
     assert_eq!(ask(&layer, &later, question("{}")).await.unwrap().text, "the answer");
     assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0));
 }
@@ -104,7 +104,7 @@ async fn a_bill_that_says_payment_response_is_a_bill() {
     let failing = Seller::paid(move |_| reply(200, &[("payment-response", failed)], "hm"));
     let got = ask(&market.layer().await, &failing, question("{}")).await.unwrap();
     let purchase = got.purchase.unwrap();
-    assert_eq!((purchase.state, purchase.confirmed), (State::Unspent, false));
+    assert_eq!((purchase.state, purchase.confirmed), (PurchaseState::Unspent, false));
 }
 
 /// A transfer that would be mined too late for its price is not hurried.
@@ -120,7 +120,7 @@ async fn a_payment_is_not_bumped_for_a_price_that_is_over() {
         });
         let layer = market
             .layer_with(|builder| {
-                builder.patience(Duration::from_secs(40)).on_step(move |step| {
+                builder.patience(Duration::from_secs(40)).on_event(move |step| {
                     if step.name() == "paying" {
                         clock.set_unix(NOW + 21)
                     }

@@ -14,7 +14,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tower_x402::{
-    client::{Fate, MemoryJournal, PayLayer, Payer, PayerError, Payment, Prepared, State, Turn, WalletPayer},
+    client::{
+        MemoryJournal, PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, SubmitGuard, TransferRequest,
+        TransferStatus, WalletPayer,
+    },
     protocol::{Address, Amount, TxHash},
     testing::{DevChain, FakeClock},
 };
@@ -37,11 +40,11 @@ struct Hindered {
 }
 
 impl Payer for Hindered {
-    async fn turn(&self) -> Turn {
-        self.inner.turn().await
+    async fn submit_guard(&self) -> SubmitGuard {
+        self.inner.submit_guard().await
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         let prepared = self.inner.prepare(payment).await;
         if let (Some(barrier), 0) = (&self.meets, self.calls.fetch_add(1, Ordering::SeqCst)) {
             barrier.wait().await;
@@ -49,18 +52,18 @@ impl Payer for Hindered {
         prepared
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         if self.hangs {
             pending::<()>().await;
         }
         self.inner.send(prepared).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        self.inner.fate(prepared).await
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        self.inner.status(prepared).await
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.inner.replace(prepared).await
     }
 }
@@ -93,7 +96,12 @@ impl Chain {
     }
 
     async fn wallet(&self) -> Hindered {
-        let wallet = WalletPayer::connect(self.chain.accounts()[0].private_key(), self.chain.rpc_url()).await.unwrap();
+        let wallet = WalletPayer::builder()
+            .key(self.chain.accounts()[0].private_key())
+            .endpoint(self.chain.rpc_url())
+            .connect()
+            .await
+            .unwrap();
         Hindered { inner: wallet.final_after(2), hangs: false, meets: None, calls: AtomicUsize::new(0) }
     }
 
@@ -125,7 +133,7 @@ async fn a_purchase_that_sent_nothing_is_not_credited_with_anothers_transfer() {
     let (chain, journal, seller) = (Chain::start().await, MemoryJournal::new(), seller());
     let hung = layer(Hindered { hangs: true, ..chain.wallet().await }, &journal).await;
     assert!(timeout(Duration::from_secs(3), ask(&hung, &seller, question("[1]"))).await.is_err());
-    assert_eq!((journal.entries().len(), journal.entries()[0].state), (1, State::Paying));
+    assert_eq!((journal.entries().len(), journal.entries()[0].state), (1, PurchaseState::Paying));
     drop(hung);
 
     let layer = layer(chain.wallet().await, &journal).await;

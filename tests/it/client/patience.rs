@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use tower_x402::{
-    client::{Fate, PayError, PayLayer, Payer, PayerError, Payment, Prepared, Turn},
+    client::{PayError, PayLayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
     protocol::TxHash,
     testing::ScriptedPayer,
 };
@@ -34,11 +34,11 @@ struct SlowNode {
 }
 
 impl Payer for SlowNode {
-    async fn turn(&self) -> Turn {
-        self.inner.turn().await
+    async fn submit_guard(&self) -> SubmitGuard {
+        self.inner.submit_guard().await
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         self.prepared.fetch_add(1, Ordering::SeqCst);
         if self.hangs.load(Ordering::SeqCst) {
             return pending().await;
@@ -47,15 +47,15 @@ impl Payer for SlowNode {
         self.inner.prepare(payment).await
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.inner.send(prepared).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        self.inner.fate(prepared).await
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        self.inner.status(prepared).await
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.inner.replace(prepared).await
     }
 }

@@ -38,7 +38,7 @@ async fn seller(host: &str) -> (String, Counter) {
                 } else {
                     let (pay, Bill { intent, contracts, .. }) = (bill.pay(), bill);
                     format!(
-                        "HTTP/1.1 402 Payment Required\r\npay: {pay}\r\nx-price-intent: {intent}\r\nx-payment-contracts: {contracts}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                        "HTTP/1.1 402 TransferRequest Required\r\npay: {pay}\r\nx-price-intent: {intent}\r\nx-payment-contracts: {contracts}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                     )
                 };
                 let _ = stream.write_all(answer.as_bytes()).await;

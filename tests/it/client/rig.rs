@@ -15,8 +15,8 @@ use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     client::{
-        Body, Entry, Fate, Journal, JournalError, MemoryJournal, Pay, PayError, PayLayer, Payer, PayerError, Payment,
-        Prepared, Purchase, Turn,
+        Body, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer, Payer, PayerError,
+        PreparedTransfer, Purchase, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{Asset, TxHash},
 };
@@ -319,23 +319,23 @@ async fn slowly<T>(work: impl Future<Output = T>) -> T {
 }
 
 impl<P: Payer> Payer for SlowWallet<P> {
-    async fn turn(&self) -> Turn {
-        slowly(self.0.turn()).await
+    async fn submit_guard(&self) -> SubmitGuard {
+        slowly(self.0.submit_guard()).await
     }
 
-    async fn prepare(&self, payment: &Payment) -> Result<Prepared, PayerError> {
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         slowly(self.0.prepare(payment)).await
     }
 
-    async fn send(&self, prepared: &Prepared) -> Result<TxHash, PayerError> {
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         slowly(self.0.send(prepared)).await
     }
 
-    async fn fate(&self, prepared: &[Prepared]) -> Result<Fate, PayerError> {
-        slowly(self.0.fate(prepared)).await
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        slowly(self.0.status(prepared)).await
     }
 
-    async fn replace(&self, prepared: &[Prepared]) -> Result<Option<Prepared>, PayerError> {
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         slowly(self.0.replace(prepared)).await
     }
 }
@@ -378,11 +378,11 @@ impl Diary {
 }
 
 impl Journal for Diary {
-    async fn load(&self) -> Result<Vec<Entry>, JournalError> {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
         self.kept.load().await
     }
 
-    async fn record(&self, entry: &Entry) -> Result<(), JournalError> {
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         give_way().await;
         let write = {
             let mut writes = self.writes.lock().unwrap();

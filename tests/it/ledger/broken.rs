@@ -12,10 +12,10 @@ use std::{
 use tower_x402::{
     clock::Clock,
     ledger::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, MemoryLedger, Renewal, Reservation,
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome,
         conformance::{self, Harness},
     },
-    protocol::{ChainTime, IntentKey, PaymentKey},
+    protocol::{ChainTime, IntentKey, PaymentId},
     testing::FakeClock,
 };
 
@@ -59,10 +59,10 @@ struct Broken {
     clock: FakeClock,
     begun: Arc<Mutex<Vec<ChainTime>>>,
     /// The present or last lease on each payment, as the caller knows it.
-    current: Arc<Mutex<HashMap<PaymentKey, Lease>>>,
+    current: Arc<Mutex<HashMap<PaymentId, Lease>>>,
     /// What the inner ledger granted, by fence, and when.
     granted: Arc<Mutex<HashMap<u64, (Lease, Duration)>>>,
-    freed: Arc<Mutex<HashSet<PaymentKey>>>,
+    freed: Arc<Mutex<HashSet<PaymentId>>>,
     counter: Arc<AtomicU64>,
 }
 
@@ -101,17 +101,17 @@ impl Broken {
         Claim::new(claim.resource(), intent, pay_until, transfers, head, Duration::ZERO, claim.lease())
     }
 
-    fn grant(&self, claim: &Claim, inner: Lease) -> Reservation {
-        let lease = Lease::new(claim, inner.transfer(), inner.fence());
+    fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
+        let lease = Lease::new(claim, inner.transfer(), inner.fencing_token());
         self.current.lock().unwrap().insert(lease.transfer().key(), lease.clone());
-        self.granted.lock().unwrap().insert(lease.fence(), (inner, self.clock.monotonic()));
-        Reservation::Granted(lease)
+        self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
+        ReserveOutcome::Granted(lease)
     }
 
     /// The inner ledger's lease: this one, or, without fencing, the one that is held on its payment now.
     fn real(&self, lease: &Lease, fenced: bool) -> Lease {
-        let current = self.current.lock().unwrap().get(&lease.transfer().key()).map(Lease::fence);
-        let fence = if fenced { lease.fence() } else { current.unwrap_or(lease.fence()) };
+        let current = self.current.lock().unwrap().get(&lease.transfer().key()).map(Lease::fencing_token);
+        let fence = if fenced { lease.fencing_token() } else { current.unwrap_or(lease.fencing_token()) };
         self.granted.lock().unwrap().get(&fence).map_or_else(|| lease.clone(), |(real, _)| real.clone())
     }
 }
@@ -127,51 +127,53 @@ impl Ledger for Broken {
         }
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let last = self.begun.lock().unwrap().last().copied();
         if self.fault == Fault::BeginMovesMark && claim.transfers().iter().any(|paid| Some(paid.block_time) <= last) {
-            return Ok(Reservation::BeforeMemory);
+            return Ok(ReserveOutcome::BeforeMemory);
         }
         let bent = self.bent(claim);
         let payment = claim.transfers()[0].key();
         Ok(match self.inner.reserve(&bent).await? {
-            Reservation::Granted(lease) if self.fault == Fault::CheckThenMark => {
-                self.inner.release(&lease, Handler::NotStarted).await?;
+            ReserveOutcome::Granted(lease) if self.fault == Fault::CheckThenMark => {
+                self.inner.release(&lease, AttemptOutcome::NotStarted).await?;
                 tokio::task::yield_now().await;
                 match self.inner.reserve(&bent).await? {
-                    Reservation::Granted(lease) => self.grant(claim, lease),
+                    ReserveOutcome::Granted(lease) => self.grant(claim, lease),
                     _ => self.grant(claim, Lease::new(claim, &claim.transfers()[0], self.next())),
                 }
             }
-            Reservation::Granted(lease) => self.grant(claim, lease),
-            Reservation::IntentConsumed | Reservation::PaymentUsed if self.freed.lock().unwrap().contains(&payment) => {
+            ReserveOutcome::Granted(lease) => self.grant(claim, lease),
+            ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed
+                if self.freed.lock().unwrap().contains(&payment) =>
+            {
                 self.grant(claim, Lease::new(claim, &claim.transfers()[0], self.next()))
             }
             refused => refused,
         })
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         self.inner.renew(&self.real(lease, self.fault != Fault::UnfencedRenewal)).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
-        let granted = self.granted.lock().unwrap().get(&lease.fence()).map(|(_, at)| *at);
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
+        let granted = self.granted.lock().unwrap().get(&lease.fencing_token()).map(|(_, at)| *at);
         if self.fault == Fault::CommitByTheClock
             && granted.is_some_and(|at| at + lease.length() <= self.clock.monotonic())
         {
-            return Ok(Commit::LeaseLost);
+            return Ok(CommitOutcome::LeaseLost);
         }
         self.inner.commit(&self.real(lease, self.fault != Fault::UnfencedCommit)).await
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseFreesSold && self.inner.is_consumed(lease.intent()).await? {
             self.freed.lock().unwrap().insert(lease.transfer().key());
         }
         let handler = match self.fault {
-            Fault::NeverRefunds => Handler::Started,
-            Fault::CountsNothing => Handler::NotStarted,
+            Fault::NeverRefunds => AttemptOutcome::Started,
+            Fault::CountsNothing => AttemptOutcome::NotStarted,
             _ => handler,
         };
         self.inner.release(&self.real(lease, self.fault != Fault::UnfencedRelease), handler).await
@@ -261,5 +263,5 @@ async fn a_violation_names_check_and_rule() {
         ),
         "{text}"
     );
-    assert!(text.ends_with("instead of Reservation::BeforeMemory"), "{text}");
+    assert!(text.ends_with("instead of ReserveOutcome::BeforeMemory"), "{text}");
 }

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_x402::{
     ledger::{
-        Claim, Commit, Ledger, LedgerError, MemoryLedger, Reservation,
+        Claim, CommitOutcome, Ledger, LedgerError, MemoryLedger, ReserveOutcome,
         conformance::{self, CHECKS, Harness},
     },
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
@@ -104,8 +104,8 @@ fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim
 }
 
 async fn sell(ledger: &MemoryLedger, claim: &Claim) {
-    let Reservation::Granted(lease) = ledger.reserve(claim).await.unwrap() else { panic!("it is free") };
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    let ReserveOutcome::Granted(lease) = ledger.reserve(claim).await.unwrap() else { panic!("it is free") };
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -149,7 +149,7 @@ async fn a_restart_refuses_what_was_paid_before_it() {
     after.begin(ChainTime::from_unix(restart)).await.unwrap();
     for payment in &payments {
         let replay = claim(payment.transaction.as_bytes()[0], std::slice::from_ref(payment), restart, restart + 1);
-        assert_eq!(after.reserve(&replay).await, Ok(Reservation::BeforeMemory), "sold or not: nobody can tell");
+        assert_eq!(after.reserve(&replay).await, Ok(ReserveOutcome::BeforeMemory), "sold or not: nobody can tell");
     }
     sell(&after, &claim(100, &[paid(100, 0, restart + 1)], restart, restart + 1)).await;
 }
@@ -168,14 +168,14 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
             let (ledger, claim) = (&ledger, claim(2, &payment, head, head));
             async move { ledger.reserve(&claim).await.unwrap() }
         };
-        assert_eq!(refused(last - 1).await, Reservation::PaymentUsed);
-        assert_eq!(refused(last).await, Reservation::PaymentUsed);
+        assert_eq!(refused(last - 1).await, ReserveOutcome::PaymentUsed);
+        assert_eq!(refused(last).await, ReserveOutcome::PaymentUsed);
         assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(mark)));
-        assert_eq!(refused(last + 1).await, Reservation::BeforeMemory);
+        assert_eq!(refused(last + 1).await, ReserveOutcome::BeforeMemory);
         let counts = ledger.counts().unwrap();
         assert_eq!((counts.remembered, counts.consumed), (0, 1));
         assert_eq!(counts.low_water_mark, Some(ChainTime::from_unix(mined)));
-        assert_eq!(refused(mined).await, Reservation::BeforeMemory, "a head that goes back brings nothing back");
+        assert_eq!(refused(mined).await, ReserveOutcome::BeforeMemory, "a head that goes back brings nothing back");
     }
 }
 
@@ -188,7 +188,7 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
     }
     // One of them was mined again later.
     let moved = claim(99, &[paid(7, 0, 5_000)], 2_000, 2_000);
-    assert_eq!(ledger.reserve(&moved).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(ledger.reserve(&moved).await, Ok(ReserveOutcome::PaymentUsed));
     let last = claim(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000));
     assert_eq!(ledger.sweep(last), Ok(0), "it is kept to the second");
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))), Ok(39));
@@ -216,7 +216,7 @@ async fn every_sale_of_a_crowd_is_refused_again() {
         sell(&ledger, claim).await;
     }
     for [claim, other_intent] in &crowd {
-        assert_eq!(ledger.reserve(claim).await, Ok(Reservation::IntentConsumed));
-        assert_eq!(ledger.reserve(other_intent).await, Ok(Reservation::PaymentUsed));
+        assert_eq!(ledger.reserve(claim).await, Ok(ReserveOutcome::IntentConsumed));
+        assert_eq!(ledger.reserve(other_intent).await, Ok(ReserveOutcome::PaymentUsed));
     }
 }

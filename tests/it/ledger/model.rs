@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use tower_x402::{
-    ledger::{Claim, Commit, Handler, Lease, Ledger, MemoryLedger, Renewal, Reservation},
+    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, MemoryLedger, RenewOutcome, ReserveOutcome},
     protocol::{ChainTime, Transfer},
     testing::FakeClock,
 };
@@ -59,7 +59,7 @@ pub enum Step {
     },
     Renew(usize),
     Commit(usize),
-    Release(usize, Handler),
+    Release(usize, AttemptOutcome),
     Pass(Duration),
     /// Seconds after the first mark.
     Begin(u64),
@@ -80,7 +80,7 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
     // Heads around the ends of what is kept.
     let heads: Vec<u64> = [40, 50, 90].into_iter().flat_map(|t| [MARK + t + KEPT, MARK + t + KEPT + 1]).collect();
     let head = prop_oneof![12 => Just(MARK + 100), 1 => select(heads)];
-    let handler = select(vec![Handler::Started, Handler::NotStarted]);
+    let handler = select(vec![AttemptOutcome::Started, AttemptOutcome::NotStarted]);
     let step = prop_oneof![
         16 => (0..3_u8, vec(0..5_usize, 1..4), head)
             .prop_map(|(intent, payments, head)| Step::Reserve { intent, payments, head }),
@@ -141,7 +141,7 @@ impl Model {
         let sold = |grant: &&Grant| grant.end == End::Sold || keeps_book && grant.end == End::Forgotten;
         let live = |grant: &&Grant| grant.end == End::Open && grant.until > now;
         if self.history.iter().filter(sold).any(|grant| grant.lease.intent() == claim.intent()) {
-            return Expected::Is(Reservation::IntentConsumed);
+            return Expected::Is(ReserveOutcome::IntentConsumed);
         }
         let on = |paid: &Transfer| {
             let key = paid.key();
@@ -153,21 +153,21 @@ impl Model {
             .filter(|paid| !self.history.iter().filter(sold).any(|grant| on(paid)(&grant)))
             .collect();
         if unsold.is_empty() {
-            return Expected::Is(Reservation::PaymentUsed);
+            return Expected::Is(ReserveOutcome::PaymentUsed);
         }
         let live: Vec<_> = self.history.iter().filter(live).collect();
         if let Some(grant) = live.iter().find(|grant| grant.lease.intent() == claim.intent()) {
-            return Expected::Is(Reservation::Busy { retry_after: grant.until - now });
+            return Expected::Is(ReserveOutcome::Busy { retry_after: grant.until - now });
         }
         let until = |paid: &Transfer| live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
         match unsold.iter().find(|paid| until(paid).is_none() && paid.block_time > mark) {
             Some(paid) => match self.pause(claim, paid) {
-                Some(retry_after) => Expected::Is(Reservation::TooManyAttempts { retry_after }),
+                Some(retry_after) => Expected::Is(ReserveOutcome::TooManyAttempts { retry_after }),
                 None => Expected::Grant((*paid).clone()),
             },
             None => match unsold.iter().filter_map(|paid| until(paid)).min() {
-                Some(until) => Expected::Is(Reservation::Busy { retry_after: until - now }),
-                None => Expected::Is(Reservation::BeforeMemory),
+                Some(until) => Expected::Is(ReserveOutcome::Busy { retry_after: until - now }),
+                None => Expected::Is(ReserveOutcome::BeforeMemory),
             },
         }
     }
@@ -208,7 +208,7 @@ impl Model {
 }
 
 enum Expected {
-    Is(Reservation),
+    Is(ReserveOutcome),
     Grant(Transfer),
 }
 
@@ -283,9 +283,11 @@ impl<B: Bench> Run<'_, B> {
         let expected = self.model.reserve(claim);
         let got = self.bench.ledger().reserve(claim).await.unwrap();
         match (expected, got) {
-            (Expected::Grant(paid), Reservation::Granted(lease)) => {
+            (Expected::Grant(paid), ReserveOutcome::Granted(lease)) => {
                 prop_assert_eq!(lease.transfer(), &paid);
-                prop_assert!(self.model.history.iter().all(|grant| grant.lease.fence() != lease.fence()));
+                prop_assert!(
+                    self.model.history.iter().all(|grant| grant.lease.fencing_token() != lease.fencing_token())
+                );
                 self.model.granted(claim, lease);
                 Ok(true)
             }
@@ -301,8 +303,8 @@ impl<B: Bench> Run<'_, B> {
     }
 
     /// The same; or the same but for what passed of its time meanwhile.
-    fn agrees(&self, got: &Reservation, expected: &Reservation) -> bool {
-        use Reservation::{Busy, TooManyAttempts};
+    fn agrees(&self, got: &ReserveOutcome, expected: &ReserveOutcome) -> bool {
+        use ReserveOutcome::{Busy, TooManyAttempts};
         match (got, expected) {
             (Busy { retry_after: got }, Busy { retry_after: expected })
             | (TooManyAttempts { retry_after: got }, TooManyAttempts { retry_after: expected })
@@ -316,11 +318,11 @@ impl<B: Bench> Run<'_, B> {
         }
     }
 
-    async fn release(&mut self, index: usize, handler: Handler) {
+    async fn release(&mut self, index: usize, handler: AttemptOutcome) {
         let (now, grant) = (self.model.now, &mut self.model.history[index]);
         self.bench.ledger().release(&grant.lease, handler).await.unwrap();
         if grant.end == End::Open {
-            grant.end = if handler == Handler::Started { End::Vain(now) } else { End::NotStarted };
+            grant.end = if handler == AttemptOutcome::Started { End::Vain(now) } else { End::NotStarted };
         }
     }
 
@@ -336,7 +338,7 @@ impl<B: Bench> Run<'_, B> {
                 let claim = claim(intent, &payments()[payment..=payment], PAY_UNTIL, MARK + 100);
                 for _ in 0..times {
                     if self.reserve(&claim).await? {
-                        self.release(self.model.history.len() - 1, Handler::Started).await;
+                        self.release(self.model.history.len() - 1, AttemptOutcome::Started).await;
                     }
                 }
             }
@@ -357,16 +359,16 @@ impl<B: Bench> Run<'_, B> {
             }
             Step::Renew(index) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
-                let expected = if grant.end == End::Open { Renewal::Held } else { Renewal::LeaseLost };
+                let expected = if grant.end == End::Open { RenewOutcome::Held } else { RenewOutcome::LeaseLost };
                 prop_assert_eq!(self.bench.ledger().renew(&grant.lease).await.unwrap(), expected);
-                if expected == Renewal::Held {
+                if expected == RenewOutcome::Held {
                     grant.until = now + LEASE;
                 }
             }
             Step::Commit(index) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
                 let done = matches!(grant.end, End::Open | End::Sold);
-                let expected = if done { Commit::Done } else { Commit::LeaseLost };
+                let expected = if done { CommitOutcome::Done } else { CommitOutcome::LeaseLost };
                 prop_assert_eq!(self.bench.ledger().commit(&grant.lease).await.unwrap(), expected);
                 if done {
                     grant.end = End::Sold;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, PostgresLedger, RedisLedger, Renewal, Reservation,
-        SqliteLedger,
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, PostgresLedger, RedisLedger, RenewOutcome,
+        ReserveOutcome, SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
@@ -49,19 +49,19 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.begin(now).await)
     }
 
-    async fn reserve(&self, claim: &Claim) -> Result<Reservation, LedgerError> {
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         of_each!(self, ledger => ledger.reserve(claim).await)
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Renewal, LedgerError> {
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         of_each!(self, ledger => ledger.renew(lease).await)
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<Commit, LedgerError> {
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
         of_each!(self, ledger => ledger.commit(lease).await)
     }
 
-    async fn release(&self, lease: &Lease, handler: Handler) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.release(lease, handler).await)
     }
 

@@ -24,7 +24,7 @@ mod sqlite;
 use std::time::Duration;
 
 use tower_x402::{
-    ledger::{Claim, Commit, Lease, Ledger, Reservation},
+    ledger::{Claim, CommitOutcome, Lease, Ledger, ReserveOutcome},
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
 };
 
@@ -71,14 +71,14 @@ fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
 
 async fn hold(ledger: &impl Ledger, claim: &Claim) -> Lease {
     match ledger.reserve(claim).await.unwrap() {
-        Reservation::Granted(lease) => lease,
+        ReserveOutcome::Granted(lease) => lease,
         other => panic!("it is free, but: {other:?}"),
     }
 }
 
 async fn sell(ledger: &impl Ledger, claim: &Claim) {
     let lease = hold(ledger, claim).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
 }
 
 /// The query in a ledger's documentation: what a `sql` block says.

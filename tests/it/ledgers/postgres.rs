@@ -12,7 +12,7 @@ use std::{
 };
 
 use tower_x402::ledger::{
-    Commit, Handler, Ledger, LedgerError, PostgresLedger, Reservation,
+    AttemptOutcome, CommitOutcome, Ledger, LedgerError, PostgresLedger, ReserveOutcome,
     conformance::{self, CHECKS, Harness},
     sqlx::{self, AssertSqlSafe, PgPool, postgres::PgPoolOptions},
 };
@@ -145,11 +145,11 @@ async fn another_replica_and_the_next_one_know_everything() {
     let Some(database) = Database::new(0).await else { return };
     let before = database.begun().await;
     let sold = hold(&before, &claim(1, 1)).await;
-    assert_eq!(before.commit(&sold).await, Ok(Commit::Done));
+    assert_eq!(before.commit(&sold).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
     for _ in 0..16 {
         let lease = hold(&before, &claim(3, 3)).await;
-        before.release(&lease, Handler::Started).await.unwrap();
+        before.release(&lease, AttemptOutcome::Started).await.unwrap();
     }
     drop(before);
 
@@ -157,13 +157,13 @@ async fn another_replica_and_the_next_one_know_everything() {
     after.migrate().await.unwrap();
     after.begin(time(MARK + 10_000)).await.unwrap();
     assert_eq!(after.low_water_mark().await, Ok(Some(time(MARK))), "it had begun");
-    assert_eq!(after.reserve(&claim(1, 9)).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(after.reserve(&claim(9, 1)).await, Ok(Reservation::PaymentUsed));
-    assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(Reservation::Busy { .. })));
-    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(Reservation::TooManyAttempts { .. })));
-    assert_eq!(after.commit(&sold).await, Ok(Commit::Done));
-    assert_eq!(after.commit(&held).await, Ok(Commit::Done), "the lease outlives the process too");
-    assert!(hold(&after, &claim(4, 4)).await.fence() > held.fence());
+    assert_eq!(after.reserve(&claim(1, 9)).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
+    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
+    assert_eq!(after.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(after.commit(&held).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
+    assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
     database.remove().await;
 }
 
@@ -188,7 +188,7 @@ async fn replicas_may_migrate_at_once() {
     unmigrated.begin(time(MARK)).await.unwrap();
     sell(&unmigrated, &claim(1, 1)).await;
     unmigrated.migrate().await.unwrap();
-    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed), "a migration loses nothing");
+    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "a migration loses nothing");
 
     sqlx::raw_sql("UPDATE ledger_memory SET version = 2").execute(&database.pools[0]).await.unwrap();
     let incompatible = Err(LedgerError::Incompatible);
@@ -223,7 +223,7 @@ async fn two_prefixes_are_two_ledgers() {
         ledger.migrate().await.unwrap();
         ledger.begin(time(MARK)).await.unwrap();
         sell(ledger, &claim(1, 1)).await;
-        assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+        assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     }
     database.remove().await;
 }
@@ -243,8 +243,8 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     ledger.raise_mark_to(time(HEAD)).await.unwrap();
     ledger.raise_mark_to(time(MARK)).await.unwrap();
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(HEAD))));
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
     ledger.lower_mark_to(time(MARK + 99)).await.unwrap();
     ledger.lower_mark_to(time(HEAD)).await.unwrap();
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 99))));
@@ -273,8 +273,11 @@ async fn the_book_has_every_sale_and_forgets_none() {
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();
     }
-    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(
+        ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await,
+        Ok(ReserveOutcome::PaymentUsed)
+    );
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
     let rows: (i64, i64, i64) = sqlx::query_as(count).fetch_one(pool).await.unwrap();
@@ -302,10 +305,10 @@ async fn a_sweep_that_fails_stops_nothing() {
     sqlx::raw_sql(full).execute(pool).await.unwrap();
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let at = |intent, payment| claim_for(intent, payment, Duration::from_secs(60), beyond);
-    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::IntentConsumed), "it is remembered longer");
+    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "it is remembered longer");
     sell(&ledger, &at(2, 2)).await;
     sqlx::raw_sql("ALTER TABLE ledger_book DROP CONSTRAINT is_full").execute(pool).await.unwrap();
-    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(Reservation::IntentConsumed), "from the book");
+    assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "from the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))), "it is forgotten by now");
     database.remove().await;
 }

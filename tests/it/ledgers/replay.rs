@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use tower_x402::{
-    ledger::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Reservation, redis::driver},
+    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome, redis::driver},
     protocol::{IntentKey, Transfer},
 };
 
@@ -46,13 +46,13 @@ async fn sell_some(ledger: &AnyLedger, names: std::ops::RangeInclusive<u64>) {
 
 /// Presents every payment that was sold, with its own intent and with another, at these heads; tells what else than
 /// a refusal for want of memory was said of which.
-async fn replayed(ledger: &AnyLedger, heads: &[u64]) -> Vec<(u64, Result<Reservation, LedgerError>)> {
+async fn replayed(ledger: &AnyLedger, heads: &[u64]) -> Vec<(u64, Result<ReserveOutcome, LedgerError>)> {
     let mut said = Vec::new();
     for name in 1..=SOLD {
         for (intent, head) in heads.iter().flat_map(|head| [(name, *head), (1_000 + name, *head)]) {
             let answer = ledger.reserve(&claim(intent, payment(name), head)).await;
-            assert!(!matches!(answer, Ok(Reservation::Granted(_))), "payment {name} is sold twice, at {head}");
-            if answer != Ok(Reservation::BeforeMemory) {
+            assert!(!matches!(answer, Ok(ReserveOutcome::Granted(_))), "payment {name} is sold twice, at {head}");
+            if answer != Ok(ReserveOutcome::BeforeMemory) {
                 said.push((name, answer));
             }
         }
@@ -66,8 +66,8 @@ async fn is_open(ledger: &AnyLedger, head: u64) {
 
 /// Who held something then holds nothing now.
 async fn nobody_is_served(ledger: &AnyLedger, held: &Lease) {
-    assert_ne!(ledger.commit(held).await, Ok(Commit::Done));
-    let _ = ledger.release(held, Handler::Started).await;
+    assert_ne!(ledger.commit(held).await, Ok(CommitOutcome::Done));
+    let _ = ledger.release(held, AttemptOutcome::Started).await;
 }
 
 async fn a_new_ledger_sells_nothing_paid_before_it(kind: Kind) {
@@ -180,7 +180,7 @@ async fn a_restored_ledger_sells_nothing_that_was_sold_since(kind: Kind) {
     let backup = back_up(&place).await;
     sell_some(&ledger, BACKED_UP + 1..=SOLD).await;
     let held_after = hold(&ledger, &claim(101, payment(101), HEAD)).await;
-    assert_eq!(ledger.commit(&held_before).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&held_before).await, Ok(CommitOutcome::Done));
     drop(ledger);
 
     let ledger = restore(&place, backup).await;
@@ -189,16 +189,16 @@ async fn a_restored_ledger_sells_nothing_that_was_sold_since(kind: Kind) {
     assert_eq!(ledger.low_water_mark().await, Some(time(HEAD)));
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, HEAD + 1]).await;
     assert!(remembered.iter().all(|(name, _)| *name <= BACKED_UP), "{remembered:?}");
-    let spent = [Ok(Reservation::IntentConsumed), Ok(Reservation::PaymentUsed)];
+    let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
     assert!(remembered.iter().all(|(_, answer)| spent.contains(answer)), "{remembered:?}");
     assert_eq!(remembered.len() as u64, 6 * BACKED_UP);
     // What the backup knows as held is still its holder's, who says the same as before.
-    assert_eq!(ledger.commit(&held_before).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&held_before).await, Ok(CommitOutcome::Done));
     nobody_is_served(&ledger, &held_after).await;
     let again = claim(101, payment(101), HEAD);
-    assert_eq!(ledger.reserve(&again).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(ledger.reserve(&again).await, Ok(ReserveOutcome::BeforeMemory));
     is_open(&ledger, HEAD + 1).await;
-    assert_ne!(ledger.commit(&held_after).await, Ok(Commit::Done));
+    assert_ne!(ledger.commit(&held_after).await, Ok(CommitOutcome::Done));
     place.remove().await;
 }
 
@@ -218,9 +218,9 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
     assert_eq!(ledger.low_water_mark().await, Some(time(MARK + SOLD)));
     // A ledger that keeps a book refuses by that, too.
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, beyond]).await;
-    let spent = [Ok(Reservation::IntentConsumed), Ok(Reservation::PaymentUsed)];
+    let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
     assert!(remembered.iter().all(|(_, answer)| spent.contains(answer)), "{remembered:?}");
-    assert_eq!(ledger.commit(&held).await, Ok(Commit::Done), "what is held is not forgotten");
+    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done), "what is held is not forgotten");
     is_open(&ledger, beyond).await;
     place.remove().await;
 }
@@ -237,12 +237,15 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
         sell(&ledger, &at(1, HEAD)).await;
         let last = pay_until.max(MARK + 100) + 2 * 86_400 + 180 + 60 + 240;
         for head in [last - 1, last] {
-            assert_eq!(ledger.reserve(&at(1, head)).await, Ok(Reservation::IntentConsumed), "{head}");
-            assert_eq!(ledger.reserve(&at(2, head)).await, Ok(Reservation::PaymentUsed), "{head}");
+            assert_eq!(ledger.reserve(&at(1, head)).await, Ok(ReserveOutcome::IntentConsumed), "{head}");
+            assert_eq!(ledger.reserve(&at(2, head)).await, Ok(ReserveOutcome::PaymentUsed), "{head}");
             assert_eq!(ledger.low_water_mark().await, Some(time(MARK)));
         }
-        let is_refused = |answer: Result<Reservation, LedgerError>| {
-            matches!(answer, Ok(Reservation::BeforeMemory | Reservation::IntentConsumed | Reservation::PaymentUsed))
+        let is_refused = |answer: Result<ReserveOutcome, LedgerError>| {
+            matches!(
+                answer,
+                Ok(ReserveOutcome::BeforeMemory | ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed)
+            )
         };
         assert!(is_refused(ledger.reserve(&at(2, last + 1)).await));
         assert_eq!(ledger.is_consumed(key(1)).await, Ok(false));

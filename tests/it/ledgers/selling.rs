@@ -9,7 +9,7 @@ use std::{
 
 use rand::Rng;
 use tower_x402::{
-    ledger::{Claim, Commit, Handler, Lease, Ledger, LedgerError, Reservation},
+    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome},
     protocol::{IntentKey, Transfer},
 };
 
@@ -85,7 +85,7 @@ impl Event {
         let paid = lease.transfer();
         let group = u64::from_be_bytes(*paid.transaction.as_bytes().first_chunk().unwrap());
         let payment = group * PAYMENTS + u64::from(paid.position);
-        Self { what, intent: u64::try_from(intent).unwrap(), payment, fence: lease.fence() }
+        Self { what, intent: u64::try_from(intent).unwrap(), payment, fence: lease.fencing_token() }
     }
 }
 
@@ -139,11 +139,11 @@ impl Does {
 }
 
 /// As the door sells: reserve, handler, commit, answer. `None` where the claim was granted, or nobody knows.
-pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Option<Reservation> {
+pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Option<ReserveOutcome> {
     let ledger = seller.ledger();
     seller.at(Point::BeforeReserve);
     let lease = match timed(seller, ledger.reserve(claim)).await.ok()? {
-        Reservation::Granted(lease) => lease,
+        ReserveOutcome::Granted(lease) => lease,
         refused => return Some(refused),
     };
     let note = |what| seller.note(Event::new(what, &lease));
@@ -151,7 +151,7 @@ pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Optio
     seller.at(Point::AfterReserve);
     let Does::Answers(span) = handler else {
         note(What::Released);
-        let _ = timed(seller, ledger.release(&lease, Handler::Started)).await;
+        let _ = timed(seller, ledger.release(&lease, AttemptOutcome::Started)).await;
         return None;
     };
     tokio::time::sleep(span / 2).await;
@@ -162,7 +162,7 @@ pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Optio
     let start = Instant::now();
     loop {
         match timed(seller, ledger.commit(&lease)).await {
-            Ok(Commit::Done) => break,
+            Ok(CommitOutcome::Done) => break,
             Ok(_) => {
                 note(What::Lost);
                 return None;
@@ -210,10 +210,10 @@ pub async fn sell_all(seller: &impl Seller, random: &mut impl Rng, open: impl Fn
         let group = left[random.random_range(0..left.len())];
         let claim = claim(group, intent(group, random.random_range(0..INTENTS)));
         match redeem(seller, &claim, Does::something(random)).await {
-            Some(Reservation::PaymentUsed) => {
+            Some(ReserveOutcome::PaymentUsed) => {
                 sold_out.insert(group);
             }
-            Some(Reservation::BeforeMemory) => panic!("they were paid after the mark"),
+            Some(ReserveOutcome::BeforeMemory) => panic!("they were paid after the mark"),
             // Somebody else has it.
             Some(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             None => tokio::task::yield_now().await,
@@ -296,7 +296,7 @@ pub async fn all_is_sold(ledger: &AnyLedger, stories: &[Story], groups: u64) {
     let events = || stories.iter().flat_map(|story| &story.events);
     for group in 0..groups {
         let another = IntentKey::new((u128::MAX - u128::from(group)).to_be_bytes());
-        assert_eq!(ledger.reserve(&claim(group, another)).await, Ok(Reservation::PaymentUsed), "{group}");
+        assert_eq!(ledger.reserve(&claim(group, another)).await, Ok(ReserveOutcome::PaymentUsed), "{group}");
         let mut bought = 0;
         for which in 0..INTENTS {
             let consumed = ledger.is_consumed(intent(group, which)).await.unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tower_x402::{
-    ledger::{Claim, Commit, Ledger, Renewal, Reservation},
+    ledger::{Claim, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
     protocol::{IntentKey, Transfer},
 };
 
@@ -43,7 +43,7 @@ async fn of_two_replicas_four_minutes_apart_one_sells(kind: Kind) {
         let tries = tries.map(|((ledger, head), intent)| async move {
             let claim = claim(intent, paid(round), LEASE, *head);
             match ledger.reserve(&claim).await.unwrap() {
-                Reservation::Granted(lease) => u32::from(ledger.commit(&lease).await == Ok(Commit::Done)),
+                ReserveOutcome::Granted(lease) => u32::from(ledger.commit(&lease).await == Ok(CommitOutcome::Done)),
                 _ => 0,
             }
         });
@@ -64,28 +64,28 @@ async fn a_lease_is_as_long_for_those_ahead_and_behind(kind: Kind) {
         let want = claim(name + 100, paid(name), long, head);
         // No head ends a lease, nor makes it longer.
         match rival.reserve(&want).await {
-            Ok(Reservation::Busy { retry_after }) => assert!(retry_after <= long, "{retry_after:?}"),
+            Ok(ReserveOutcome::Busy { retry_after }) => assert!(retry_after <= long, "{retry_after:?}"),
             other => panic!("it is held: {other:?}"),
         }
-        assert_eq!(holder.renew(&lease).await, Ok(Renewal::Held));
-        assert_eq!(holder.commit(&lease).await, Ok(Commit::Done));
+        assert_eq!(holder.renew(&lease).await, Ok(RenewOutcome::Held));
+        assert_eq!(holder.commit(&lease).await, Ok(CommitOutcome::Done));
 
         let name = name + 10;
         let lost = hold(&holder, &claim(name, paid(name), brief, head)).await;
         let want = claim(name + 100, paid(name), LEASE, HEAD);
         let taken = loop {
             match rival.reserve(&want).await {
-                Ok(Reservation::Granted(lease)) => break lease,
-                Ok(Reservation::Busy { retry_after }) => {
+                Ok(ReserveOutcome::Granted(lease)) => break lease,
+                Ok(ReserveOutcome::Busy { retry_after }) => {
                     assert!(retry_after <= brief, "{retry_after:?}");
                     tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
                 }
                 other => panic!("it runs out: {other:?}"),
             }
         };
-        assert!(taken.fence() > lost.fence());
-        assert_eq!(holder.commit(&lost).await, Ok(Commit::LeaseLost));
-        assert_eq!(rival.commit(&taken).await, Ok(Commit::Done));
+        assert!(taken.fencing_token() > lost.fencing_token());
+        assert_eq!(holder.commit(&lost).await, Ok(CommitOutcome::LeaseLost));
+        assert_eq!(rival.commit(&taken).await, Ok(CommitOutcome::Done));
     }
     place.remove().await;
 }
@@ -104,7 +104,7 @@ async fn what_the_one_ahead_forgets_the_one_behind_refuses(kind: Kind) {
             Claim::new("demand-insights", key(intent), until, vec![bought.clone()], time(head), AGE, LEASE)
         };
         let lease = hold(&behind, &at(name, mined - SKEW)).await;
-        assert_eq!(behind.commit(&lease).await, Ok(Commit::Done));
+        assert_eq!(behind.commit(&lease).await, Ok(CommitOutcome::Done));
         let keep_until = at(name, HEAD).keep_until(&bought).unix();
         let fast = keep_until.checked_add_signed(off).unwrap();
         let _ = ahead.reserve(&at(name, fast)).await.unwrap();
@@ -115,8 +115,10 @@ async fn what_the_one_ahead_forgets_the_one_behind_refuses(kind: Kind) {
         for head in [mined, slow, fast] {
             for (ledger, intent) in [(&ahead, name), (&behind, name), (&ahead, name + 100), (&behind, name + 100)] {
                 let said = ledger.reserve(&at(intent, head)).await.unwrap();
-                let refused =
-                    matches!(said, Reservation::IntentConsumed | Reservation::PaymentUsed | Reservation::BeforeMemory);
+                let refused = matches!(
+                    said,
+                    ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed | ReserveOutcome::BeforeMemory
+                );
                 assert!(refused, "{off}, {head}: {said:?}");
             }
         }

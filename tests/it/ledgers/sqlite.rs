@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Claim, Commit, Handler, Lease, Ledger, LedgerError, Reservation, SqliteLedger,
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome, SqliteLedger,
         conformance::{self, CHECKS, Harness},
         sqlx::{self, Connection as _, SqliteConnection},
     },
@@ -113,8 +113,8 @@ async fn as_another_program() {
         }
         "finds it sold" => {
             let ledger = SqliteLedger::open(path).await.unwrap().time_limit(PATIENT);
-            assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
-            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
+            assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(ReserveOutcome::PaymentUsed));
         }
         #[cfg(target_os = "linux")]
         "has a full disk" => has_a_full_disk(path).await,
@@ -190,24 +190,24 @@ async fn a_restart_keeps_everything() {
     let path = files.path(0);
     let before = begun(&path).await;
     let sold = hold(&before, &claim(1, 1)).await;
-    assert_eq!(before.commit(&sold).await, Ok(Commit::Done));
+    assert_eq!(before.commit(&sold).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
     for _ in 0..16 {
         let lease = hold(&before, &claim(3, 3)).await;
-        before.release(&lease, Handler::Started).await.unwrap();
+        before.release(&lease, AttemptOutcome::Started).await.unwrap();
     }
     drop(before);
 
     let after = SqliteLedger::open(&path).await.unwrap();
     after.begin(time(MARK + 10_000)).await.unwrap();
     assert_eq!(after.low_water_mark().await, Ok(Some(time(MARK))), "it had begun");
-    assert_eq!(after.reserve(&claim(1, 9)).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(after.reserve(&claim(9, 1)).await, Ok(Reservation::PaymentUsed));
-    assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(Reservation::Busy { .. })));
-    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(Reservation::TooManyAttempts { .. })));
-    assert_eq!(after.commit(&sold).await, Ok(Commit::Done));
-    assert_eq!(after.commit(&held).await, Ok(Commit::Done), "the lease outlives the process too");
-    assert!(hold(&after, &claim(4, 4)).await.fence() > held.fence());
+    assert_eq!(after.reserve(&claim(1, 9)).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
+    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
+    assert_eq!(after.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(after.commit(&held).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
+    assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
 }
 
 #[tokio::test]
@@ -226,8 +226,8 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     restored.raise_mark_to(time(HEAD)).await.unwrap();
     restored.raise_mark_to(time(MARK)).await.unwrap();
     assert_eq!(restored.low_water_mark().await, Ok(Some(time(HEAD))));
-    assert_eq!(restored.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(restored.reserve(&claim(2, 2)).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(restored.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(restored.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
     restored.lower_mark_to(time(MARK + 99)).await.unwrap();
     restored.lower_mark_to(time(HEAD)).await.unwrap();
     assert_eq!(restored.low_water_mark().await, Ok(Some(time(MARK + 99))));
@@ -270,7 +270,7 @@ async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
         let held = if was == "held" { Some(hold(&ledger, &claim(2, 2)).await) } else { None };
         shell(&path, &format!(".backup '{}'", copy.display()));
         match held {
-            Some(lease) => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            Some(lease) => assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done)),
             None => sell(if was == "free" { &ledger } else { &twin }, &claim(2, 2)).await,
         }
         assert_eq!(ledger.health().await, Ok(()));
@@ -280,7 +280,7 @@ async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
         let again = begun(&path).await;
         again.raise_mark_to(time(HEAD)).await.unwrap();
         let told = again.reserve(&claim(3, 2)).await.unwrap();
-        assert!(matches!(told, Reservation::BeforeMemory | Reservation::Busy { .. }), "{was}: {told:?}");
+        assert!(matches!(told, ReserveOutcome::BeforeMemory | ReserveOutcome::Busy { .. }), "{was}: {told:?}");
         sells_nothing(&ledger, &claim(3, 2)).await;
     }
 }
@@ -293,8 +293,8 @@ async fn a_sale_that_was_taken_out_is_missed() {
     let ledger = begun(&path).await;
     let first = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
-    assert_eq!(ledger.commit(&first).await, Ok(Commit::Done));
-    let out = format!("UPDATE ledger_sales SET consumed_at = NULL WHERE fence = {}", first.fence());
+    assert_eq!(ledger.commit(&first).await, Ok(CommitOutcome::Done));
+    let out = format!("UPDATE ledger_sales SET consumed_at = NULL WHERE fence = {}", first.fencing_token());
     sqlx::raw_sql(sqlx::AssertSqlSafe(out)).execute(&mut raw(&path).await).await.unwrap();
     sells_nothing(&ledger, &claim(3, 1)).await;
 }
@@ -372,7 +372,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     for _ in 0..3 {
         let _ = ledger.reserve(&swept).await.unwrap();
     }
-    assert_eq!(ledger.reserve(&swept).await, Ok(Reservation::IntentConsumed), "it is in the book");
+    assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed), "it is in the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let rows = async |connection: &mut SqliteConnection| -> (i64, i64, i64) {
         let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
@@ -405,9 +405,9 @@ async fn what_is_in_the_book_is_refused_whatever_the_mark() {
         let key = IntentKey::new(u128::from(intent).to_be_bytes());
         Claim::new("demand-insights", key, time(beyond), vec![transfer], time(beyond), super::AGE, LEASE)
     };
-    assert_eq!(ledger.reserve(&at(2, again.clone())).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(ledger.reserve(&at(2, again.clone())).await, Ok(ReserveOutcome::PaymentUsed));
     let other = Transfer { block_time: again.block_time, ..super::paid(2) };
-    assert_eq!(ledger.reserve(&at(1, other.clone())).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&at(1, other.clone())).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &at(2, other)).await;
 }
 
@@ -437,7 +437,7 @@ async fn what_is_forgotten_meanwhile_is_not_granted() {
         .collect();
     for asked in asking {
         let told = asked.await.unwrap();
-        assert!(matches!(told, Reservation::PaymentUsed | Reservation::BeforeMemory), "{told:?}");
+        assert!(matches!(told, ReserveOutcome::PaymentUsed | ReserveOutcome::BeforeMemory), "{told:?}");
     }
     sweeping.await.unwrap();
 }
@@ -455,12 +455,12 @@ async fn of_many_at_once_none_outruns_a_pause() {
                 let mut granted = 0;
                 loop {
                     match ledger.reserve(&claim(1, 1)).await.unwrap() {
-                        Reservation::Granted(lease) => {
+                        ReserveOutcome::Granted(lease) => {
                             granted += 1;
-                            ledger.release(&lease, Handler::Started).await.unwrap();
+                            ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
                         }
-                        Reservation::Busy { .. } => tokio::task::yield_now().await,
-                        Reservation::TooManyAttempts { .. } => return granted,
+                        ReserveOutcome::Busy { .. } => tokio::task::yield_now().await,
+                        ReserveOutcome::TooManyAttempts { .. } => return granted,
                         other => panic!("{other:?}"),
                     }
                 }
@@ -513,7 +513,7 @@ async fn what_waits_together_is_written_together() {
         async move { ledger.commit(&lease).await }
     };
     let done = together(&path, leases.into_iter().map(commit).collect()).await;
-    assert_eq!(done, vec![Ok(Commit::Done); 64]);
+    assert_eq!(done, vec![Ok(CommitOutcome::Done); 64]);
     let sales = transactions(&files) - between;
     assert!((1..=4).contains(&sales), "64 sales took {sales}");
 }
@@ -532,7 +532,9 @@ async fn of_many_together_the_one_that_fails_fails_alone() {
     };
     for (name, told) in together(&path, (1..=16).map(reserve).collect()).await {
         match told {
-            Ok(Reservation::Granted(lease)) if name != 7 => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            Ok(ReserveOutcome::Granted(lease)) if name != 7 => {
+                assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done))
+            }
             Err(LedgerError::Unavailable) if name == 7 => {}
             other => panic!("{name}: {other:?}"),
         }
@@ -561,13 +563,16 @@ async fn who_goes_away_takes_nobody_along() {
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     for (place, asked) in asking.into_iter().enumerate() {
         match asked.await {
-            Ok(lease) if place % 2 == 1 => assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done)),
+            Ok(lease) if place % 2 == 1 => assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done)),
             Err(error) if place % 2 == 0 => assert!(error.is_cancelled()),
             other => panic!("{place}: {other:?}"),
         }
     }
     // Nobody waits in their place; the first ones were perhaps being asked already.
-    assert!(matches!(ledger.reserve(&claim(63, 63)).await, Ok(Reservation::Granted(_) | Reservation::Busy { .. })));
+    assert!(matches!(
+        ledger.reserve(&claim(63, 63)).await,
+        Ok(ReserveOutcome::Granted(_) | ReserveOutcome::Busy { .. })
+    ));
     sell(&ledger, &claim(100, 100)).await;
 }
 
@@ -597,7 +602,7 @@ async fn what_is_granted_to_nobody_is_free_again() {
         }
         // What frees it stands in line before this.
         let lease = hold(&ledger, &wanted).await;
-        ledger.release(&lease, Handler::NotStarted).await.unwrap();
+        ledger.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
         let attempts = sqlx::query_scalar("SELECT COALESCE(sum(times), 0) FROM ledger_attempts");
         let attempts: i64 = attempts.fetch_one(&mut other).await.unwrap();
         assert_eq!(attempts, 0, "round {round}");
@@ -648,12 +653,12 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     drop(asking);
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let brief = ledger.clone().time_limit(Duration::from_millis(50));
-    assert_eq!(brief.commit(&lease).await, Ok(Commit::Done));
-    let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fence());
+    assert_eq!(brief.commit(&lease).await, Ok(CommitOutcome::Done));
+    let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fencing_token());
     assert_eq!(brief.commit(&same_fence).await, Err(LedgerError::Unavailable), "it is another's");
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-    assert_eq!(ledger.commit(&same_fence).await, Ok(Commit::LeaseLost));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&same_fence).await, Ok(CommitOutcome::LeaseLost));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -691,7 +696,7 @@ fn it_outlives_a_runtime() {
     let ledger = first.block_on(begun(&path));
     let lease = first.block_on(hold(&ledger, &claim(1, 1)));
     // It stands still, and is not gone.
-    assert_eq!(runtime().block_on(ledger.commit(&lease)), Ok(Commit::Done));
+    assert_eq!(runtime().block_on(ledger.commit(&lease)), Ok(CommitOutcome::Done));
     let mut other = first.block_on(raw(&path));
     first.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
     let (second, third) = (runtime(), claim(2, 2));
@@ -831,8 +836,8 @@ async fn the_version_before_reads_and_writes_beside_this_one() {
     sqlx::raw_sql(sqlx::AssertSqlSafe(book)).execute(&mut old).await.unwrap();
 
     let new = SqliteLedger::open(&path).await.unwrap().time_limit(PATIENT);
-    assert_eq!(new.reserve(&claim(9, 1)).await, Ok(Reservation::PaymentUsed));
-    assert_eq!(new.reserve(&claim(9, 2)).await, Ok(Reservation::PaymentUsed), "from the book");
+    assert_eq!(new.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert_eq!(new.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::PaymentUsed), "from the book");
     sell(&new, &claim(3, 3)).await;
     // The version before: it starts again, sells, and asks for its health.
     let version: i64 = sqlx::query_scalar("SELECT version FROM ledger_memory").fetch_one(&mut old).await.unwrap();
@@ -841,11 +846,11 @@ async fn the_version_before_reads_and_writes_beside_this_one() {
     let (_, mark): (i64, i64) = sqlx::query_as(health).fetch_one(&mut old).await.unwrap();
     assert_eq!(mark, MARK as i64);
     sqlx::raw_sql(sell_as_before(4)).execute(&mut old).await.unwrap();
-    assert_eq!(new.reserve(&claim(9, 4)).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(new.reserve(&claim(9, 4)).await, Ok(ReserveOutcome::PaymentUsed));
     let fences: Vec<i64> =
         sqlx::query_scalar("SELECT fence FROM ledger_sales ORDER BY rowid").fetch_all(&mut old).await.unwrap();
     assert!(fences.windows(2).all(|two| two[0] < two[1]), "{fences:?}");
-    assert!(hold(&new, &claim(5, 5)).await.fence() > *fences.last().unwrap() as u64);
+    assert!(hold(&new, &claim(5, 5)).await.fencing_token() > *fences.last().unwrap() as u64);
 }
 
 /// A full disk, as a limit on how large the process's files may be.
@@ -876,7 +881,7 @@ async fn has_a_full_disk(path: &Path) {
     }
     largest_file("unlimited");
     assert_eq!(ledger.health().await, Ok(()));
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     sell(&ledger, &claim(2, 2)).await;
 }
 
@@ -899,7 +904,7 @@ async fn what_hangs_is_unavailable_within_two_seconds() {
     assert_eq!(ledger.is_consumed(IntentKey::new(1_u128.to_be_bytes())).await, Ok(false), "reading goes on");
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     let patient = ledger.time_limit(PATIENT);
-    assert_eq!(patient.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(patient.commit(&lease).await, Ok(CommitOutcome::Done));
     assert_eq!(patient.health().await, Ok(()));
 }
 

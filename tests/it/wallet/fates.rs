@@ -10,10 +10,10 @@ async fn a_nonce_that_another_used_for_good_makes_it_impossible() {
         let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
         used_elsewhere(&chain).await;
         chain.mine(11).await.unwrap();
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown, "eleven blocks on it: it may vanish");
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Unknown, "eleven blocks on it: it may vanish");
         assert!(wallet.send(&prepared[0]).await.is_err());
         chain.mine(1 + deep).await.unwrap();
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible, "{deep} deeper");
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible, "{deep} deeper");
     }
 }
 
@@ -37,7 +37,7 @@ async fn whatever_kind_of_transaction_took_the_nonce_is_proven() {
         chain.mine(13).await.unwrap();
         let mined = chain.rpc("eth_getTransactionByHash", json!([sent])).await.unwrap();
         assert_eq!(mined["type"], format!("{kind:#x}"));
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible, "{kind}");
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible, "{kind}");
     }
 }
 
@@ -54,20 +54,20 @@ async fn a_payment_that_is_replaced_is_paid_once() {
         assert!(all.iter().all(|prepared| prepared.transaction != dearer.transaction));
         wallet.send(&dearer).await.unwrap();
         all.push(dearer);
-        assert_eq!(fate(&wallet, &all).await, Fate::Pending);
+        assert_eq!(fate(&wallet, &all).await, TransferStatus::Pending);
     }
     assert!(wallet.clone().max_fee_per_gas(1_000).replace(&all).await.unwrap().is_none());
     chain.mine(1).await.unwrap();
     let mined = hash(&all[3]);
-    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: mined, confirmations: 1 });
+    assert_eq!(fate(&wallet, &all).await, TransferStatus::Mined { transaction: mined, confirmations: 1 });
     chain.mine(20).await.unwrap();
-    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: mined, confirmations: 21 });
+    assert_eq!(fate(&wallet, &all).await, TransferStatus::Mined { transaction: mined, confirmations: 21 });
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(ASK));
     for prepared in &all[..3] {
         assert!(matches!(wallet.send(prepared).await, Err(PayerError::Refused(_))));
     }
     // A journal that lost the last lines, or a wallet hurried by hand: the same transfer under a hash it does not know.
-    assert_eq!(fate(&wallet, &all[..3]).await, Fate::Mined { transaction: mined, confirmations: 21 });
+    assert_eq!(fate(&wallet, &all[..3]).await, TransferStatus::Mined { transaction: mined, confirmations: 21 });
 }
 
 /// The chain's fees rose meanwhile: an eighth on top of the last offer would not do.
@@ -85,7 +85,7 @@ async fn a_dearer_offer_is_one_at_the_present_fees() {
     wallet.send(&dearer).await.unwrap();
     chain.mine(1).await.unwrap();
     let all = [first[0].clone(), dearer];
-    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: hash(&all[1]), confirmations: 1 });
+    assert_eq!(fate(&wallet, &all).await, TransferStatus::Mined { transaction: hash(&all[1]), confirmations: 1 });
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn the_first_is_mined_while_a_dearer_one_was_prepared() {
     let dearer = wallet.replace(std::slice::from_ref(&first)).await.unwrap().unwrap();
     chain.mine(1).await.unwrap();
     let all = [first, dearer];
-    assert_eq!(fate(&wallet, &all).await, Fate::Mined { transaction: hash(&all[0]), confirmations: 1 });
+    assert_eq!(fate(&wallet, &all).await, TransferStatus::Mined { transaction: hash(&all[0]), confirmations: 1 });
     assert!(wallet.send(&all[1]).await.is_err());
 }
 
@@ -111,10 +111,10 @@ async fn a_reverted_payment_is_one_only_once_it_is_deep() {
     chain.mine(1).await.unwrap();
     assert_eq!(chain.receipt(hash(&prepared[0])).await.unwrap().unwrap()["status"], "0x0");
     for _ in 0..12 {
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Pending);
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Pending);
         chain.mine(1).await.unwrap();
     }
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Reverted { transaction: hash(&prepared[0]) });
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Reverted { transaction: hash(&prepared[0]) });
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(0));
 }
 
@@ -125,12 +125,15 @@ async fn a_dropped_payment_is_sent_again() {
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     wallet.send(&prepared[0]).await.unwrap();
     chain.rpc("anvil_dropTransaction", json!([hash(&prepared[0])])).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Unknown);
     // Within a minute of the sending the node is thought to lag.
     assert_eq!(wallet.prepare(&in_usdc()).await.unwrap().nonce, Some(1));
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 1 });
+    assert_eq!(
+        fate(&wallet, &prepared).await,
+        TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 1 }
+    );
 }
 
 #[tokio::test]
@@ -140,12 +143,18 @@ async fn a_reorganisation_takes_it_back() {
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(2).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 2 });
+    assert_eq!(
+        fate(&wallet, &prepared).await,
+        TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 2 }
+    );
     chain.reorg(2, &[]).await.unwrap();
-    assert!(matches!(fate(&wallet, &prepared).await, Fate::Unknown | Fate::Pending));
+    assert!(matches!(fate(&wallet, &prepared).await, TransferStatus::Unknown | TransferStatus::Pending));
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: hash(&prepared[0]), confirmations: 1 });
+    assert_eq!(
+        fate(&wallet, &prepared).await,
+        TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 1 }
+    );
 }
 
 #[tokio::test]
@@ -155,28 +164,33 @@ async fn on_a_young_chain_nothing_is_final() {
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     used_elsewhere(&chain).await;
     chain.mine(10).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown);
-    assert_eq!(fate(&wallet.clone().final_after(3), &prepared).await, Fate::Impossible);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Unknown);
+    assert_eq!(fate(&wallet.clone().final_after(3), &prepared).await, TransferStatus::Impossible);
     chain.mine(2).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible);
 }
 
 #[tokio::test]
 async fn what_was_prepared_elsewhere_is_foreign() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
-    let other = WalletPayer::connect(chain.accounts()[1].private_key(), chain.rpc_url()).await.unwrap();
+    let other = WalletPayer::builder()
+        .key(chain.accounts()[1].private_key())
+        .endpoint(chain.rpc_url())
+        .connect()
+        .await
+        .unwrap();
     let foreign = other.prepare(&in_usdc()).await.unwrap();
-    let keyed = Prepared::keyed(wallet.address(), chain.usdc(), "order-1");
+    let keyed = PreparedTransfer::keyed(wallet.address(), chain.usdc(), "order-1");
     let ours = wallet.prepare(&in_usdc()).await.unwrap();
     used_elsewhere(&chain).await;
     let later = wallet.prepare(&in_usdc()).await.unwrap();
-    let is_foreign = |answer: Result<Fate, PayerError>| matches!(answer, Err(PayerError::Foreign));
-    assert!(is_foreign(wallet.fate(&[]).await));
+    let is_foreign = |answer: Result<TransferStatus, PayerError>| matches!(answer, Err(PayerError::Foreign));
+    assert!(is_foreign(wallet.status(&[]).await));
     for bad in [&foreign, &keyed] {
         assert!(matches!(wallet.send(bad).await, Err(PayerError::Foreign)));
-        assert!(is_foreign(wallet.fate(&[ours.clone(), bad.clone()]).await));
+        assert!(is_foreign(wallet.status(&[ours.clone(), bad.clone()]).await));
         assert!(matches!(wallet.replace(std::slice::from_ref(bad)).await, Err(PayerError::Foreign)));
     }
-    assert!(is_foreign(wallet.fate(&[ours, later]).await), "two nonces do not exclude each other");
+    assert!(is_foreign(wallet.status(&[ours, later]).await), "two nonces do not exclude each other");
 }

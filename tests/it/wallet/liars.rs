@@ -1,6 +1,6 @@
 //! Nodes that lie, alone and beside others: one node's word makes no payment free to be made again.
 
-use tower_x402::client::WalletError;
+use tower_x402::client::WalletErrorKind;
 
 use super::{
     node::{Odd, Proxy},
@@ -21,7 +21,7 @@ async fn through(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer) {
     (chain, proxies, wallet)
 }
 
-async fn paid(chain: &DevChain, wallet: &WalletPayer, deep: u64) -> [Prepared; 1] {
+async fn paid(chain: &DevChain, wallet: &WalletPayer, deep: u64) -> [PreparedTransfer; 1] {
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1 + deep).await.unwrap();
@@ -29,14 +29,14 @@ async fn paid(chain: &DevChain, wallet: &WalletPayer, deep: u64) -> [Prepared; 1
 }
 
 /// A payment in whose place another transaction of the account was mined.
-async fn displaced(chain: &DevChain, wallet: &WalletPayer, deep: u64) -> [Prepared; 1] {
+async fn displaced(chain: &DevChain, wallet: &WalletPayer, deep: u64) -> [PreparedTransfer; 1] {
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     used_elsewhere(chain).await;
     chain.mine(deep).await.unwrap();
     prepared
 }
 
-fn is_unavailable(answer: &Result<Fate, PayerError>) -> bool {
+fn is_unavailable(answer: &Result<TransferStatus, PayerError>) -> bool {
     matches!(answer, Err(PayerError::Unavailable(_)))
 }
 
@@ -89,11 +89,11 @@ async fn the_transaction_that_took_the_nonce_cannot_be_invented() {
     for (case, change) in tamper.into_iter().enumerate() {
         proxy.set("eth_getTransactionReceipt", Odd::Replaced(made_up));
         proxy.set("eth_getBlockByNumber", Odd::Changed(change));
-        let answer = wallet.fate(&prepared).await;
+        let answer = wallet.status(&prepared).await;
         assert!(is_unavailable(&answer), "{case}: {answer:?}");
     }
     proxy.clear();
-    assert!(matches!(fate(&wallet, &prepared).await, Fate::Mined { .. }));
+    assert!(matches!(fate(&wallet, &prepared).await, TransferStatus::Mined { .. }));
 }
 
 /// Its nonces and receipts mean nothing here.
@@ -102,10 +102,10 @@ async fn a_node_that_now_serves_another_chain_makes_nothing_impossible() {
     let (chain, proxies, wallet) = through(1).await;
     let prepared = displaced(&chain, &wallet, 20).await;
     proxies[0].set("eth_chainId", Odd::Result(json!("0x1")));
-    let answer = wallet.fate(&prepared).await;
+    let answer = wallet.status(&prepared).await;
     assert!(is_unavailable(&answer), "{answer:?}");
     proxies[0].clear();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_status_that_one_of_two_turns_round_is_not_believed() {
     for liar in [0, 1] {
         let honest = 1 - liar;
         proxies[liar].set("eth_getTransactionReceipt", REVERTED);
-        let mined = Fate::Mined { transaction: hash(&prepared[0]), confirmations: 31 };
+        let mined = TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 31 };
         assert_eq!(fate(&wallet, &prepared).await, mined);
         // The other is silenced, or knows nothing.
         for (method, odd) in [NO_RECEIPT, ("eth_getTransactionReceipt", Odd::Status(503)), ("eth_chainId", Odd::Html)] {
@@ -124,28 +124,28 @@ async fn a_status_that_one_of_two_turns_round_is_not_believed() {
             if method == "eth_chainId" {
                 proxies[honest].set("eth_getTransactionReceipt", REVERTED);
             }
-            let answer = wallet.fate(&prepared).await;
+            let answer = wallet.status(&prepared).await;
             assert!(is_unavailable(&answer), "{liar} {method}: {answer:?}");
         }
         proxies.iter().for_each(Proxy::clear);
     }
     proxies.iter().for_each(|proxy| proxy.set("eth_getTransactionReceipt", REVERTED));
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Reverted { transaction: hash(&prepared[0]) });
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Reverted { transaction: hash(&prepared[0]) });
 }
 
 #[tokio::test]
 async fn impossible_is_what_all_that_answer_say_and_more_than_half_answer() {
     let (chain, proxies, wallet) = through(3).await;
     let prepared = displaced(&chain, &wallet, 20).await;
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible);
     for odd_one in 0..3 {
         let odd = &proxies[odd_one];
         odd.set("eth_getBlockByNumber", Odd::Status(503));
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Impossible, "{odd_one} does not answer");
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Impossible, "{odd_one} does not answer");
         let next = &proxies[(odd_one + 1) % 3];
         next.set("eth_getBlockByNumber", Odd::Status(503));
-        let answer = wallet.fate(&prepared).await;
-        assert!(!matches!(answer, Ok(Fate::Impossible)), "{odd_one} and the next do not answer: {answer:?}");
+        let answer = wallet.status(&prepared).await;
+        assert!(!matches!(answer, Ok(TransferStatus::Impossible)), "{odd_one} and the next do not answer: {answer:?}");
         proxies.iter().for_each(Proxy::clear);
         // One that does not see it, lags, or has another block there.
         let strange: [(&str, Odd); 3] = [
@@ -155,7 +155,7 @@ async fn impossible_is_what_all_that_answer_say_and_more_than_half_answer() {
         ];
         for (case, (method, strange)) in strange.into_iter().enumerate() {
             odd.set(method, strange);
-            let answer = wallet.fate(&prepared).await;
+            let answer = wallet.status(&prepared).await;
             assert!(is_unavailable(&answer), "{odd_one}, {case}: {answer:?}");
             odd.clear();
         }
@@ -174,10 +174,10 @@ async fn what_was_really_signed_and_never_mined_takes_no_place() {
     chain.mine(30).await.unwrap();
     // It hides the receipt; that of the other transaction it would have to make up.
     proxies[0].set(NO_RECEIPT.0, NO_RECEIPT.1);
-    let answer = wallet.fate(std::slice::from_ref(&ours)).await;
+    let answer = wallet.status(std::slice::from_ref(&ours)).await;
     assert!(is_unavailable(&answer), "{answer:?}");
-    let answer = other.fate(std::slice::from_ref(&theirs)).await;
-    assert_eq!(answer.unwrap(), Fate::Impossible);
+    let answer = other.status(std::slice::from_ref(&theirs)).await;
+    assert_eq!(answer.unwrap(), TransferStatus::Impossible);
 }
 
 #[tokio::test]
@@ -193,17 +193,17 @@ async fn a_node_that_refuses_old_state_says_nothing_about_the_payment() {
     ];
     for refusal in &refusals {
         proxies[0].set("eth_getTransactionCount", refusal.clone());
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Unknown);
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Unknown);
     }
     wallet.send(&prepared[0]).await.unwrap();
     for refusal in &refusals {
         proxies[0].set("eth_getTransactionCount", refusal.clone());
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Pending);
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Pending);
     }
     chain.mine(31).await.unwrap();
     for refusal in &refusals {
         proxies[0].set("eth_getTransactionCount", refusal.clone());
-        let mined = Fate::Mined { transaction: hash(&prepared[0]), confirmations: 31 };
+        let mined = TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 31 };
         assert_eq!(fate(&wallet, &prepared).await, mined);
     }
 }
@@ -250,7 +250,7 @@ async fn while_one_node_answers_the_wallet_pays() {
         }
         let begun = std::time::Instant::now();
         let prepared = paid(&chain, &wallet, 0).await;
-        let mined = Fate::Mined { transaction: hash(&prepared[0]), confirmations: 1 };
+        let mined = TransferStatus::Mined { transaction: hash(&prepared[0]), confirmations: 1 };
         assert_eq!(fate(&wallet, &prepared).await, mined);
         let dearer = wallet.replace(&prepared).await;
         assert!(matches!(dearer, Ok(Some(_))), "{dearer:?}");
@@ -264,15 +264,15 @@ async fn nodes_of_two_chains_are_no_wallet_and_one_that_was_away_proves_itself()
     let key = chain.accounts()[0].private_key();
     let connect = || WalletPayer::builder().key(key).endpoints(proxies.iter().map(Proxy::url)).connect();
     proxies[0].set("eth_chainId", Odd::Result(json!("0x1")));
-    assert_eq!(connect().await.unwrap_err(), WalletError::Chains);
+    assert_eq!(connect().await.unwrap_err().kind(), WalletErrorKind::Chains);
     proxies[0].set("eth_chainId", Odd::Html);
     let later = connect().await.unwrap();
     let prepared = displaced(&chain, &wallet, 20).await;
-    assert!(is_unavailable(&later.fate(&prepared).await), "half of the nodes");
+    assert!(is_unavailable(&later.status(&prepared).await), "half of the nodes");
     proxies[0].set("eth_chainId", Odd::Result(json!("0x1")));
-    assert!(is_unavailable(&later.fate(&prepared).await), "and one of another chain");
+    assert!(is_unavailable(&later.status(&prepared).await), "and one of another chain");
     proxies[0].clear();
-    assert_eq!(fate(&later, &prepared).await, Fate::Impossible);
+    assert_eq!(fate(&later, &prepared).await, TransferStatus::Impossible);
 }
 
 /// What a payment costs in questions does not grow with what the seller wrote.

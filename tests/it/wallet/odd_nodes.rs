@@ -9,14 +9,15 @@ struct Paid {
     chain: DevChain,
     proxy: Proxy,
     wallet: WalletPayer,
-    prepared: [Prepared; 1],
+    prepared: [PreparedTransfer; 1],
 }
 
 /// A payment that was made, and stands so many blocks deep.
 async fn paid(blocks: u64) -> Paid {
     let chain = quiet().await;
     let proxy = Proxy::before(chain.rpc_url()).await;
-    let wallet = WalletPayer::connect(chain.accounts()[0].private_key(), proxy.url()).await.unwrap();
+    let wallet =
+        WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(proxy.url()).connect().await.unwrap();
     let prepared = [wallet.prepare(&in_usdc()).await.unwrap()];
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1).await.unwrap();
@@ -25,14 +26,14 @@ async fn paid(blocks: u64) -> Paid {
 }
 
 /// Whatever it is, it must not be one of the two answers that allow a second payment.
-fn is_harmless(answer: &Result<Fate, PayerError>) -> bool {
-    !matches!(answer, Ok(Fate::Impossible | Fate::Reverted { .. }))
+fn is_harmless(answer: &Result<TransferStatus, PayerError>) -> bool {
+    !matches!(answer, Ok(TransferStatus::Impossible | TransferStatus::Reverted { .. }))
 }
 
 #[tokio::test]
 async fn a_node_without_the_receipt_of_a_paid_one_never_says_impossible() {
     let Paid { chain, proxy, wallet, prepared } = paid(40).await;
-    assert!(matches!(fate(&wallet, &prepared).await, Fate::Mined { confirmations: 41, .. }));
+    assert!(matches!(fate(&wallet, &prepared).await, TransferStatus::Mined { confirmations: 41, .. }));
     let odd = [
         vec![("eth_getTransactionReceipt", Odd::Result(Value::Null))],
         vec![
@@ -56,8 +57,8 @@ async fn a_node_without_the_receipt_of_a_paid_one_never_says_impossible() {
     for (case, odd) in odd.into_iter().enumerate() {
         proxy.clear();
         odd.into_iter().for_each(|(method, odd)| proxy.set(method, odd));
-        let answer = wallet.fate(&prepared).await;
-        assert!(is_harmless(&answer) && !matches!(answer, Ok(Fate::Mined { .. })), "{case}: {answer:?}");
+        let answer = wallet.status(&prepared).await;
+        assert!(is_harmless(&answer) && !matches!(answer, Ok(TransferStatus::Mined { .. })), "{case}: {answer:?}");
     }
     // All null: not even that there is a head is believed.
     for method in [
@@ -69,7 +70,7 @@ async fn a_node_without_the_receipt_of_a_paid_one_never_says_impossible() {
     ] {
         proxy.set(method, Odd::Result(Value::Null));
     }
-    assert!(matches!(wallet.fate(&prepared).await, Err(PayerError::Unavailable(_))));
+    assert!(matches!(wallet.status(&prepared).await, Err(PayerError::Unavailable(_))));
     drop(chain);
 }
 
@@ -89,8 +90,8 @@ async fn a_receipt_is_believed_only_for_its_transaction_in_its_block_with_its_st
     ];
     for (case, change) in changes.into_iter().enumerate() {
         proxy.set("eth_getTransactionReceipt", Odd::Changed(change));
-        let answer = wallet.fate(&prepared).await;
-        assert!(matches!(answer, Ok(Fate::Pending) | Err(PayerError::Unavailable(_))), "{case}: {answer:?}");
+        let answer = wallet.status(&prepared).await;
+        assert!(matches!(answer, Ok(TransferStatus::Pending) | Err(PayerError::Unavailable(_))), "{case}: {answer:?}");
     }
     // One that says "reverted", of a block that is not there: announced too early, or orphaned.
     proxy.set(
@@ -100,12 +101,12 @@ async fn a_receipt_is_believed_only_for_its_transaction_in_its_block_with_its_st
             receipt["blockHash"] = json!(format!("0x{}", "11".repeat(32)));
         }),
     );
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Pending);
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Pending);
     // The same in a block that is there, behind an address where there is now another chain.
     proxy.set("eth_getTransactionReceipt", Odd::Changed(|receipt| receipt["status"] = json!("0x0")));
-    assert!(matches!(fate(&wallet, &prepared).await, Fate::Reverted { .. }));
+    assert!(matches!(fate(&wallet, &prepared).await, TransferStatus::Reverted { .. }));
     proxy.set("eth_chainId", Odd::Result(json!("0x1")));
-    assert!(matches!(wallet.fate(&prepared).await, Err(PayerError::Unavailable(_))));
+    assert!(matches!(wallet.status(&prepared).await, Err(PayerError::Unavailable(_))));
     drop(chain);
 }
 
@@ -130,11 +131,11 @@ async fn no_secret_comes_out_whatever_goes_wrong() {
         for method in methods {
             proxy.clear();
             proxy.set(method, odd.clone());
-            let fate = wallet.fate(&prepared).await;
+            let fate = wallet.status(&prepared).await;
             assert!(is_harmless(&fate));
             let send = wallet.send(&prepared[0]).await;
             assert!(send.is_err(), "its nonce is used");
-            let connect = WalletPayer::connect(key, proxy.url()).await;
+            let connect = WalletPayer::builder().key(key).endpoint(proxy.url()).connect().await;
             let (prepare, replace) = (wallet.prepare(&in_usdc()).await, wallet.replace(&prepared).await);
             said += &format!("{fate:?} {send:?} {connect:?} {prepare:?} {replace:?}");
             said += &[fate.err(), prepare.err(), replace.err()]
@@ -153,7 +154,7 @@ async fn a_node_that_hangs_is_given_ten_seconds() {
     proxy.set("eth_getTransactionReceipt", Odd::Hang);
     proxy.set("eth_sendRawTransaction", Odd::Hang);
     let begun = std::time::Instant::now();
-    let (fate, sent) = tokio::join!(wallet.fate(&prepared), wallet.send(&prepared[0]));
+    let (fate, sent) = tokio::join!(wallet.status(&prepared), wallet.send(&prepared[0]));
     assert!(matches!(fate, Err(PayerError::Unavailable(_))) && matches!(sent, Err(PayerError::Unavailable(_))));
     assert!((9..20).contains(&begun.elapsed().as_secs()));
     drop(chain);
@@ -163,7 +164,8 @@ async fn a_node_that_hangs_is_given_ten_seconds() {
 async fn a_node_that_lags_does_not_lead_to_one_nonce_twice_and_a_gas_price_of_fools_is_refused() {
     let chain = quiet().await;
     let proxy = Proxy::before(chain.rpc_url()).await;
-    let wallet = WalletPayer::connect(chain.accounts()[0].private_key(), proxy.url()).await.unwrap();
+    let wallet =
+        WalletPayer::builder().key(chain.accounts()[0].private_key()).endpoint(proxy.url()).connect().await.unwrap();
     proxy.set("eth_getTransactionCount", Odd::Result(json!("0x0")));
     for nonce in 0..3 {
         let prepared = wallet.prepare(&in_usdc()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tower_x402::{client::WalletError, testing::contracts};
+use tower_x402::{client::WalletErrorKind, testing::contracts};
 
 use super::*;
 
@@ -14,15 +14,15 @@ async fn what_is_sent_is_mined_and_paid_once_however_often_it_is_sent() {
     let prepared = wallet.prepare(&in_usdc()).await.unwrap();
     let both = std::slice::from_ref(&prepared);
     assert_eq!((prepared.payer, prepared.token), (wallet.address(), chain.usdc()));
-    assert_eq!(fate(&wallet, both).await, Fate::Unknown);
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Unknown);
 
     assert_eq!(wallet.send(&prepared).await.unwrap(), hash(&prepared));
     assert_eq!(wallet.send(&prepared).await.unwrap(), hash(&prepared), "already known");
-    assert_eq!(fate(&wallet, both).await, Fate::Pending);
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Pending);
     chain.mine(1).await.unwrap();
-    assert_eq!(fate(&wallet, both).await, Fate::Mined { transaction: hash(&prepared), confirmations: 1 });
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Mined { transaction: hash(&prepared), confirmations: 1 });
     chain.mine(30).await.unwrap();
-    assert_eq!(fate(&wallet, both).await, Fate::Mined { transaction: hash(&prepared), confirmations: 31 });
+    assert_eq!(fate(&wallet, both).await, TransferStatus::Mined { transaction: hash(&prepared), confirmations: 31 });
     assert!(matches!(wallet.send(&prepared).await, Err(PayerError::Refused(_))));
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(ASK));
 }
@@ -32,7 +32,7 @@ async fn fifty_at_once_have_fifty_nonces() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
     let pay = |wallet: WalletPayer| async move {
-        let turn = wallet.turn().await;
+        let turn = wallet.submit_guard().await;
         let prepared = wallet.prepare(&in_usdc()).await.unwrap();
         wallet.send(&prepared).await.unwrap();
         drop(turn);
@@ -49,7 +49,7 @@ async fn fifty_at_once_have_fifty_nonces() {
     assert!(nonces.into_iter().eq(0..50));
     chain.mine(1).await.unwrap();
     for prepared in &sent {
-        let mined = Fate::Mined { transaction: hash(prepared), confirmations: 1 };
+        let mined = TransferStatus::Mined { transaction: hash(prepared), confirmations: 1 };
         assert_eq!(fate(&wallet, std::slice::from_ref(prepared)).await, mined);
     }
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(50 * ASK));
@@ -59,18 +59,18 @@ async fn fifty_at_once_have_fifty_nonces() {
 async fn only_one_has_the_turn() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
-    let turn = wallet.clone().turn().await;
-    let (mut next, mut other) = (boxed(wallet.turn()), boxed(wallet.turn()));
+    let turn = wallet.clone().submit_guard().await;
+    let (mut next, mut other) = (boxed(wallet.submit_guard()), boxed(wallet.submit_guard()));
     assert!(!ready(&mut next).await && !ready(&mut other).await);
     drop(turn);
     assert!(ready(&mut next).await);
     drop((next, other));
-    drop(wallet.turn().await);
+    drop(wallet.submit_guard().await);
 }
 
-type Waiting<'a> = std::pin::Pin<Box<dyn Future<Output = tower_x402::client::Turn> + Send + 'a>>;
+type Waiting<'a> = std::pin::Pin<Box<dyn Future<Output = tower_x402::client::SubmitGuard> + Send + 'a>>;
 
-fn boxed<'a>(turn: impl Future<Output = tower_x402::client::Turn> + Send + 'a) -> Waiting<'a> {
+fn boxed<'a>(turn: impl Future<Output = tower_x402::client::SubmitGuard> + Send + 'a) -> Waiting<'a> {
     Box::pin(turn)
 }
 
@@ -113,7 +113,7 @@ async fn what_cannot_be_paid_is_not_prepared() {
     assert!(matches!(refused, Err(PayerError::WrongNetwork { asked: a, wallet: w }) if a == asked && w == own));
 
     // Neither money nor ether.
-    let stranger = WalletPayer::connect(&"42".repeat(32), chain.rpc_url()).await.unwrap();
+    let stranger = WalletPayer::builder().key(&"42".repeat(32)).endpoint(chain.rpc_url()).connect().await.unwrap();
     assert!(matches!(stranger.prepare(&in_usdc()).await, Err(PayerError::Funds { .. })));
     chain.fund(stranger.address(), usdc(ASK)).await.unwrap();
     stranger.prepare(&in_usdc()).await.unwrap();
@@ -134,29 +134,48 @@ async fn a_wallet_that_cannot_be_is_told_why() {
     let chain = quiet().await;
     let key = chain.accounts()[0].private_key();
     for bad in ["", "0x", "12", &key[..65], "correct horse battery staple", &"0".repeat(64), &"f".repeat(64)] {
-        assert_eq!(WalletPayer::connect(bad, chain.rpc_url()).await.unwrap_err(), WalletError::Key, "{bad}");
+        assert_eq!(
+            WalletPayer::builder().key(bad).endpoint(chain.rpc_url()).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Key,
+            "{bad}"
+        );
     }
     for bad in ["", "localhost:8545", "ws://localhost", "http://"] {
-        assert_eq!(WalletPayer::connect(key, bad).await.unwrap_err(), WalletError::Url, "{bad}");
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(bad).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Url,
+            "{bad}"
+        );
     }
     for remote in
         ["http://node.invalid", "http://192.0.2.1:8545", "http://localhost.invalid", " HTTP://node.invalid/127.0.0.1"]
     {
-        assert_eq!(WalletPayer::connect(key, remote).await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(remote).connect().await.unwrap_err().kind(),
+            WalletErrorKind::PlainHttp,
+            "{remote}"
+        );
         let allowed = WalletPayer::builder().key(key).endpoint("https://node.invalid").endpoint(remote);
-        assert_eq!(allowed.connect().await.unwrap_err(), WalletError::PlainHttp, "{remote}");
+        assert_eq!(allowed.connect().await.unwrap_err().kind(), WalletErrorKind::PlainHttp, "{remote}");
     }
     let allowed = WalletPayer::builder().key(key).endpoint("http://node.invalid").allow_plain_http();
-    assert_eq!(allowed.connect().await.unwrap_err(), WalletError::Node);
+    assert_eq!(allowed.connect().await.unwrap_err().kind(), WalletErrorKind::Node);
     for local in ["http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9"] {
-        assert_eq!(WalletPayer::connect(key, local).await.unwrap_err(), WalletError::Node);
+        assert_eq!(
+            WalletPayer::builder().key(key).endpoint(local).connect().await.unwrap_err().kind(),
+            WalletErrorKind::Node
+        );
     }
     let missing = WalletPayer::builder().key(key).connect().await.unwrap_err();
-    assert_eq!(missing, WalletError::Missing("endpoint"));
+    assert_eq!(missing.kind(), WalletErrorKind::Missing("endpoint"));
     let missing = WalletPayer::builder().endpoint(chain.rpc_url()).connect().await.unwrap_err();
-    assert_eq!(missing, WalletError::Missing("key"));
-    assert_eq!(WalletPayer::connect(key, "http://127.0.0.1:9").await.unwrap_err(), WalletError::Node);
-    let bare = WalletPayer::connect(&format!(" {}\n", &key[2..]), chain.rpc_url()).await.unwrap();
+    assert_eq!(missing.kind(), WalletErrorKind::Missing("key"));
+    assert_eq!(
+        WalletPayer::builder().key(key).endpoint("http://127.0.0.1:9").connect().await.unwrap_err().kind(),
+        WalletErrorKind::Node
+    );
+    let bare =
+        WalletPayer::builder().key(&format!(" {}\n", &key[2..])).endpoint(chain.rpc_url()).connect().await.unwrap();
     assert_eq!(bare.address(), chain.accounts()[0].address());
     let debug = format!("{bare:?}");
     assert!(!debug.contains("http") && !debug.contains(&key[2..20]), "{debug}");

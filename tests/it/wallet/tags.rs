@@ -6,7 +6,7 @@ use tower_x402::protocol::PaymentTag;
 use super::*;
 
 /// What somebody with the same key sends in the place of a payment, by hand.
-async fn by_hand(chain: &DevChain, change: impl FnOnce(&mut TxEip1559), of: &Prepared) -> TxHash {
+async fn by_hand(chain: &DevChain, change: impl FnOnce(&mut TxEip1559), of: &PreparedTransfer) -> TxHash {
     use alloy::{consensus::SignableTransaction as _, eips::eip2718::Encodable2718 as _};
     let signer: PrivateKeySigner = chain.accounts()[0].private_key().parse().unwrap();
     let mut transaction = raw(of);
@@ -52,12 +52,12 @@ async fn of_two_processes_that_take_one_nonce_one_pays_and_the_other_knows() {
         paying.0.send(&paying.1[0]).await.unwrap();
         assert!(other.0.send(&other.1[0]).await.is_err());
         chain.mine(1).await.unwrap();
-        let mined = Fate::Mined { transaction: hash(&paying.1[0]), confirmations: 1 };
+        let mined = TransferStatus::Mined { transaction: hash(&paying.1[0]), confirmations: 1 };
         assert_eq!(fate(paying.0, paying.1).await, mined);
-        assert_eq!(fate(other.0, other.1).await, Fate::Unknown);
+        assert_eq!(fate(other.0, other.1).await, TransferStatus::Unknown);
         chain.mine(12).await.unwrap();
-        assert!(matches!(fate(paying.0, paying.1).await, Fate::Mined { .. }));
-        assert_eq!(fate(other.0, other.1).await, Fate::Impossible);
+        assert!(matches!(fate(paying.0, paying.1).await, TransferStatus::Mined { .. }));
+        assert_eq!(fate(other.0, other.1).await, TransferStatus::Impossible);
         let again = other.0.prepare(&payment_for(&format!("c{round}"))).await.unwrap();
         other.0.send(&again).await.unwrap();
         chain.mine(1).await.unwrap();
@@ -77,14 +77,14 @@ async fn what_was_hurried_by_hand_is_still_the_payment() {
         };
         let mined = by_hand(&chain, with_suffix, &prepared[0]).await;
         chain.mine(12).await.unwrap();
-        assert_eq!(fate(&wallet, &prepared).await, Fate::Mined { transaction: mined, confirmations: 13 });
+        assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Mined { transaction: mined, confirmations: 13 });
     }
     // And reverted, it is reverted.
     let prepared = [wallet.prepare(&payment_for("hurried")).await.unwrap()];
     chain.fund(wallet.address(), usdc(0)).await.unwrap();
     let mined = by_hand(&chain, |_| {}, &prepared[0]).await;
     chain.mine(12).await.unwrap();
-    assert_eq!(fate(&wallet, &prepared).await, Fate::Reverted { transaction: mined });
+    assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Reverted { transaction: mined });
 }
 
 /// The tag in something that is not the payment: whoever sent it has to look at it.
@@ -95,7 +95,7 @@ async fn a_tag_in_another_place_proves_nothing() {
     let prepared = [wallet.prepare(&payment_for("a")).await.unwrap()];
     by_hand(&chain, |transaction| transaction.to = alloy::primitives::TxKind::Call([7; 20].into()), &prepared[0]).await;
     chain.mine(12).await.unwrap();
-    assert!(matches!(wallet.fate(&prepared).await, Err(PayerError::Unavailable(_))));
+    assert!(matches!(wallet.status(&prepared).await, Err(PayerError::Unavailable(_))));
 }
 
 /// Without tags two purchases cannot be told apart: then nothing is, and nothing is paid again.
@@ -108,12 +108,12 @@ async fn without_tags_neither_of_two_is_credited_with_the_others_transfer() {
     assert_ne!(a[0].transaction, b[0].transaction);
     one.send(&a[0]).await.unwrap();
     chain.mine(13).await.unwrap();
-    assert!(matches!(fate(&one, &a).await, Fate::Mined { .. }));
-    assert!(matches!(two.fate(&b).await, Err(PayerError::Unavailable(_))));
+    assert!(matches!(fate(&one, &a).await, TransferStatus::Mined { .. }));
+    assert!(matches!(two.status(&b).await, Err(PayerError::Unavailable(_))));
     // One whose place a tagged transfer took is impossible: that one is somebody else's for certain.
     let c = [two.prepare(&payment_for("c")).await.unwrap()];
     let d = [one.clone().tagged(true).prepare(&payment_for("d")).await.unwrap()];
     one.send(&d[0]).await.unwrap();
     chain.mine(13).await.unwrap();
-    assert_eq!(fate(&two, &c).await, Fate::Impossible);
+    assert_eq!(fate(&two, &c).await, TransferStatus::Impossible);
 }

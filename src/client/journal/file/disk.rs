@@ -144,19 +144,19 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn a_folder_is_synced_whenever_it_lists_another_file() {
-        use super::super::{keeper::Keeper, tests::paying};
+        use super::super::{store::Store, tests::paying};
         let synced = || FOLDERS_SYNCED.with(Cell::take);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("purchases.jsonl");
-        let mut keeper = Keeper::open(&path).unwrap();
+        let mut store = Store::open(&path).unwrap();
         assert_eq!(synced(), 1, "begun");
-        keeper.record(vec![paying(1)]).unwrap();
-        keeper.record(vec![paying(1)]).unwrap();
+        store.record(vec![paying(1)]).unwrap();
+        store.record(vec![paying(1)]).unwrap();
         assert_eq!(synced(), 0, "added to");
-        drop(keeper);
-        drop(Keeper::open(&path).unwrap());
+        drop(store);
+        drop(Store::open(&path).unwrap());
         assert_eq!(synced(), 2, "opened, and written anew");
-        drop(Keeper::open(&path).unwrap());
+        drop(Store::open(&path).unwrap());
         assert_eq!(synced(), 1, "opened");
     }
 }

@@ -12,30 +12,31 @@ use tempfile::TempDir;
 
 use super::{disk::beside, *};
 use crate::{
-    client::{Prepared, PurchaseId, RETENTION, State},
-    protocol::{Address, Amount, Network, TxHash},
+    client::{PreparedTransfer, PurchaseId, PurchaseState, RETENTION},
+    protocol::{Address, Amount, ChainTime, Network, TxHash},
 };
 
 /// Some time in the past.
 const T0: u64 = 1_700_000_000;
+const KEPT: u64 = RETENTION.as_secs();
 
-fn entry(id: u8, at: u64, state: State) -> Entry {
+fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
     let hash = TxHash::new([id; 32]);
-    Entry {
+    JournalEntry {
         id: PurchaseId::new([id; 16]),
-        at,
+        at: ChainTime::from_unix(at),
         state,
         host: "api.example".to_owned(),
         request: "POST /v1/\"insights\"\n".to_owned(),
         fingerprint: "00ff".repeat(8),
         intent: "intent".to_owned(),
         secret: Some("first intent".to_owned()),
-        expiry: at + 60,
+        expiry: ChainTime::from_unix(at + 60),
         recipient: Address::new([2; 20]),
         network: Network::BASE,
         amount: Amount::from_base_units(490_000),
         decimals: 6,
-        prepared: vec![Prepared::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8")],
+        prepared: vec![PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8")],
         transaction: Some(hash),
         settled: None,
         delivered: false,
@@ -43,8 +44,8 @@ fn entry(id: u8, at: u64, state: State) -> Entry {
     }
 }
 
-pub(super) fn paying(id: u8) -> Entry {
-    entry(id, T0, State::Paying)
+pub(super) fn paying(id: u8) -> JournalEntry {
+    entry(id, T0, PurchaseState::Paying)
 }
 
 struct Place {
@@ -62,7 +63,7 @@ impl Place {
         FileJournal::open(&self.path).await.unwrap()
     }
 
-    async fn holding(&self, entries: &[Entry]) -> Vec<u8> {
+    async fn holding(&self, entries: &[JournalEntry]) -> Vec<u8> {
         let journal = self.open().await;
         for entry in entries {
             journal.record(entry).await.unwrap();
@@ -71,7 +72,7 @@ impl Place {
         self.bytes()
     }
 
-    async fn entries(&self) -> Vec<Entry> {
+    async fn entries(&self) -> Vec<JournalEntry> {
         self.open().await.load().await.unwrap()
     }
 
@@ -87,7 +88,7 @@ impl Place {
 #[tokio::test]
 async fn the_last_state_of_each_is_there_again() {
     let place = place();
-    let last = [entry(1, T0, State::Redeeming), paying(2)];
+    let last = [entry(1, T0, PurchaseState::Redeeming), paying(2)];
     place.holding(&[paying(1), paying(2), last[0].clone()]).await;
     assert_eq!(place.entries().await, last);
     assert_eq!(place.lines(), 2, "what was replaced goes when it is opened");
@@ -100,7 +101,7 @@ async fn an_older_file_is_read() {
     let place = place();
     let line = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1/\"insights\"\n","fingerprint":"00ff00ff00ff00ff00ff00ff00ff00ff","intent":"intent","expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"prepared":[{"payer":"0x0101010101010101010101010101010101010101","token":"0x0303030303030303030303030303030303030303","transaction":"0x0101010101010101010101010101010101010101010101010101010101010101","nonce":7,"payload":"0x02f8"}],"transaction":"0x0101010101010101010101010101010101010101010101010101010101010101"}}"#;
     fs::write(&place.path, format!("{line}\n")).unwrap();
-    let then = Entry { secret: None, ..entry(1, T0, State::Unspent) };
+    let then = JournalEntry { secret: None, ..entry(1, T0, PurchaseState::Unspent) };
     assert_eq!(place.entries().await, std::slice::from_ref(&then));
     // And what says no more than that is written as it was.
     assert_eq!(String::from_utf8(place.bytes()).unwrap(), format!("{line}\n"));
@@ -111,12 +112,13 @@ async fn an_older_file_is_read() {
 /// What counts for a day after it was settled is kept for that day.
 #[tokio::test]
 async fn one_that_was_settled_late_is_kept_for_its_time_from_then() {
-    let late = Entry { settled: Some(T0 + 10 * RETENTION), ..entry(1, T0, State::Answered) };
+    let late =
+        JournalEntry { settled: Some(ChainTime::from_unix(T0 + 10 * KEPT)), ..entry(1, T0, PurchaseState::Answered) };
     let place = place();
     place.holding(std::slice::from_ref(&late)).await;
-    place.holding(&[entry(2, T0 + 11 * RETENTION - 1, State::Answered)]).await;
+    place.holding(&[entry(2, T0 + 11 * KEPT - 1, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await[0], late);
-    place.holding(&[entry(3, T0 + 11 * RETENTION, State::Answered)]).await;
+    place.holding(&[entry(3, T0 + 11 * KEPT, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.len(), 2);
 }
 
@@ -125,7 +127,7 @@ async fn what_was_written_before_secrets_were_kept_is_read() {
     let place = place();
     let old = String::from_utf8(place.holding(&[paying(1)]).await).unwrap();
     fs::write(&place.path, old.replacen("\"secret\":\"first intent\",", "", 1)).unwrap();
-    assert_eq!(place.entries().await, [Entry { secret: None, ..paying(1) }]);
+    assert_eq!(place.entries().await, [JournalEntry { secret: None, ..paying(1) }]);
 }
 
 #[tokio::test]
@@ -217,30 +219,30 @@ async fn only_the_owner_reads_it() {
 #[tokio::test]
 async fn closed_ones_are_kept_for_their_time_and_open_ones_for_ever() {
     let place = place();
-    let open = [State::Paying, State::Redeeming, State::Unspent];
-    let closed = [State::Answered, State::Refused, State::Void];
+    let open = [PurchaseState::Paying, PurchaseState::Redeeming, PurchaseState::Unspent];
+    let closed = [PurchaseState::Answered, PurchaseState::Refused, PurchaseState::Void];
     let entries: Vec<_> = (0..).zip(open.into_iter().chain(closed)).map(|(id, state)| entry(id, T0, state)).collect();
     place.holding(&entries).await;
-    place.holding(&[entry(9, T0 + RETENTION - 1, State::Answered)]).await;
+    place.holding(&[entry(9, T0 + KEPT - 1, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.len(), 7, "within their time");
-    place.holding(&[entry(9, T0 + RETENTION, State::Answered)]).await;
+    place.holding(&[entry(9, T0 + KEPT, PurchaseState::Answered)]).await;
     let left = place.entries().await;
     assert_eq!(left.iter().map(|entry| entry.state.is_open()).collect::<Vec<_>>(), [true, true, true, false]);
     assert_eq!(place.lines(), 4);
     // A clock that was wrong once must not make the budget forget.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    place.holding(&[entry(10, now, State::Answered), entry(11, u64::MAX / 2, State::Answered)]).await;
+    place.holding(&[entry(10, now, PurchaseState::Answered), entry(11, u64::MAX / 2, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.iter().filter(|entry| !entry.state.is_open()).count(), 2);
 }
 
 #[tokio::test]
 async fn a_crash_while_it_is_written_anew_changes_nothing() {
     let place = place();
-    let before = place.holding(&[paying(1), entry(1, T0, State::Redeeming), paying(2)]).await;
+    let before = place.holding(&[paying(1), entry(1, T0, PurchaseState::Redeeming), paying(2)]).await;
     for half in [&b""[..], b"{\"version\":1,\"ent", &before[..before.len() / 2], b"garbage\n"] {
         fs::write(&place.path, &before).unwrap();
         fs::write(beside(&place.path, ".new"), half).unwrap();
-        assert_eq!(place.entries().await, [entry(1, T0, State::Redeeming), paying(2)]);
+        assert_eq!(place.entries().await, [entry(1, T0, PurchaseState::Redeeming), paying(2)]);
         assert!(!beside(&place.path, ".new").exists());
         assert_eq!(place.lines(), 2);
     }
@@ -249,14 +251,14 @@ async fn a_crash_while_it_is_written_anew_changes_nothing() {
 #[tokio::test]
 async fn what_cannot_be_written_anew_is_used_as_it_is() {
     let place = place();
-    let before = place.holding(&[paying(1), entry(1, T0, State::Redeeming)]).await;
+    let before = place.holding(&[paying(1), entry(1, T0, PurchaseState::Redeeming)]).await;
     // Where the new file would go there is a folder with something in it.
     fs::create_dir_all(beside(&place.path, ".new").join("in the way")).unwrap();
     let journal = place.open().await;
     journal.record(&paying(2)).await.unwrap();
     drop(journal);
     assert!(place.bytes().starts_with(&before));
-    assert_eq!(place.entries().await, [entry(1, T0, State::Redeeming), paying(2)]);
+    assert_eq!(place.entries().await, [entry(1, T0, PurchaseState::Redeeming), paying(2)]);
 }
 
 #[tokio::test]
@@ -264,10 +266,10 @@ async fn a_file_in_use_stays_small_and_locked() {
     let place = place();
     let journal = place.open().await;
     let mut longest = 0;
-    let mut big = entry(1, T0, State::Paying);
+    let mut big = entry(1, T0, PurchaseState::Paying);
     big.host = "h".repeat(64 * 1024);
     for at in 0..100 {
-        big.at = T0 + at;
+        big.at = ChainTime::from_unix(T0 + at);
         journal.record(&big).await.unwrap();
         longest = longest.max(fs::metadata(&place.path).unwrap().len());
     }
@@ -294,7 +296,7 @@ async fn a_record_that_nobody_waits_for_is_written() {
     let place = place();
     let journal = place.open().await;
     for id in 0..50 {
-        let (first, second) = (entry(id, T0, State::Paying), entry(id, T0, State::Redeeming));
+        let (first, second) = (entry(id, T0, PurchaseState::Paying), entry(id, T0, PurchaseState::Redeeming));
         // Polled once, then dropped: what comes after it must still come after it.
         let _ = tokio::time::timeout(Duration::ZERO, journal.record(&first)).await;
         journal.record(&second).await.unwrap();
@@ -302,7 +304,7 @@ async fn a_record_that_nobody_waits_for_is_written() {
     let _ = tokio::time::timeout(Duration::ZERO, journal.record(&paying(99))).await;
     let entries = journal.load().await.unwrap();
     assert_eq!(entries.len(), 51);
-    assert!(entries[..50].iter().all(|entry| entry.state == State::Redeeming));
+    assert!(entries[..50].iter().all(|entry| entry.state == PurchaseState::Redeeming));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -332,7 +334,7 @@ async fn an_error_names_no_secret_and_a_missing_folder_is_one() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Record(u8, u64, State),
+    Record(u8, u64, PurchaseState),
     Reopen,
     Tear(u8),
 }
@@ -358,9 +360,16 @@ fn a_runtime_that_ends_does_not_block_the_next_one() {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let states = [State::Paying, State::Redeeming, State::Unspent, State::Answered, State::Refused, State::Void];
+    let states = [
+        PurchaseState::Paying,
+        PurchaseState::Redeeming,
+        PurchaseState::Unspent,
+        PurchaseState::Answered,
+        PurchaseState::Refused,
+        PurchaseState::Void,
+    ];
     let record = (0..6_u8, prop::sample::select(states.to_vec()))
-        .prop_map(|(id, state)| Step::Record(id, T0 + u64::from(id) * (RETENTION / 3 + 1), state));
+        .prop_map(|(id, state)| Step::Record(id, T0 + u64::from(id) * (KEPT / 3 + 1), state));
     prop::collection::vec(
         prop_oneof![6 => record, 1 => Just(Step::Reopen), 1 => any::<u8>().prop_map(Step::Tear)],
         0..40,
@@ -393,7 +402,7 @@ proptest! {
                     Step::Tear(length) => {
                         drop(journal.take());
                         let mut torn = Vec::new();
-                        lines::write(&mut torn, &paying(200)).unwrap();
+                        format::write(&mut torn, &paying(200)).unwrap();
                         torn.truncate((length as usize).min(torn.len() - 1));
                         let mut bytes = place.bytes();
                         bytes.extend(torn);
@@ -401,7 +410,7 @@ proptest! {
                         journal = Some(place.open().await);
                     }
                 }
-                let newest = model.values().map(Entry::counts_from).max().unwrap_or_default();
+                let newest = model.values().map(JournalEntry::counts_from).max().unwrap_or(ChainTime::from_unix(0));
                 model.retain(|_, entry| entry.is_kept_at(newest));
                 let loaded = journal.as_ref().unwrap().load().await.unwrap();
                 prop_assert!(loaded.iter().eq(model.values()));

@@ -2,7 +2,7 @@
 
 use std::{mem::size_of, time::Duration};
 
-use super::{Claim, Commit, Handler, KEPT, Reservation, State};
+use super::{AttemptOutcome, Claim, CommitOutcome, KEPT, ReserveOutcome, State};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
 
 const MINED: u64 = 2_000;
@@ -37,8 +37,8 @@ fn begun() -> State {
 }
 
 fn sell(state: &mut State, claim: &Claim, now: Duration) {
-    let Some(Reservation::Granted(lease)) = state.reserve(claim, now) else { panic!("it is free") };
-    assert_eq!(state.commit(&lease), Commit::Done);
+    let Some(ReserveOutcome::Granted(lease)) = state.reserve(claim, now) else { panic!("it is free") };
+    assert_eq!(state.commit(&lease), CommitOutcome::Done);
 }
 
 /// The promise in the docs, with the tables as full and as empty as a million leaves them.
@@ -74,8 +74,10 @@ fn a_steady_trade_takes_steady_memory() {
 fn attempts_in_vain_are_bounded() {
     let (mut state, now) = (begun(), Duration::ZERO);
     for n in 0..200_000 {
-        let Some(Reservation::Granted(lease)) = state.reserve(&claim(n, 0, MINED), now) else { panic!("it is free") };
-        state.release(&lease, Handler::Started, now);
+        let Some(ReserveOutcome::Granted(lease)) = state.reserve(&claim(n, 0, MINED), now) else {
+            panic!("it is free")
+        };
+        state.release(&lease, AttemptOutcome::Started, now);
     }
     let (pairs, due) = state.tried();
     assert!(pairs <= due && due <= (1 << 16) + 1, "{pairs}, {due}");
@@ -86,8 +88,8 @@ fn attempts_are_forgotten_an_hour_after_the_last() {
     let (mut state, mut now) = (begun(), Duration::ZERO);
     let vain = claim(1, 1, MINED);
     let mut fail = |now| match state.reserve(&vain, now).unwrap() {
-        Reservation::Granted(lease) => {
-            state.release(&lease, Handler::Started, now);
+        ReserveOutcome::Granted(lease) => {
+            state.release(&lease, AttemptOutcome::Started, now);
             true
         }
         _ => false,
@@ -108,7 +110,7 @@ fn attempts_are_forgotten_an_hour_after_the_last() {
 #[test]
 fn a_lease_that_nobody_asks_about_is_forgotten() {
     let mut state = begun();
-    let Some(Reservation::Granted(orphan)) = state.reserve(&claim(1, 1, MINED), Duration::ZERO) else {
+    let Some(ReserveOutcome::Granted(orphan)) = state.reserve(&claim(1, 1, MINED), Duration::ZERO) else {
         panic!("it is free")
     };
     let run_out = Duration::from_secs(60);
@@ -118,7 +120,7 @@ fn a_lease_that_nobody_asks_about_is_forgotten() {
         let others = state.counts().held - held;
         assert_eq!(others, 1, "at {now:?}");
     }
-    assert_eq!(state.commit(&orphan), Commit::LeaseLost);
+    assert_eq!(state.commit(&orphan), CommitOutcome::LeaseLost);
     assert_eq!(state.counts().low_water_mark, Some(ChainTime::from_unix(1_000)));
-    assert!(matches!(state.reserve(&claim(1, 1, MINED), 2 * KEPT), Some(Reservation::Granted(_))));
+    assert!(matches!(state.reserve(&claim(1, 1, MINED), 2 * KEPT), Some(ReserveOutcome::Granted(_))));
 }

@@ -10,7 +10,7 @@ use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use super::{
     super::{
         super::{
-            Claim, Lease, LedgerError, Reservation,
+            Claim, Lease, LedgerError, ReserveOutcome,
             decide::Decision,
             sql::{BATCH, Snapshot, SnapshotRow, seconds},
         },
@@ -21,7 +21,7 @@ use super::{
     rows::{Later, grant, held, json, later_of, wishes},
     sweep,
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentKey, Transfer};
+use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
 
 /// After so many rounds lost to others the claim is told to come back.
 const ROUNDS: usize = 16;
@@ -58,7 +58,7 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
         open.retain(|place| batch[*place].answer.is_none());
     }
     for place in open {
-        batch[place].answer = Some(Ok(Answer::Reserved(Reservation::Busy { retry_after: AGAIN })));
+        batch[place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Busy { retry_after: AGAIN })));
     }
     Ok(expired)
 }
@@ -134,7 +134,7 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
 /// will rise over that.
 async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
-    let mut later: HashMap<PaymentKey, Later> = HashMap::new();
+    let mut later: HashMap<PaymentId, Later> = HashMap::new();
     for (place, sight) in &seen.claims {
         let Some(claim) = claim(&batch[*place]) else { continue };
         for transfer in sight.snapshot.mined_again(claim) {
@@ -160,7 +160,7 @@ struct Round {
     /// Each claim's place and candidate.
     grants: Vec<(usize, usize)>,
     intents: HashSet<IntentKey>,
-    payments: HashSet<PaymentKey>,
+    payments: HashSet<PaymentId>,
     /// Leases that ran out and are in the way.
     in_the_way: HashSet<i64>,
 }
@@ -207,7 +207,7 @@ impl Round {
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
             let lease = Lease::new(claim, transfer, fence.cast_unsigned());
             attempts.push(held(&lease, 0));
-            batch[*place].answer = Some(Ok(Answer::Reserved(Reservation::Granted(lease))));
+            batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }
         on(&say.attempt, json(&attempts)?).execute(work).await?;
         Ok(expired)

@@ -17,7 +17,7 @@ pub(super) type Held = (String, String, u32, i64, i64, i64);
 
 pub(super) fn held(lease: &Lease, more: i64) -> Held {
     let (intent, hash, position, chain) = pair(lease.intent(), lease.transfer());
-    (intent, hash, position, chain, lease.fence().cast_signed(), more)
+    (intent, hash, position, chain, lease.fencing_token().cast_signed(), more)
 }
 
 fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String, u32, i64) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        Claim, Commit, Handler, Ledger, LedgerError, PostgresLedger, Renewal, Reservation,
+        AttemptOutcome, Claim, CommitOutcome, Ledger, LedgerError, PostgresLedger, RenewOutcome, ReserveOutcome,
         sqlx::{self, AssertSqlSafe, Row as _},
     },
     protocol::{IntentKey, Transfer},
@@ -21,14 +21,14 @@ pub(super) async fn works(ledger: &PostgresLedger) {
     ledger.begin(time(MARK)).await.unwrap();
     for name in 1..=3 {
         let failed = hold(ledger, &claim(name, name)).await;
-        assert_eq!(ledger.renew(&failed).await, Ok(Renewal::Held));
-        ledger.release(&failed, Handler::Started).await.unwrap();
+        assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
+        ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
         let lease = hold(ledger, &claim(name, name)).await;
-        assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-        assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-        assert_eq!(ledger.renew(&lease).await, Ok(Renewal::LeaseLost), "what is sold has no lease");
+        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost), "what is sold has no lease");
         assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
-        assert_eq!(ledger.reserve(&claim(name + 10, name)).await, Ok(Reservation::PaymentUsed));
+        assert_eq!(ledger.reserve(&claim(name + 10, name)).await, Ok(ReserveOutcome::PaymentUsed));
     }
     ledger.raise_mark_to(time(MARK + 1)).await.unwrap();
     ledger.lower_mark_to(time(MARK)).await.unwrap();
@@ -64,8 +64,8 @@ async fn whatever_the_defaults_are_it_works() {
         let mut granted = 0;
         for task in tasks {
             match task.await.unwrap().unwrap() {
-                Reservation::Granted(_) => granted += 1,
-                Reservation::Busy { .. } => {}
+                ReserveOutcome::Granted(_) => granted += 1,
+                ReserveOutcome::Busy { .. } => {}
                 other => panic!("{setting}: {other:?}"),
             }
         }
@@ -142,7 +142,7 @@ async fn an_older_revision_is_brought_up_and_still_served() {
     assert_eq!(ledger.health().await, Err(LedgerError::Incompatible), "it has to be migrated first");
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Incompatible));
     ledger.migrate().await.unwrap();
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &claim(2, 2)).await;
 
     // A replica of the version before: it asks for version 1, and lets the database make the fence.
@@ -153,7 +153,7 @@ async fn an_older_revision_is_brought_up_and_still_served() {
     let held = held.replace(&const_hex(&paid(1)), &const_hex(&paid(7)));
     let fence: i64 = sqlx::query_scalar(AssertSqlSafe(held)).fetch_one(pool).await.unwrap();
     assert!(fence > 1_000_000);
-    assert!(matches!(ledger.reserve(&claim(8, 7)).await, Ok(Reservation::Busy { .. })));
+    assert!(matches!(ledger.reserve(&claim(8, 7)).await, Ok(ReserveOutcome::Busy { .. })));
     // A later one whose schema this version can read.
     sqlx::raw_sql("UPDATE ledger_memory SET revision = 9").execute(pool).await.unwrap();
     ledger.migrate().await.unwrap();
@@ -200,8 +200,8 @@ async fn what_is_in_the_book_is_not_sold_again_whenever_it_was_mined() {
         let key = IntentKey::new(intent.to_be_bytes());
         Claim::new("r", key, time(month), vec![transfer.clone()], time(month), AGE, LEASE)
     };
-    assert_eq!(ledger.reserve(&at(5, &moved)).await, Ok(Reservation::PaymentUsed));
-    assert_eq!(ledger.reserve(&at(1, &fresh)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&at(5, &moved)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert_eq!(ledger.reserve(&at(1, &fresh)).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &at(5, &fresh)).await;
     database.remove().await;
 }

@@ -1,7 +1,7 @@
 //! What changes under a grant, and transactions that the database undoes.
 
 use tower_x402::ledger::{
-    Commit, Handler, Ledger, PostgresLedger, Renewal, Reservation,
+    AttemptOutcome, CommitOutcome, Ledger, PostgresLedger, RenewOutcome, ReserveOutcome,
     sqlx::{self, AssertSqlSafe},
 };
 
@@ -42,12 +42,12 @@ async fn a_grant_that_no_longer_holds_is_taken_back() {
          VALUES (NEW.intent, NEW.chain_id, NEW.tx_hash, NEW.log_position, 16, clock_timestamp()) ON CONFLICT DO NOTHING"
     );
     let other = "decode('99', 'hex')";
-    type Told = fn(&Reservation) -> bool;
+    type Told = fn(&ReserveOutcome) -> bool;
     let cases: [(String, Told); 4] = [
-        (booked("NEW.intent", other), |told| *told == Reservation::IntentConsumed),
-        (booked(other, "NEW.tx_hash"), |told| *told == Reservation::PaymentUsed),
-        (paused, |told| matches!(told, Reservation::TooManyAttempts { .. })),
-        ("UPDATE ledger_memory SET mark = NEW.block_time".to_owned(), |told| *told == Reservation::BeforeMemory),
+        (booked("NEW.intent", other), |told| *told == ReserveOutcome::IntentConsumed),
+        (booked(other, "NEW.tx_hash"), |told| *told == ReserveOutcome::PaymentUsed),
+        (paused, |told| matches!(told, ReserveOutcome::TooManyAttempts { .. })),
+        ("UPDATE ledger_memory SET mark = NEW.block_time".to_owned(), |told| *told == ReserveOutcome::BeforeMemory),
     ];
     // At once, where nothing is known of either; and where a lease that ran out is in the way.
     for takes_over in [false, true] {
@@ -78,9 +78,9 @@ async fn what_the_database_undoes_is_asked_once_more() {
         let does = format!("IF nextval('hiccups') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '{code}'; END IF");
         on_writing(&database, "INSERT OR UPDATE", &does).await;
         let lease = hold(&ledger, &claim(name, name)).await;
-        assert_eq!(ledger.renew(&lease).await, Ok(Renewal::Held), "{code}");
-        assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done), "{code}");
-        assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(Reservation::IntentConsumed));
+        assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::Held), "{code}");
+        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done), "{code}");
+        assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
     }
     // Any other is an error at once.
     on_writing(
@@ -98,10 +98,10 @@ async fn what_is_sold_is_neither_renewed_nor_freed() {
     let Some(database) = Database::new(0).await else { return };
     let ledger: PostgresLedger = database.begun().await;
     let lease = hold(&ledger, &claim(1, 1)).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-    assert_eq!(ledger.renew(&lease).await, Ok(Renewal::LeaseLost));
-    ledger.release(&lease, Handler::Started).await.unwrap();
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost));
+    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &claim(2, 2)).await;
     database.remove().await;
 }

@@ -15,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use tower_x402::ledger::{
-    Commit, Handler, Ledger, LedgerError, PostgresLedger,
+    AttemptOutcome, CommitOutcome, Ledger, LedgerError, PostgresLedger,
     sqlx::{self, postgres::PgPoolOptions},
 };
 use tracing::instrument::WithSubscriber as _;
@@ -79,7 +79,7 @@ async fn all_unavailable(ledger: &PostgresLedger, lease: &tower_x402::ledger::Le
         ledger.reserve(&rival),
         ledger.renew(lease),
         ledger.commit(lease),
-        ledger.release(lease, Handler::Started),
+        ledger.release(lease, AttemptOutcome::Started),
         ledger.is_consumed(lease.intent()),
         ledger.health(),
     );
@@ -112,8 +112,8 @@ async fn a_commit_whose_answer_is_lost_is_repeated() {
     assert_eq!(direct.is_consumed(lease.intent()).await, Ok(true));
     wire.deaf.store(false, Ordering::SeqCst);
     let ledger = ledger.time_limit(PATIENT);
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-    ledger.release(&lease, Handler::Started).await.unwrap();
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
     assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
     database.remove().await;
 }
@@ -165,7 +165,7 @@ async fn a_pool_without_a_free_connection_is_unavailable_within_two_seconds() {
     let taken = pool.acquire().await.unwrap();
     all_unavailable(&ledger, &lease).await;
     drop(taken);
-    assert_eq!(ledger.time_limit(PATIENT).commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.time_limit(PATIENT).commit(&lease).await, Ok(CommitOutcome::Done));
     database.remove().await;
 }
 
@@ -181,7 +181,7 @@ async fn what_is_done_survives_a_server_that_is_killed() {
     ledger.begin(time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     server.kill();
     all_unavailable(&ledger, &lease).await;
 
@@ -194,8 +194,8 @@ async fn what_is_done_survives_a_server_that_is_killed() {
         let key = tower_x402::protocol::IntentKey::new(u128::from(sold).to_be_bytes());
         assert_eq!(ledger.is_consumed(key).await, Ok(true), "{sold}");
     }
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-    assert!(hold(&ledger, &claim(3, 3)).await.fence() > lease.fence() + 1, "no fence comes back");
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert!(hold(&ledger, &claim(3, 3)).await.fencing_token() > lease.fencing_token() + 1, "no fence comes back");
 }
 
 #[derive(Clone, Default)]

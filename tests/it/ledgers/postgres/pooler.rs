@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use tower_x402::ledger::{
-    Commit, Ledger, PostgresLedger, Reservation,
+    CommitOutcome, Ledger, PostgresLedger, ReserveOutcome,
     conformance::{self, Harness},
     sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, PgPool},
 };
@@ -125,8 +125,8 @@ async fn behind_a_pooler_each_gets_its_own_answer() {
                     let lease = hold(&ledger, &claim(name, name)).await;
                     let asked = claim(name, name);
                     assert_eq!((lease.intent(), lease.transfer()), (asked.intent(), &asked.transfers()[0]));
-                    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
-                    assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(Reservation::IntentConsumed));
+                    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+                    assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
                     assert_eq!(ledger.is_consumed(claim(name + 1_000, 1).intent()).await, Ok(false));
                 }
             })

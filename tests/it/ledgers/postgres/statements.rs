@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_x402::ledger::{
-    Handler, Ledger, Renewal, Reservation,
+    AttemptOutcome, Ledger, RenewOutcome, ReserveOutcome,
     sqlx::{self, Connection as _, PgConnection, PgPool},
 };
 
@@ -48,10 +48,10 @@ async fn none_reads_a_table_from_end_to_end() {
     // More than five times each, so that plans for any values come into it.
     for name in 1..=20 {
         let failed = hold(&ledger, &claim(name, name)).await;
-        assert_eq!(ledger.renew(&failed).await, Ok(Renewal::Held));
-        ledger.release(&failed, Handler::Started).await.unwrap();
+        assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
+        ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
         sell(&ledger, &claim(name, name)).await;
-        assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(Reservation::IntentConsumed));
+        assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(ReserveOutcome::IntentConsumed));
         assert_eq!(ledger.is_consumed(failed.intent()).await, Ok(true));
     }
     // Take-overs, and sweeps.

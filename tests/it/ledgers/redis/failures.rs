@@ -7,7 +7,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use tower_x402::ledger::{
-    Commit, Handler, Ledger, LedgerError, RedisLedger, Renewal, Reservation,
+    AttemptOutcome, CommitOutcome, Ledger, LedgerError, RedisLedger, RenewOutcome, ReserveOutcome,
     redis::{RedisConnectError, driver},
 };
 
@@ -55,12 +55,12 @@ async fn a_restart_forgets_nothing() {
     server.restart().await;
     again(&ledger).await;
     assert_eq!(ledger.counts().await, Ok(counts));
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
-    assert_eq!(ledger.reserve(&claim(3, 1)).await, Ok(Reservation::PaymentUsed));
-    assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(Reservation::Busy { .. })));
-    assert_eq!(ledger.commit(&sold).await, Ok(Commit::Done));
-    assert_eq!(ledger.renew(&held).await, Ok(Renewal::Held));
-    assert_eq!(ledger.commit(&held).await, Ok(Commit::Done));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim(3, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::Busy { .. })));
+    assert_eq!(ledger.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.renew(&held).await, Ok(RenewOutcome::Held));
+    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done));
 }
 
 /// SECURITY 19.
@@ -85,7 +85,7 @@ async fn emptied_it_sells_nothing_until_it_begins_anew() {
         assert_eq!(ledger.commit(&held).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.commit(&sold).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.renew(&held).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.release(&held, Handler::Started).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.release(&held, AttemptOutcome::Started).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.is_consumed(sold.intent()).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.raise_mark_to(time(MARK)).await, Err(LedgerError::Unavailable));
         assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
@@ -93,9 +93,9 @@ async fn emptied_it_sells_nothing_until_it_begins_anew() {
         ledger.begin(time(HEAD)).await.unwrap();
         assert_eq!(ledger.health().await, Ok(()));
         for (intent, payment) in [(1, 1), (2, 2), (3, 3)] {
-            assert_eq!(ledger.reserve(&claim(intent, payment)).await, Ok(Reservation::BeforeMemory));
+            assert_eq!(ledger.reserve(&claim(intent, payment)).await, Ok(ReserveOutcome::BeforeMemory));
         }
-        assert_eq!(ledger.commit(&held).await, Ok(Commit::LeaseLost));
+        assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::LeaseLost));
         let _: () = server.command(&["FLUSHALL"]).await;
         ledger.begin(time(MARK)).await.unwrap();
     }
@@ -111,7 +111,7 @@ async fn a_dead_server_is_an_error_in_time() {
         assert_eq!(in_time(ledger.reserve(&claim(3, 3))).await, Err(LedgerError::Unavailable));
         assert_eq!(in_time(ledger.renew(&held)).await, Err(LedgerError::Unavailable));
         assert_eq!(in_time(ledger.commit(&held)).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.release(&held, Handler::Started)).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.release(&held, AttemptOutcome::Started)).await, Err(LedgerError::Unavailable));
         assert_eq!(in_time(ledger.is_consumed(sold.intent())).await, Err(LedgerError::Unavailable));
         assert_eq!(in_time(ledger.begin(time(HEAD))).await, Err(LedgerError::Unavailable));
         assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
@@ -119,7 +119,7 @@ async fn a_dead_server_is_an_error_in_time() {
     assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err(), LOST);
     server.restart().await;
     again(&ledger).await;
-    assert_eq!(ledger.commit(&held).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done));
 }
 
 #[tokio::test]
@@ -160,8 +160,8 @@ async fn a_commit_whose_answer_is_lost_is_done_when_repeated() {
     assert_eq!(wire.mood(), Mood::Carries as u8, "the answer was on its way");
     again(&ledger).await;
     assert_eq!(ledger.counts().await.unwrap().consumed, 2, "the server recorded it");
-    ledger.release(&lease, Handler::Started).await.unwrap();
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.counts().await.unwrap().consumed, 2);
 }
 
@@ -176,7 +176,7 @@ async fn a_grant_whose_answer_is_lost_runs_out() {
     wire.becomes(Mood::CutsAnswers);
     assert_eq!(in_time(ledger.reserve(&brief)).await, Err(LedgerError::Unavailable));
     again(&ledger).await;
-    assert!(matches!(ledger.reserve(&brief).await, Ok(Reservation::Busy { .. })));
+    assert!(matches!(ledger.reserve(&brief).await, Ok(ReserveOutcome::Busy { .. })));
     tokio::time::sleep(lease).await;
     let _ = sell(&ledger, &brief).await;
 }
@@ -189,9 +189,9 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     flush().await;
     let lease = hold(&ledger, &claim(1, 1)).await;
     flush().await;
-    assert_eq!(ledger.renew(&lease).await, Ok(Renewal::Held));
+    assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::Held));
     flush().await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     flush().await;
     assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
     flush().await;
@@ -208,13 +208,13 @@ async fn a_full_server_finishes_what_it_granted() {
     let _: () = server.command(&["SCRIPT", "FLUSH"]).await;
     assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::Unavailable));
     assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
-    assert_eq!(ledger.renew(&sold).await, Ok(Renewal::Held));
-    assert_eq!(ledger.commit(&sold).await, Ok(Commit::Done));
-    assert_eq!(ledger.release(&dropped, Handler::Started).await, Ok(()));
+    assert_eq!(ledger.renew(&sold).await, Ok(RenewOutcome::Held));
+    assert_eq!(ledger.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.release(&dropped, AttemptOutcome::Started).await, Ok(()));
     assert_eq!(ledger.is_consumed(sold.intent()).await, Ok(true));
     assert_eq!(ledger.reserve(&claim(4, 1)).await, Err(LedgerError::Unavailable));
     let _: () = server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    assert_eq!(ledger.reserve(&claim(4, 1)).await, Ok(Reservation::PaymentUsed));
+    assert_eq!(ledger.reserve(&claim(4, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     let _ = sell(&ledger, &claim(2, 2)).await;
 }
 
@@ -253,7 +253,7 @@ async fn a_commit_waits_for_replicas() {
     for _ in 0..2 {
         assert_eq!(in_time(ledger.commit(&lease)).await, Err(LedgerError::Unavailable), "there is no replica");
     }
-    assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed), "it is recorded all the same");
+    assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(ReserveOutcome::PaymentUsed), "it is recorded all the same");
 
     let port = leader.port().to_string();
     let follow = async || {
@@ -268,7 +268,7 @@ async fn a_commit_waits_for_replicas() {
     };
     follow().await;
     let _: () = leader.command(&["SCRIPT", "FLUSH"]).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     let second = sell(&ledger, &claim(3, 3)).await;
     let key = format!("{{{prefix}}}:payment:{}", second.transfer().key());
     let there: Option<String> = replica.command(&["HGET", &key, "consumed_at"]).await;
@@ -280,8 +280,8 @@ async fn a_commit_waits_for_replicas() {
     let other = RedisLedger::builder(&leader.url()).key_prefix(prefix).wait_replicas(1, wait).connect().await.unwrap();
     assert_eq!(other.commit(&second).await, Err(LedgerError::Unavailable));
     follow().await;
-    assert_eq!(other.commit(&second).await, Ok(Commit::Done));
-    assert_eq!(other.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(other.commit(&second).await, Ok(CommitOutcome::Done));
+    assert_eq!(other.commit(&lease).await, Ok(CommitOutcome::Done));
 }
 
 /// What is repeated on another connection waits for the replicas too, and not for what that connection wrote, which is nothing.
@@ -301,7 +301,7 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
     let lease = hold(&ledger, &claim(1, 1)).await;
     let first = hold(&ledger, &claim(2, 2)).await;
     for _ in 0..200 {
-        if ledger.commit(&first).await == Ok(Commit::Done) {
+        if ledger.commit(&first).await == Ok(CommitOutcome::Done) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -317,7 +317,7 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
     let other = connect().await;
     assert_eq!(other.commit(&lease).await, Err(LedgerError::Unavailable), "the replica has not received it");
     for _ in 0..200 {
-        if other.commit(&lease).await == Ok(Commit::Done) {
+        if other.commit(&lease).await == Ok(CommitOutcome::Done) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -337,7 +337,7 @@ async fn a_server_that_follows_is_left_for_the_one_that_leads() {
     wire.leads_to(leader.port());
     assert_eq!(in_time(ledger.reserve(&claim(1, 1))).await, Err(LedgerError::Unavailable));
     let _ = sell(&ledger, &claim(1, 1)).await;
-    assert_eq!(direct.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(direct.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
 }
 
 /// A connection of the caller's sells as ours does, and over a restart.
@@ -351,7 +351,7 @@ async fn a_connection_of_the_callers_is_used() {
     let _ = sell(&ledger, &claim(1, 1)).await;
     server.restart().await;
     again(&ledger).await;
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
 }
 
 /// A real Sentinel: the leader dies, its replica is promoted, and the ledger finds it.
@@ -376,7 +376,7 @@ async fn who_leads_is_asked_of_sentinels() {
     ledger.begin(time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..200 {
-        if ledger.commit(&lease).await == Ok(Commit::Done) {
+        if ledger.commit(&lease).await == Ok(CommitOutcome::Done) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -392,7 +392,7 @@ async fn who_leads_is_asked_of_sentinels() {
     leader.kill();
     for _ in 0..600 {
         if ledger.is_consumed(lease.intent()).await == Ok(true) && ledger.health().await.is_ok() {
-            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(Reservation::PaymentUsed));
+            assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(ReserveOutcome::PaymentUsed));
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -412,10 +412,10 @@ async fn a_fence_that_was_lost_is_not_given_again() {
     let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
     let _: driver::Value = command(url, &["HDEL", &record, "fence"]).await;
     let new = hold(&ledger, &claim(1, 1)).await;
-    assert!(new.fence() > old.fence());
-    assert_eq!(ledger.commit(&old).await, Ok(Commit::LeaseLost));
-    assert_eq!(ledger.commit(&new).await, Ok(Commit::Done));
+    assert!(new.fencing_token() > old.fencing_token());
+    assert_eq!(ledger.commit(&old).await, Ok(CommitOutcome::LeaseLost));
+    assert_eq!(ledger.commit(&new).await, Ok(CommitOutcome::Done));
     // A clock that was set back gives none twice either.
     let _: driver::Value = command(url, &["HSET", &record, "fence", "9000000000000000"]).await;
-    assert_eq!(hold(&ledger, &claim(2, 2)).await.fence(), 9_000_000_000_000_001);
+    assert_eq!(hold(&ledger, &claim(2, 2)).await.fencing_token(), 9_000_000_000_000_001);
 }

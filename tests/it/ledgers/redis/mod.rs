@@ -8,7 +8,7 @@ mod settings;
 use std::time::{Duration, Instant};
 
 use tower_x402::ledger::{
-    Claim, Commit, Lease, Ledger as _, RedisLedger,
+    Claim, CommitOutcome, Lease, Ledger as _, RedisLedger,
     conformance::{self, CHECKS, Harness},
 };
 
@@ -27,7 +27,7 @@ async fn ledger_at(url: &str, prefix: &str) -> RedisLedger {
 
 async fn sell(ledger: &RedisLedger, claim: &Claim) -> Lease {
     let lease = hold(ledger, claim).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(Commit::Done));
+    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
     lease
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, process::Command, sync::Mutex, time::Duration};
 
 use tower_x402::{
     ledger::{
-        Handler, Ledger, RedisLedger, Reservation,
+        AttemptOutcome, Ledger, RedisLedger, ReserveOutcome,
         conformance::{self, CHECKS, Harness},
     },
     protocol::{Amount, IntentKey, Network, Transfer},
@@ -104,7 +104,7 @@ async fn a_sale_is_in_the_book() {
         ("amount", "490000"),
         ("block_number", "30000000"),
         ("block_time", "1795280100"),
-        ("fence", &lease.fence().to_string()),
+        ("fence", &lease.fencing_token().to_string()),
         ("intent", "00000000000000000000000000000001"),
         ("keep_until", "1795457020"),
         ("payer", "0x6666666666666666666666666666666666666666"),
@@ -179,7 +179,7 @@ async fn the_mark_moves_only_by_name() {
     ledger.lower_mark_to(time(MARK + 1)).await.unwrap();
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
     ledger.raise_mark_to(paid(1).block_time).await.unwrap();
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(Reservation::BeforeMemory));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::BeforeMemory));
     ledger.lower_mark_to(time(MARK + 99)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
 }
@@ -208,7 +208,7 @@ async fn a_crowd_is_forgotten_in_small_batches() {
             Duration::from_secs(60),
         );
         let lease = hold(&ledger, &claim).await;
-        ledger.release(&lease, Handler::NotStarted).await.unwrap();
+        ledger.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
         let left = ledger.counts().await.unwrap().remembered;
         assert!(before - left <= 16, "{before} to {left}");
         before = left;
@@ -219,7 +219,7 @@ async fn a_crowd_is_forgotten_in_small_batches() {
     assert_eq!(keys(url, &ledger).await, ["ledger"], "nothing is left behind");
     for head in [beyond, HEAD] {
         let replay = claim_for(7, 7, Duration::from_secs(60), head);
-        assert_eq!(ledger.reserve(&replay).await, Ok(Reservation::BeforeMemory));
+        assert_eq!(ledger.reserve(&replay).await, Ok(ReserveOutcome::BeforeMemory));
     }
 }
 
@@ -255,7 +255,7 @@ async fn a_renewal_keeps_the_count_of_attempts_as_well() {
     let tries = keys(url, &ledger).await.into_iter().find(|key| key.starts_with("tries")).unwrap();
     let tries = format!("{{{}}}:{tries}", ledger.key_prefix());
     let _: u64 = command(url, &["PEXPIRE", &tries, "60000"]).await;
-    assert_eq!(ledger.renew(&lease).await, Ok(tower_x402::ledger::Renewal::Held));
+    assert_eq!(ledger.renew(&lease).await, Ok(tower_x402::ledger::RenewOutcome::Held));
     let left: i64 = command(url, &["PTTL", &tries]).await;
     assert!(left > 3_600_000, "{left}");
 }
@@ -284,5 +284,5 @@ async fn two_prefixes_are_two_ledgers() {
     let _ = sell(&one, &claim(1, 1)).await;
     let _ = sell(&other, &claim(1, 1)).await;
     let shared = ledger_at(url, one.key_prefix()).await;
-    assert_eq!(shared.reserve(&claim(1, 1)).await, Ok(Reservation::IntentConsumed));
+    assert_eq!(shared.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
 }

@@ -1,0 +1,161 @@
+//! What is said in the end: the answer, or what went wrong and what helps.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use tower_x402::client::{PayError, Purchase, PurchaseState};
+
+use super::screen;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An answer of which only a part is here.
+#[derive(Debug)]
+pub(crate) struct Torn {
+    pub(crate) why: &'static str,
+    pub(crate) purchase: Option<Purchase>,
+    pub(crate) part: Vec<u8>,
+}
+
+impl std::error::Error for Torn {}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Purchase { transaction, .. }) = &self.purchase else { return f.write_str(self.why) };
+        let whose = if self.is_sold() { "the seller counts it as sold" } else { "the payment is kept" };
+        write!(f, "paid with {transaction}, and {}: {whose}", self.why)
+    }
+}
+
+impl Torn {
+    fn is_sold(&self) -> bool {
+        self.purchase.as_ref().is_some_and(|purchase| purchase.state == PurchaseState::Answered)
+    }
+
+    fn is_kept(&self) -> bool {
+        self.purchase.is_some() && !self.is_sold()
+    }
+
+    fn code(&self) -> u8 {
+        match &self.purchase {
+            Some(_) if self.is_sold() => 5,
+            Some(_) => 4,
+            None => 1,
+        }
+    }
+}
+
+/// What came of it.
+pub(crate) struct Bought {
+    pub(crate) status: http::StatusCode,
+    pub(crate) purchase: Option<Purchase>,
+    pub(crate) answer: Vec<u8>,
+}
+
+impl Bought {
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match &self.purchase {
+            // Not every seller confirms; an answer is an answer.
+            _ if self.status.is_success() => 0,
+            Some(purchase) if purchase.state == PurchaseState::Answered => 0,
+            Some(_) => 4,
+            None => 1,
+        }
+    }
+
+    /// What belongs on standard output.
+    pub(crate) fn shown(&self, as_json: bool) -> Vec<u8> {
+        if !as_json {
+            return [self.answer.as_slice(), b"\n"].concat();
+        }
+        let answer = serde_json::from_slice(&self.answer).unwrap_or_else(|_| text(&self.answer));
+        let purchase = self.purchase.as_ref().map(|purchase| {
+            json!({
+                "id": purchase.id.to_string(),
+                "amount": purchase.amount.to_decimal(purchase.decimals),
+                "token": purchase.token,
+                "network": purchase.network,
+                "payer": purchase.payer,
+                "recipient": purchase.recipient,
+                "transaction": purchase.transaction,
+                "answered": purchase.state == PurchaseState::Answered,
+                "confirmed": purchase.confirmed,
+                "attempts": purchase.attempts,
+                "milliseconds": {
+                    "quote": purchase.timings.quote.as_millis(),
+                    "pay": purchase.timings.pay.as_millis(),
+                    "confirm": purchase.timings.confirm.as_millis(),
+                    "redeem": purchase.timings.redeem.as_millis(),
+                },
+            })
+        });
+        line(&json!({ "status": self.status.as_u16(), "purchase": purchase, "answer": answer }))
+    }
+}
+
+/// The exit code of a failure.
+pub(crate) fn failure(error: &BoxError) -> u8 {
+    match error.downcast_ref::<PayError>() {
+        Some(PayError::Declined(_)) => 3,
+        // Nothing was transferred.
+        Some(PayError::Reverted { .. }) => 1,
+        Some(error) if error.is_resumable() => 4,
+        Some(error) if error.transaction().is_some() => 5,
+        Some(_) => 1,
+        None => error.downcast_ref().map_or(1, Torn::code),
+    }
+}
+
+/// What went wrong, on standard error; gives what belongs on standard output.
+pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
+    let mut text = whole.to_string();
+    let mut cause = whole.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let (error, torn) = (whole.downcast_ref::<PayError>(), whole.downcast_ref::<Torn>());
+    let resumable = torn.is_some_and(Torn::is_kept) || error.is_some_and(PayError::is_resumable);
+    eprintln!("error: {}", screen::on_a_line(&text));
+    if let Some(help) = help(error, resumable) {
+        eprintln!("{help}");
+    }
+    if !as_json {
+        // A part is better than nothing.
+        return torn.map(|torn| torn.part.clone()).unwrap_or_default();
+    }
+    let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).map(|purchase| purchase.transaction);
+    let transaction = error.and_then(PayError::transaction).or(torn_from);
+    let part = torn.map(|torn| self::text(&torn.part));
+    line(&json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part }))
+}
+
+/// What can be done about it.
+fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
+    match error {
+        Some(PayError::NotCovered { purchase, .. }) => Some(format!(
+            "The same command pays nothing while that payment is kept. With --resume it presents the payment once more, \
+             under the quote that it was made for. --abandon {purchase} gives the payment up; then the same command pays \
+             the new price."
+        )),
+        Some(PayError::NothingToResume) => Some(
+            "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
+             To buy, leave --resume out."
+                .to_owned(),
+        ),
+        _ => resumable.then(|| {
+            "Do not pay again: the same command with --resume goes on with this payment. If it can never be finished, \
+             --unfinished shows its name, and --abandon gives it up."
+                .to_owned()
+        }),
+    }
+}
+
+fn text(bytes: &[u8]) -> Value {
+    String::from_utf8_lossy(bytes).into_owned().into()
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
+}

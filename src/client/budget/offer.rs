@@ -1,0 +1,35 @@
+//! `Offer`: what a budget is asked about a quote.
+
+use std::time::Duration;
+
+use super::BudgetDenial;
+use crate::protocol::{ChainTime, Quote};
+
+/// What a budget is asked about a quote.
+pub(in crate::client) struct Offer<'a> {
+    pub(in crate::client) quote: &'a Quote,
+    /// Host and port; empty where the request names none.
+    pub(in crate::client) host: &'a str,
+    pub(in crate::client) plain_http: bool,
+    pub(in crate::client) now: ChainTime,
+    /// How much time there must be left.
+    pub(in crate::client) least_time: Duration,
+}
+
+impl Offer<'_> {
+    /// Whether it can be paid in time.
+    pub(in crate::client) fn is_in_time(&self) -> Result<(), BudgetDenial> {
+        is_in_time(self.quote, self.now, self.least_time)
+    }
+}
+
+/// Whether a quote leaves the time that a payment takes: approval and the wait for other payments take
+/// theirs, so it is asked more than once.
+pub(in crate::client) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
+    let least = Duration::from_secs(least.as_secs());
+    match quote.expiry.checked_sub(now.unix()).map(Duration::from_secs) {
+        None | Some(Duration::ZERO) => Err(BudgetDenial::Expired),
+        Some(left) if left < least => Err(BudgetDenial::ExpiresSoon { left, least }),
+        Some(_) => Ok(()),
+    }
+}

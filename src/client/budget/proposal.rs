@@ -1,0 +1,35 @@
+//! `Proposal`: a payment that is asked for, as the approval hook sees it.
+
+use http::Method;
+
+use crate::{
+    client::PurchaseId,
+    protocol::{Address, Amount, Asset, Network},
+};
+
+/// A payment that awaits approval, as [`BudgetBuilder::approve`](crate::client::BudgetBuilder::approve) receives it. Its texts
+/// come from the seller: show them escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Proposal {
+    /// The purchase's name in the journal.
+    pub purchase: PurchaseId,
+    /// The host that the request goes to, and the port where it is not the usual one.
+    pub host: String,
+    /// The request's method.
+    pub method: Method,
+    /// The request's path, without the query, which may hold secrets.
+    pub path: String,
+    /// What is sold, in the seller's words.
+    pub label: String,
+    /// The account that is to be paid.
+    pub recipient: Address,
+    /// The chain.
+    pub network: Network,
+    /// The amount, in base units.
+    pub amount: Amount,
+    /// The decimals of the amount.
+    pub decimals: u8,
+    /// The assets to choose from: those of the budget that the seller accepts.
+    pub assets: Vec<Asset>,
+}

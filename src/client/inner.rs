@@ -1,0 +1,29 @@
+//! `ClientInner`: what all calls of one layer have in common.
+
+use std::sync::Arc;
+
+use super::{
+    Budget, payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
+    settlement::TransferContext,
+};
+use crate::{clock::Clock, protocol::ChainTime};
+
+pub(super) struct ClientInner {
+    pub(super) payer: Box<dyn ErasedPayer>,
+    pub(super) budget: Budget,
+    pub(super) registry: PurchaseRegistry,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) on_progress: Option<Arc<OnProgress>>,
+    pub(super) settings: Settings,
+}
+
+impl ClientInner {
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
+
+    /// Returns what a transfer is driven with.
+    pub(super) fn transfer_context(&self) -> TransferContext<'_> {
+        TransferContext { payer: &*self.payer, clock: &*self.clock, settings: &self.settings }
+    }
+}

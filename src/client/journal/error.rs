@@ -1,0 +1,30 @@
+//! `JournalError`: why a journal cannot be relied on.
+
+/// The error of a [`Journal`](crate::client::Journal): it cannot be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// Another process uses the journal.
+    #[error("another process uses this journal: wait for it, or use another journal")]
+    Locked,
+    /// A line of the file is not an entry.
+    #[error("line {line} of the journal cannot be read: before moving the file away, look at what it says was paid")]
+    Corrupt {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A record is damaged, or was written by a later version of this crate.
+    #[error(
+        "a journal record cannot be read: it is damaged, or a later version wrote it; look at it before paying again"
+    )]
+    Record,
+    /// An earlier write failed half-way and could not be undone.
+    #[error("an earlier write to the journal failed, or another program changed the file: open the journal again")]
+    Broken,
+    /// The file system refused.
+    #[error("the file system refused access to the journal: check its folder, space and permissions")]
+    Io(#[from] std::io::Error),
+    /// Anything else, for journals of your own.
+    #[error("the journal failed, for a reason of its own")]
+    Other(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

@@ -1,0 +1,118 @@
+//! `Store`: the one thread at a time that has the file.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    disk,
+    format::{self, Entries},
+    log::{Log, Storage},
+};
+use crate::{
+    client::{JournalEntry, JournalError},
+    clock::{Clock as _, SystemClock},
+    protocol::ChainTime,
+};
+
+/// A file smaller than this is not written anew while it is used, in bytes.
+const SMALL: u64 = 1024 * 1024;
+/// How many times longer than what it must hold a file may get.
+const SLACK: u64 = 4;
+
+pub(super) struct Store {
+    path: PathBuf,
+    log: Log<File>,
+    entries: Entries,
+    /// At which length to see whether the file is worth writing anew.
+    look_at: u64,
+    _lock: File,
+}
+
+impl Store {
+    pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
+        let path = disk::begin(path)?;
+        let lock = disk::lock(&path)?;
+        let mut file = disk::open(&path)?;
+        let bytes = fs::read(&path)?;
+        let format::Found { mut entries, lines, end } = format::read(&bytes)?;
+        if end < bytes.len() {
+            file.cut(end as u64)?;
+        }
+        // What a crash left unsynced was not acknowledged, but counts from now on.
+        file.sync_all()?;
+        format::prune(&mut entries, now());
+        let dropped = entries.len() < lines;
+        let mut store = Self { path, log: Log::new(file, end as u64), entries, look_at: SMALL, _lock: lock };
+        if dropped {
+            store.compact()?;
+        }
+        Ok(store)
+    }
+
+    /// Every entry that must be there.
+    pub(super) fn entries(&self) -> Result<Vec<JournalEntry>, JournalError> {
+        if self.log.is_broken() {
+            return Err(JournalError::Broken);
+        }
+        let mut entries = self.entries.clone();
+        format::prune(&mut entries, now());
+        Ok(entries.into_values().collect())
+    }
+
+    /// Writes them all, or none.
+    pub(super) fn record(&mut self, entries: Vec<JournalEntry>) -> Result<(), JournalError> {
+        let mut bytes = Vec::new();
+        for entry in &entries {
+            format::write(&mut bytes, entry)?;
+        }
+        self.log.append(&bytes)?;
+        self.entries.extend(entries.into_iter().map(|entry| (entry.id, entry)));
+        if self.log.length() > self.look_at {
+            // The entries are recorded, whatever becomes of this.
+            let _ = self.shrink();
+        }
+        Ok(())
+    }
+
+    fn shrink(&mut self) -> Result<(), JournalError> {
+        format::prune(&mut self.entries, now());
+        let live = self.image()?.len() as u64;
+        self.look_at = SMALL.max(live.saturating_mul(SLACK));
+        if self.log.length() > self.look_at {
+            // As long as that fails, not every record should try.
+            self.look_at = self.log.length().saturating_add(SMALL);
+            self.compact()?;
+            self.look_at = SMALL.max(live.saturating_mul(SLACK));
+        }
+        Ok(())
+    }
+
+    /// Puts a file with only the newest of each entry in place of this one.
+    fn compact(&mut self) -> Result<(), JournalError> {
+        let image = self.image()?;
+        // A full disk is no reason not to go on with the file that is there.
+        let Ok(file) = disk::write_beside(&self.path, &image) else { return Ok(()) };
+        let replaced = disk::replace(&self.path).and_then(|()| disk::sync_folder(&self.path));
+        if let Err(error) = replaced {
+            // Which of the two files a crash would leave is not known, and what is added might be in the other.
+            self.log.give_up();
+            return Err(error.into());
+        }
+        self.log = Log::new(file, image.len() as u64);
+        Ok(())
+    }
+
+    fn image(&self) -> Result<Vec<u8>, JournalError> {
+        let mut image = Vec::new();
+        for entry in self.entries.values() {
+            format::write(&mut image, entry)?;
+        }
+        Ok(image)
+    }
+}
+
+fn now() -> ChainTime {
+    ChainTime::from_unix(SystemClock.unix())
+}

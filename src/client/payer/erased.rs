@@ -1,0 +1,44 @@
+//! The boxed twin of [`Payer`], so that the layer is not generic over it.
+
+use std::{future::Future, pin::Pin};
+
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+use crate::protocol::TxHash;
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
+    fn submit_guard(&self) -> Boxed<'_, SubmitGuard>;
+    fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
+    fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;
+    fn status<'a>(&'a self, prepared: &'a [PreparedTransfer]) -> Boxed<'a, Result<TransferStatus, PayerError>>;
+    fn replace<'a>(
+        &'a self,
+        prepared: &'a [PreparedTransfer],
+    ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>>;
+}
+
+impl<P: Payer> ErasedPayer for P {
+    fn submit_guard(&self) -> Boxed<'_, SubmitGuard> {
+        Box::pin(Payer::submit_guard(self))
+    }
+
+    fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
+        Box::pin(Payer::prepare(self, payment))
+    }
+
+    fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>> {
+        Box::pin(Payer::send(self, prepared))
+    }
+
+    fn status<'a>(&'a self, prepared: &'a [PreparedTransfer]) -> Boxed<'a, Result<TransferStatus, PayerError>> {
+        Box::pin(Payer::status(self, prepared))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        prepared: &'a [PreparedTransfer],
+    ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>> {
+        Box::pin(Payer::replace(self, prepared))
+    }
+}

@@ -1,0 +1,31 @@
+//! `NoPayer`: for clients that redeem what was paid elsewhere, and pay nothing.
+
+use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+use crate::protocol::TxHash;
+
+/// Pays nothing.
+pub(in crate::client) struct NoPayer;
+
+const REFUSAL: PayerError = PayerError::Refused("this client has no wallet");
+
+impl Payer for NoPayer {
+    async fn submit_guard(&self) -> SubmitGuard {
+        SubmitGuard::free()
+    }
+
+    async fn prepare(&self, _: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
+        Err(REFUSAL)
+    }
+
+    async fn send(&self, _: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        Err(REFUSAL)
+    }
+
+    async fn status(&self, _: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        Err(REFUSAL)
+    }
+
+    async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+        Err(REFUSAL)
+    }
+}

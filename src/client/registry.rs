@@ -1,0 +1,115 @@
+//! `PurchaseRegistry`: which purchases of this process are open, which call works on which, and what was spent in the
+//! last day. The journal is behind it: what changes here is written there.
+
+mod guard;
+mod inner;
+mod open;
+mod spending;
+
+use std::{fmt, sync::Arc};
+
+pub(super) use self::guard::PurchaseGuard;
+use self::{inner::RegistryInner, open::OpenPurchases};
+use super::{
+    Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, budget::Spent, journal::ErasedJournal,
+};
+use crate::{
+    clock::Clock,
+    protocol::{ChainTime, Quote, TxHash},
+};
+
+/// How many purchases that are too old one call closes: each is a write to the journal.
+const CLOSED_AT_ONCE: usize = 4;
+
+/// Clones are one registry.
+#[derive(Clone)]
+pub(super) struct PurchaseRegistry {
+    inner: Arc<RegistryInner>,
+}
+
+impl PurchaseRegistry {
+    pub(super) async fn open(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
+    }
+
+    /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
+    /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
+    pub(super) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
+        self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
+    }
+
+    /// Guards the purchase of the same request that this transaction paid.
+    pub(super) fn paid_with(&self, fingerprint: &str, transaction: TxHash) -> Option<PurchaseGuard> {
+        self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
+    }
+
+    /// Guards a payment for the same request that bought nothing: one that covers this quote, else one that does not.
+    pub(super) fn left_over(&self, fingerprint: &str, quote: &Quote) -> Option<PurchaseGuard> {
+        let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
+        self.of_request(fingerprint, |entry| left(entry) && entry.covers(quote))
+            .or_else(|| self.of_request(fingerprint, left))
+    }
+
+    /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this quote asks
+    /// for: a larger one would be wasted.
+    pub(super) fn adoptable(&self, host: &str, quote: &Quote) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.first_unspent(host, quote, |entry| entry.pays(quote)))
+    }
+
+    fn of_request(&self, fingerprint: &str, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.first_of_request(fingerprint, fits))
+    }
+
+    fn guarded(&self, find: impl FnOnce(&OpenPurchases) -> Option<PurchaseId>) -> Option<PurchaseGuard> {
+        let mut tables = self.inner.tables();
+        let found = find(&tables.open)?;
+        let entry = tables.open.claim(found)?;
+        Some(PurchaseGuard::resumed(&self.inner, entry))
+    }
+
+    /// Closes payments that bought nothing and that no seller accepts any more: those settled before `accepted_since`.
+    pub(super) async fn close_unspent(&self, accepted_since: ChainTime) {
+        for _ in 0..CLOSED_AT_ONCE {
+            let Some(mut old) = self.guarded(|open| open.unspent_before(accepted_since)) else { return };
+            tracing::info!(purchase = %old.entry().id, "a payment that bought nothing is too old for any seller");
+            old.note(|entry| entry.state = PurchaseState::Refused).await;
+        }
+    }
+
+    /// Sets the money of a new purchase aside, in one step with looking at what was spent.
+    pub(super) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, BudgetDenial> {
+        let mut tables = self.inner.tables();
+        tables.spent.forget(entry.at);
+        budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;
+        tables.spent.set_aside(&entry);
+        Ok(PurchaseGuard::new(&self.inner, entry))
+    }
+
+    /// Guards a purchase that moves no money, because it was paid elsewhere.
+    pub(super) fn paid_elsewhere(&self, entry: JournalEntry) -> PurchaseGuard {
+        PurchaseGuard::new(&self.inner, entry)
+    }
+
+    /// Returns what counts against the budget now.
+    pub(super) fn spent(&self, host: &str, budget: &Budget) -> Spent {
+        self.inner.tables().spent.at(self.inner.now(), host, budget)
+    }
+
+    /// Returns the purchases that are open, oldest first.
+    pub(super) fn unfinished(&self) -> Vec<JournalEntry> {
+        self.inner.tables().open.entries()
+    }
+
+    /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
+    pub(super) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
+        let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
+        guard.record(|entry| entry.state = PurchaseState::Refused).await?;
+        Ok(true)
+    }
+}
+
+impl fmt::Debug for PurchaseRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PurchaseRegistry")
+    }
+}

@@ -1,0 +1,50 @@
+//! `RegistryInner`: what the registry and its guards have in common.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{open::OpenPurchases, spending::Spendings};
+use crate::{
+    client::{JournalError, journal::ErasedJournal},
+    clock::Clock,
+    protocol::ChainTime,
+};
+
+pub(super) struct RegistryInner {
+    pub(super) journal: Box<dyn ErasedJournal>,
+    clock: Arc<dyn Clock>,
+    tables: Mutex<Tables>,
+}
+
+/// What is known in this process: changed together, under one lock.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) open: OpenPurchases,
+    pub(super) spent: Spendings,
+}
+
+impl RegistryInner {
+    /// Reads the journal.
+    pub(super) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        let mut tables = Tables::default();
+        for entry in journal.load().await? {
+            // A purchase without a transfer of ours was paid elsewhere. One whose transfer came to nothing counts all
+            // the same: that it did is a node's word.
+            if !entry.prepared.is_empty() {
+                tables.spent.set_aside(&entry);
+                tables.spent.follow(&entry);
+            }
+            if entry.state.is_open() {
+                tables.open.enter(entry, false);
+            }
+        }
+        Ok(Self { journal, clock, tables: Mutex::new(tables) })
+    }
+
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

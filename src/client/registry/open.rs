@@ -1,0 +1,128 @@
+//! `OpenPurchases`: the purchases that are not finished, found by request, by seller and price, and by age.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{
+    client::{JournalEntry, PurchaseId, PurchaseState},
+    protocol::{Address, Amount, ChainTime, Quote},
+};
+
+/// In the order in which purchases are gone on with: the oldest is the first that the seller will not take any more.
+type Place = (ChainTime, PurchaseId);
+/// What a payment must have in common with a quote to be exactly what it asks for.
+type Terms = (String, Address, Amount);
+
+/// Open purchases. Each is in `records`, and in the indexes that lead to it.
+#[derive(Default)]
+pub(super) struct OpenPurchases {
+    records: HashMap<PurchaseId, Record>,
+    by_request: HashMap<String, BTreeSet<Place>>,
+    by_secret: HashMap<String, BTreeSet<Place>>,
+    unspent: HashMap<Terms, BTreeSet<Place>>,
+    unspent_by_age: BTreeSet<Place>,
+}
+
+struct Record {
+    entry: JournalEntry,
+    /// A call works on it.
+    claimed: bool,
+}
+
+impl OpenPurchases {
+    /// Enters a purchase as it stands now.
+    pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
+        self.close(entry.id);
+        let place = place(&entry);
+        self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
+        if let Some(secret) = &entry.secret {
+            self.by_secret.entry(secret.clone()).or_default().insert(place);
+        }
+        if entry.state == PurchaseState::Unspent {
+            self.unspent.entry(terms(&entry)).or_default().insert(place);
+            self.unspent_by_age.insert((entry.counts_from(), entry.id));
+        }
+        self.records.insert(entry.id, Record { entry, claimed });
+    }
+
+    /// Takes a purchase out.
+    pub(super) fn close(&mut self, id: PurchaseId) {
+        let Some(Record { entry, .. }) = self.records.remove(&id) else { return };
+        let place = place(&entry);
+        take(&mut self.by_request, &entry.fingerprint, place);
+        if let Some(secret) = &entry.secret {
+            take(&mut self.by_secret, secret, place);
+        }
+        if entry.state == PurchaseState::Unspent {
+            take(&mut self.unspent, &terms(&entry), place);
+            self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
+        }
+    }
+
+    /// Marks a purchase as worked on.
+    pub(super) fn claim(&mut self, id: PurchaseId) -> Option<JournalEntry> {
+        let record = self.records.get_mut(&id).filter(|record| !record.claimed)?;
+        record.claimed = true;
+        Some(record.entry.clone())
+    }
+
+    pub(super) fn first_of_request(
+        &self,
+        fingerprint: &str,
+        fits: impl Fn(&JournalEntry) -> bool,
+    ) -> Option<PurchaseId> {
+        self.first(self.by_request.get(fingerprint)?, fits)
+    }
+
+    pub(super) fn first_unspent(
+        &self,
+        host: &str,
+        quote: &Quote,
+        fits: impl Fn(&JournalEntry) -> bool,
+    ) -> Option<PurchaseId> {
+        self.first(self.unspent.get(&(host.to_owned(), quote.recipient, quote.amount))?, fits)
+    }
+
+    pub(super) fn is_paid_for(&self, secret: &str, except: PurchaseId) -> bool {
+        let moves = |record: &Record| matches!(record.entry.state, PurchaseState::Paying | PurchaseState::Redeeming);
+        let others = self.by_secret.get(secret).into_iter().flatten().filter(|(_, id)| *id != except);
+        others.filter_map(|(_, id)| self.records.get(id)).any(moves)
+    }
+
+    pub(super) fn unspent_before(&self, moment: ChainTime) -> Option<PurchaseId> {
+        let old = self.unspent_by_age.range(..(moment, PurchaseId::new([0; 16])));
+        old.map(|(_, id)| *id).find(|id| self.free(*id).is_some())
+    }
+
+    pub(super) fn free(&self, id: PurchaseId) -> Option<PurchaseId> {
+        self.records.get(&id).is_some_and(|record| !record.claimed).then_some(id)
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn entries(&self) -> Vec<JournalEntry> {
+        let mut open: Vec<JournalEntry> = self.records.values().map(|record| record.entry.clone()).collect();
+        open.sort_by_key(place);
+        open
+    }
+
+    fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
+        let fits = |record: &Record| !record.claimed && fits(&record.entry);
+        places.iter().map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
+    }
+}
+
+fn place(entry: &JournalEntry) -> Place {
+    (entry.at, entry.id)
+}
+
+fn terms(entry: &JournalEntry) -> Terms {
+    (entry.host.clone(), entry.recipient, entry.amount)
+}
+
+fn take<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<Place>>, key: &K, place: Place) {
+    if let Some(places) = index.get_mut(key) {
+        places.remove(&place);
+        if places.is_empty() {
+            index.remove(key);
+        }
+    }
+}

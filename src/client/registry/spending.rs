@@ -1,0 +1,77 @@
+//! `Spendings`: what counts against the limits of a budget, and for how long.
+//!
+//! A payment counts from the moment its money is set aside until a day after its transfer was settled, without a gap:
+//! one that is approved late, or mined days after it was sent, counts in the day in which its money moves.
+
+use std::{collections::HashMap, time::Duration};
+
+use crate::{
+    client::{
+        Budget, JournalEntry, PurchaseId, PurchaseState,
+        budget::{DAY, Spent},
+        host,
+    },
+    protocol::{Amount, ChainTime},
+};
+
+/// After how long a payment is dropped from memory: long after it no longer counts, so that a clock that
+/// goes wrong for a moment does not make the day forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * DAY.as_secs());
+
+#[derive(Default)]
+pub(super) struct Spendings(HashMap<PurchaseId, Spending>);
+
+struct Spending {
+    from: ChainTime,
+    /// Its money may move at any time.
+    is_under_way: bool,
+    /// Without its port.
+    host: String,
+    amount: Amount,
+}
+
+impl Spendings {
+    /// Counts a purchase from now on, whatever comes of it.
+    pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
+        let host = host::of_entry(&entry.host);
+        let spending = Spending { from: entry.counts_from(), is_under_way: true, host, amount: entry.amount };
+        self.0.insert(entry.id, spending);
+    }
+
+    /// Takes over how a purchase stands now; one that was paid elsewhere does not count.
+    pub(super) fn follow(&mut self, entry: &JournalEntry) {
+        if let Some(spending) = self.0.get_mut(&entry.id) {
+            spending.is_under_way = entry.state == PurchaseState::Paying;
+            spending.from = entry.counts_from();
+        }
+    }
+
+    /// No longer counts a purchase of which nothing was sent, and nothing can be.
+    pub(super) fn give_back(&mut self, id: PurchaseId) {
+        self.0.remove(&id);
+    }
+
+    pub(super) fn forget(&mut self, now: ChainTime) {
+        let past = before(now, FORGOTTEN_AFTER);
+        self.0.retain(|_, spending| spending.is_under_way || spending.from > past);
+    }
+
+    pub(super) fn at(&self, now: ChainTime, host: &str, budget: &Budget) -> Spent {
+        let host = host::of_entry(host);
+        let (day_ago, host) = (before(now, DAY), budget.grouped(&host));
+        let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO };
+        for one in self.0.values().filter(|one| one.is_under_way || one.from > day_ago) {
+            let add = |sum: Amount| sum.checked_add(one.amount).unwrap_or(Amount::MAX);
+            spent.in_all = add(spent.in_all);
+            if budget.grouped(&one.host) == host {
+                spent.by_host = add(spent.by_host);
+            }
+        }
+        spent
+    }
+}
+
+/// That much earlier.
+const fn before(moment: ChainTime, span: Duration) -> ChainTime {
+    ChainTime::from_unix(moment.unix().saturating_sub(span.as_secs()))
+}

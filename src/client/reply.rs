@@ -1,0 +1,178 @@
+//! What a seller says to a proof of payment: pure, but for reading a refusal's body.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+
+use super::{ResponseBody, response_body::Rest};
+use crate::protocol::{
+    IntentId, ProblemCode, RetryRule, TxHash,
+    headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
+};
+
+/// A refusal is a few hundred bytes; more than this is none of ours.
+const REFUSAL_MAX: usize = 16 * 1024;
+/// And it comes in a few pieces: a body of empty ones would never reach the limit, nor let a time-out in between.
+const PIECES_MAX: usize = 256;
+
+/// What a seller says to a proof of payment, as what to do next.
+#[derive(Debug)]
+pub(super) enum SellerReply {
+    /// This is the answer.
+    Sold,
+    /// The same payment, with this intent.
+    Fresh(IntentId),
+    /// The transaction is not there yet, for the seller.
+    NotConfirmed(Option<Duration>),
+    /// The same proof, later.
+    Later(Option<ProblemCode>, Option<Duration>),
+    /// The proof, in the header instead of the body.
+    Elsewhere,
+    /// Never.
+    Refused(ProblemCode),
+    /// Not like this, says the layer.
+    Misunderstood,
+    /// A bill, to somebody who has paid.
+    Billed,
+    /// Go to another address.
+    Redirected,
+    /// The server failed, without saying what that means for the payment.
+    Failed,
+    /// The service's own word, without taking the payment.
+    Declined,
+}
+
+/// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
+pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
+    if is_sold(status, headers) {
+        return SellerReply::Sold;
+    }
+    let after = retry_after(headers);
+    match code {
+        Some(ProblemCode::PaymentRequired) => return SellerReply::Billed,
+        Some(ProblemCode::TxNotConfirmed) => return SellerReply::NotConfirmed(after),
+        Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return SellerReply::Elsewhere,
+        Some(code) => match code.retry() {
+            // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
+            RetryRule::Investigate if status == code.status() => return SellerReply::Refused(code),
+            RetryRule::Investigate => {}
+            RetryRule::AskAgain => return SellerReply::Later(Some(code), after),
+            RetryRule::RedeemWithFreshIntent => {}
+            _ => return SellerReply::Misunderstood,
+        },
+        None => {}
+    }
+    if let Some(intent) = fresh_intent(status, headers) {
+        return SellerReply::Fresh(intent);
+    }
+    match (status, after) {
+        (StatusCode::PAYMENT_REQUIRED, _) => SellerReply::Billed,
+        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => SellerReply::Redirected,
+        (status, Some(after)) if is_passing(status) => SellerReply::Later(None, Some(after)),
+        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => SellerReply::Failed,
+        (status, None) if status.is_server_error() => SellerReply::Failed,
+        _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => SellerReply::Misunderstood,
+        _ => SellerReply::Declined,
+    }
+}
+
+/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`. Elsewhere it also comes with payments that failed.
+fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
+    let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
+    headers.contains_key(PAYMENT_RESPONSE) && status != StatusCode::PAYMENT_REQUIRED && !failed()
+}
+
+/// Whether the seller says that it took this very transaction.
+pub(super) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
+    taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
+}
+
+#[derive(Deserialize)]
+struct Taken {
+    success: Option<bool>,
+    transaction: Option<TxHash>,
+}
+
+fn taken(headers: &HeaderMap) -> Option<Taken> {
+    serde_json::from_slice(&STANDARD.decode(headers.get(PAYMENT_RESPONSE)?).ok()?).ok()
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// Only these three carry one: anywhere else the header means nothing.
+fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
+    let carries = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE);
+    let mut values = headers.get_all(X_PRICE_INTENT).iter();
+    let intent = values.next().filter(|_| carries)?;
+    if values.next().is_some() {
+        return None;
+    }
+    IntentId::new(intent.to_str().ok()?)
+}
+
+/// In seconds. A date is not read: the seller's clock need not be ours.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Reads a refusal's code, and leaves the response as it was.
+///
+/// # Errors
+/// The body's own: then it is as if no response had come.
+pub(super) async fn read<B>(response: Response<B>) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
+where
+    B: Body<Data = Bytes>,
+{
+    let (parts, body) = response.into_parts();
+    if parts.status.is_success() || is_sold(parts.status, &parts.headers) || !is_json(&parts.headers) {
+        return Ok((parts, None, ResponseBody::untouched(body)));
+    }
+    let (start, rest) = peek(body).await?;
+    let code = if matches!(rest, Rest::Unread(_)) { None } else { code(&start) };
+    Ok((parts, code, ResponseBody::peeked(start, rest)))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// The beginning of a body, and what comes after it.
+async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Rest<B>), B::Error> {
+    let mut body = Box::pin(body);
+    let mut start = BytesMut::new();
+    for _ in 0..PIECES_MAX {
+        let Some(frame) = body.frame().await.transpose()? else { return Ok((start.freeze(), Rest::Nothing)) };
+        match frame.into_data() {
+            Ok(data) => start.extend_from_slice(&data),
+            Err(frame) => {
+                let rest = frame.into_trailers().map_or(Rest::Nothing, |trailers| Rest::Trailers(Box::new(trailers)));
+                return Ok((start.freeze(), rest));
+            }
+        }
+        if start.len() > REFUSAL_MAX {
+            break;
+        }
+    }
+    Ok((start.freeze(), Rest::Unread(body)))
+}
+
+fn code(body: &[u8]) -> Option<ProblemCode> {
+    #[derive(Deserialize)]
+    struct Problem<'a> {
+        #[serde(borrow)]
+        error: std::borrow::Cow<'a, str>,
+    }
+    let problem: Problem<'_> = serde_json::from_slice(body).ok()?;
+    ProblemCode::ALL.iter().copied().find(|code| code.as_str() == problem.error)
+}

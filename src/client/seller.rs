@@ -1,0 +1,103 @@
+//! `Seller`: the service that sells, and the request that it is sent, with and without a proof of payment.
+
+use std::{future::poll_fn, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, response::Parts};
+use http_body::Body;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::{
+    PayError, ProofIn, ReplayBody, ResponseBody,
+    replay_request::ReplayRequest,
+    reply::{self, SellerReply},
+};
+use crate::protocol::{Quote, TxHash, headers::PAY};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// One request to one service.
+pub(super) struct Seller<S, B> {
+    service: S,
+    request: ReplayRequest<B>,
+}
+
+/// What a request without proof is answered with.
+pub(super) enum Offered<R> {
+    Answered(Response<ResponseBody<R>>),
+    Quoted(Box<Quote>),
+}
+
+/// What a request with a proof is answered with.
+pub(super) struct Replied<R> {
+    pub(super) parts: Parts,
+    pub(super) reply: SellerReply,
+    pub(super) body: ResponseBody<R>,
+}
+
+impl<S, B, R> Seller<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    B: ReplayBody,
+    R: Body<Data = Bytes>,
+{
+    /// `service` was polled ready.
+    pub(super) const fn new(service: S, request: ReplayRequest<B>) -> Self {
+        Self { service, request }
+    }
+
+    pub(super) const fn request(&self) -> &ReplayRequest<B> {
+        &self.request
+    }
+
+    /// Gives the readiness of the service back: it must not be held while the chain is asked.
+    pub(super) fn drop_readiness(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    /// Sends the request as it is, and returns whatever the answer is.
+    pub(super) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
+        let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
+        let response = self.send(request).await.map_err(PayError::Http)?;
+        Ok(response.map(ResponseBody::untouched))
+    }
+
+    /// Sends the request as it is, and reads a quote from the answer.
+    pub(super) async fn quote(&mut self) -> Result<Offered<R>, PayError> {
+        let request = self.request.plain();
+        let replayable = request.is_some() && self.request.identity.fingerprint.is_some();
+        let request = request.or_else(|| self.request.take_plain()).ok_or(PayError::NotReplayable)?;
+        let response = self.send(request).await.map_err(PayError::Http)?;
+        let is_quote = response.status() == StatusCode::PAYMENT_REQUIRED && response.headers().contains_key(PAY);
+        // A HEAD gets the price, and can redeem nothing.
+        if !is_quote || self.request.is_head() {
+            return Ok(Offered::Answered(response.map(ResponseBody::untouched)));
+        }
+        let quote = Quote::from_headers(response.headers())?;
+        if replayable { Ok(Offered::Quoted(Box::new(quote))) } else { Err(PayError::NotReplayable) }
+    }
+
+    /// Returns the request with its proof; `None` where the body cannot be sent again, or can hold no proof.
+    pub(super) fn proven(&self, intent: &str, transaction: TxHash, place: ProofIn) -> Option<Request<B>> {
+        self.request.redeeming(intent, transaction, place)
+    }
+
+    /// Sends a request with its proof; `None` where no answer came.
+    pub(super) async fn present(&mut self, proven: Request<B>, patience: Duration) -> Option<Replied<R>> {
+        let exchange = async { reply::read(self.send(proven).await.ok()?).await.ok() };
+        let (parts, code, body) = timeout(patience, exchange).await.ok()??;
+        let reply = reply::judge(parts.status, &parts.headers, code);
+        Some(Replied { parts, reply, body })
+    }
+
+    async fn send(&mut self, request: Request<B>) -> Result<Response<R>, BoxError> {
+        let service = &mut self.service;
+        poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+        service.call(request).await.map_err(Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! `Settings`: how a layer pays, with a default for everything.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ProofIn;
+
+/// Longer than any process lives: ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) proof_in: ProofIn,
+    pub(super) confirmations: u64,
+    pub(super) poll_every: Duration,
+    pub(super) resend_after: Duration,
+    pub(super) bump_after: Duration,
+    pub(super) bumps_max: usize,
+    pub(super) patience: Duration,
+    pub(super) answer_timeout: Duration,
+    pub(super) longest_pause: Duration,
+    pub(super) least_time_to_pay: Duration,
+    pub(super) payment_age: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            proof_in: ProofIn::Header,
+            confirmations: 1,
+            poll_every: Duration::from_secs(1),
+            resend_after: Duration::from_secs(10),
+            bump_after: Duration::from_secs(30),
+            bumps_max: 5,
+            patience: Duration::from_secs(15 * 60),
+            // A seller's longest hold is ten minutes.
+            answer_timeout: Duration::from_secs(11 * 60),
+            longest_pause: Duration::from_secs(60),
+            // Five blocks of Base.
+            least_time_to_pay: Duration::from_secs(10),
+            // A seller's day, and an hour for its clock, its head and its block times.
+            payment_age: Duration::from_secs(25 * 60 * 60),
+        }
+    }
+}
+
+impl Settings {
+    /// `Duration::MAX` is a way to say "for ever", and no moment is that far away.
+    pub(super) fn bounded(mut self) -> Self {
+        let Self { poll_every, bump_after, patience, answer_timeout, longest_pause, .. } = &mut self;
+        for pause in [poll_every, bump_after, patience, answer_timeout, longest_pause] {
+            *pause = (*pause).min(LONGEST);
+        }
+        self
+    }
+
+    /// How long one answer is waited for, once money has moved, by a call that ends at `deadline`.
+    pub(super) fn patience_until(&self, deadline: Instant) -> Duration {
+        self.answer_timeout.min(deadline.saturating_duration_since(Instant::now()))
+    }
+}

@@ -1,0 +1,64 @@
+//! `Account`: what the clones of a wallet have in common, and `Policy`: how one of them pays.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use alloy::{network::TxSigner, primitives::Signature};
+
+use super::{
+    nodes::Nodes,
+    nonce_manager::NonceManager,
+    transaction::{self, Sent},
+};
+use crate::{
+    client::{PayerError, PreparedTransfer},
+    protocol::{Address, Network},
+};
+
+/// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
+const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
+/// After how many blocks a block is believed to stay unless said otherwise.
+const FINAL_AFTER: u64 = 12;
+
+pub(super) type Signer = Box<dyn TxSigner<Signature> + Send + Sync>;
+
+/// A key, and the nodes that its transactions go to.
+pub(super) struct Account {
+    pub(super) nodes: Nodes,
+    pub(super) signer: Signer,
+    pub(super) address: Address,
+    pub(super) network: Network,
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(super) nonces: NonceManager,
+    /// What tokens said their decimals are: they cannot change.
+    pub(super) decimals: Mutex<HashMap<Address, u8>>,
+}
+
+/// How transactions are made, and when a block is believed.
+#[derive(Clone, Copy)]
+pub(super) struct Policy {
+    pub(super) max_fee_per_gas: u128,
+    pub(super) final_after: u64,
+    pub(super) tagged: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { max_fee_per_gas: MAX_FEE_PER_GAS, final_after: FINAL_AFTER, tagged: true }
+    }
+}
+
+impl Account {
+    /// Reads what this wallet once prepared, all for one nonce; never empty.
+    pub(super) fn read(&self, prepared: &[PreparedTransfer]) -> Result<Vec<Sent>, PayerError> {
+        let chain_id = self.network.chain_id();
+        let read = |prepared| transaction::read(prepared, self.address, chain_id);
+        let sent = prepared.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let first = sent.first().ok_or(PayerError::Foreign)?;
+        // Two nonces could both be mined: one of them being used up would say nothing about the other.
+        let alike = sent.iter().all(|other| other.transaction.nonce == first.transaction.nonce);
+        if alike { Ok(sent) } else { Err(PayerError::Foreign) }
+    }
+}

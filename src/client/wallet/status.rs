@@ -1,0 +1,195 @@
+//! What became of a payment, by nodes that may lag, forget, lie, or be several that disagree.
+//!
+//! Two answers allow a second payment, and are given only on something seen, in a block that is still there, and deep, by
+//! every endpoint that answers: `Reverted` on the receipt of one of ours, `Impossible` on the transaction of this account
+//! that used the nonce. That something is *not* found proves nothing: nodes lag, and forget old receipts.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{
+    TransferStatus,
+    account::Account,
+    likeness::{Likeness, likeness},
+    node::{Failure, Node, TxReceipt},
+    taker::{Search, search},
+    transaction::Sent,
+};
+use crate::{client::PayerError, protocol::TxHash};
+
+/// The longest that one endpoint is asked for what took a nonce, question by question.
+const SEARCH_LIMIT: Duration = Duration::from_secs(60);
+
+const DISAGREE: PayerError =
+    PayerError::Unavailable("too few nodes answer, or they do not agree on what became of the payment");
+const UNSEEN: PayerError =
+    PayerError::Unavailable("the payment's nonce is used, but no node can show by what: ask one that keeps old state");
+
+pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -> Result<TransferStatus, PayerError> {
+    let ours: Vec<TxHash> = sent.iter().rev().map(|sent| sent.hash).collect();
+    // Receipts first: nothing else matters to a payment that is in a block.
+    if let Some(status) = by_receipt(account, final_after, &ours).await? {
+        return Ok(status);
+    }
+    if let Some(status) = by_nonce(account, final_after, sent, &ours).await? {
+        return Ok(status);
+    }
+    by_pool(account, &ours).await
+}
+
+/// What one endpoint knows of transactions of which at most one can be in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Absent,
+    /// In no block yet, or in one that may yet vanish.
+    Shallow,
+    /// In a block that is there, with so many others on it.
+    InBlock {
+        transaction: TxHash,
+        succeeded: bool,
+        depth: u64,
+    },
+}
+
+/// The status that receipts tell; `None` if all endpoints that answer have none.
+async fn by_receipt(
+    account: &Account,
+    final_after: u64,
+    hashes: &[TxHash],
+) -> Result<Option<TransferStatus>, PayerError> {
+    let looks = account.nodes.each(|node| look(node, hashes)).await;
+    let mut seen = None;
+    let mut best = 0;
+    for answer in looks.iter().flatten() {
+        match *answer {
+            // What succeeded by one endpoint is not made again on the word of another.
+            Look::InBlock { transaction, succeeded: true, depth } if depth >= best => {
+                best = depth;
+                seen = Some(TransferStatus::Mined { transaction, confirmations: depth.saturating_add(1) });
+            }
+            Look::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
+                seen = seen
+                    .filter(|status| matches!(status, TransferStatus::Mined { .. }))
+                    .or(Some(TransferStatus::Reverted { transaction }));
+            }
+            Look::Absent => {}
+            _ => seen = seen.or(Some(TransferStatus::Pending)),
+        }
+    }
+    let Some(TransferStatus::Reverted { transaction }) = seen else {
+        let heard = looks.iter().any(Result::is_ok);
+        return match looks.into_iter().find_map(Result::err) {
+            Some(failure) if !heard => Err(failure.into()),
+            _ => Ok(seen),
+        };
+    };
+    let hash = [transaction];
+    let reverted = async |node| {
+        let look = look(node, &hash).await?;
+        Ok(matches!(look, Look::InBlock { succeeded: false, depth, .. } if depth >= final_after))
+    };
+    if account.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
+}
+
+async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
+    // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
+    let head = node.head().await?.number.small()?;
+    let mut found = Look::Absent;
+    for hash in hashes {
+        let Some(receipt) = node.receipt(*hash).await? else { continue };
+        found = judged(node, head, *hash, &receipt).await?;
+        if matches!(found, Look::InBlock { .. }) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What a receipt says, given the head that was read before it.
+async fn judged(node: &Node, head: u64, hash: TxHash, receipt: &TxReceipt) -> Result<Look, Failure> {
+    if receipt.transaction_hash != hash {
+        return Err(Failure::Nonsense);
+    }
+    // Without a block: announced, not mined.
+    let (Some(number), Some(in_block)) = (receipt.block_number, receipt.block_hash) else { return Ok(Look::Shallow) };
+    let number = number.small()?;
+    let Some(depth) = head.checked_sub(number) else { return Ok(Look::Shallow) };
+    let block = node.block(number).await?;
+    if !block.is_some_and(|block| block.hash == in_block && block.number.0 == u128::from(number)) {
+        return Ok(Look::Shallow);
+    }
+    match receipt.status.map(|status| status.0) {
+        Some(status @ (0 | 1)) => Ok(Look::InBlock { transaction: hash, succeeded: status == 1, depth }),
+        _ => Err(Failure::Nonsense),
+    }
+}
+
+/// The status that the account's nonce tells, where it was used long enough ago.
+async fn by_nonce(
+    account: &Account,
+    final_after: u64,
+    sent: &[Sent],
+    ours: &[TxHash],
+) -> Result<Option<TransferStatus>, PayerError> {
+    let newest = sent.last().ok_or(PayerError::Foreign)?;
+    let (address, chain_id) = (account.address, account.network.chain_id());
+    let nonce = newest.transaction.nonce;
+    let mut is_used = false;
+    let mut taker = None;
+    for node in account.nodes.in_order() {
+        let look_for = |node| search(node, address, chain_id, nonce, final_after);
+        match timeout(SEARCH_LIMIT, account.nodes.heard(node, &look_for)).await {
+            Ok(Ok(Search::Taken(found))) => {
+                taker = Some(found);
+                break;
+            }
+            Ok(Ok(Search::Unseen)) => is_used = true,
+            // Old state that is refused, or not given in time, says nothing about the payment.
+            Ok(Ok(Search::Unused) | Err(_)) | Err(_) => {}
+        }
+    }
+    let Some(taker) = taker else { return if is_used { Err(UNSEEN) } else { Ok(None) } };
+    if ours.contains(&taker.hash) {
+        return Err(PayerError::Unavailable("the payment is in a block, but no node has its receipt"));
+    }
+    let hash = [taker.hash];
+    match likeness(&newest.transaction, &taker) {
+        Likeness::Same => match by_receipt(account, final_after, &hash).await? {
+            Some(status) => Ok(Some(status)),
+            None => Err(PayerError::Unavailable("no node has a receipt of what took the payment's nonce")),
+        },
+        Likeness::Unclear => Err(PayerError::Unavailable(
+            "what took the payment's nonce may be this payment, or another: look at it by hand",
+        )),
+        Likeness::Other => {
+            let displaced = async |node| {
+                let taken = look(node, &hash).await?;
+                let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
+                Ok(is_deep && look(node, ours).await? == Look::Absent)
+            };
+            if account.nodes.all_say(displaced).await { Ok(Some(TransferStatus::Impossible)) } else { Err(DISAGREE) }
+        }
+    }
+}
+
+/// Whether any endpoint has it waiting.
+async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<TransferStatus, PayerError> {
+    let known = async |node: &Node| {
+        for hash in ours {
+            if node.transaction(*hash).await?.is_some_and(|known| known.hash == *hash) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let answers: Vec<Result<bool, Failure>> = account.nodes.each(known).await;
+    if answers.iter().flatten().any(|known| *known) {
+        return Ok(TransferStatus::Pending);
+    }
+    let heard = answers.iter().any(Result::is_ok);
+    match answers.into_iter().find_map(Result::err) {
+        Some(failure) if !heard => Err(failure.into()),
+        _ => Ok(TransferStatus::Unknown),
+    }
+}
