@@ -101,7 +101,8 @@ mod tests {
         ReserveOutcome::Busy { retry_after: Duration::from_secs(seconds) }
     }
 
-    /// Decides about candidates given as block time, entry and cool-down; tells the refusal, or which one is free.
+    /// Decides about candidates given as block time, entry and cool-down; returns which one is free, or the refusal.
+    #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
         let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
