@@ -1,4 +1,4 @@
-//! The digest that ties an intent to one request, where its price was asked for that request.
+//! Digests a request, for an intent whose price was asked for that request alone.
 
 use std::borrow::Cow;
 
@@ -7,38 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    RouteSeal,
+    RequestDigest, RouteSeal,
     redemption::{Text, is_proof_member},
 };
-
-/// 128 bits of a keyed hash over method, path, query, headers and body.
-#[derive(Clone, Copy)]
-pub(crate) struct RequestDigest([u8; 16]);
-
-impl RequestDigest {
-    pub(crate) const fn new(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-/// In constant time: a digest stands for a request that only its author should know.
-impl PartialEq for RequestDigest {
-    fn eq(&self, other: &Self) -> bool {
-        constant_time_eq::constant_time_eq_16(&self.0, &other.0)
-    }
-}
-
-impl Eq for RequestDigest {}
-
-impl std::fmt::Debug for RequestDigest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RequestDigest")
-    }
-}
 
 /// Whose the members are that are named like those of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +100,7 @@ impl Fields {
     fn digest(self) -> RequestDigest {
         let mut digest = [0; 16];
         digest.copy_from_slice(&self.0.finalize().as_bytes()[..16]);
-        RequestDigest(digest)
+        RequestDigest::new(digest)
     }
 }
 

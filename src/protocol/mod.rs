@@ -16,6 +16,7 @@ mod problem;
 mod quote;
 mod receipt;
 mod redemption;
+mod request_digest;
 mod seal;
 mod tag;
 mod template;
@@ -42,8 +43,9 @@ pub use terms::Terms;
 pub use transfer::{ChainTime, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
-pub(crate) use digest::{DigestedHeaders, ProofMembers, RequestDigest, digest_request};
+pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
 pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};
+pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy};
 pub(crate) use text::ascii_json;
