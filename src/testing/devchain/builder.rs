@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::json;
 
 use super::{
-    DevChain,
     accounts::{DevAccount, KEYS, MNEMONIC},
+    chain::DevChain,
     error::DevChainError,
     install::install,
     locate::Places,
@@ -31,6 +31,22 @@ pub struct DevChainBuilder {
     every: Option<Duration>,
     genesis: Option<u64>,
     epoch: u64,
+}
+
+impl DevChain {
+    /// Starts a chain with the defaults: [`DevChain::builder`] says which.
+    ///
+    /// # Errors
+    ///
+    /// As [`DevChainBuilder::start`].
+    pub async fn start() -> Result<Self, DevChainError> {
+        Self::builder().start().await
+    }
+
+    /// Returns a builder of a chain.
+    pub fn builder() -> DevChainBuilder {
+        DevChainBuilder::default()
+    }
 }
 
 impl Default for DevChainBuilder {

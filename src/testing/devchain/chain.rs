@@ -1,26 +1,17 @@
-//! A local chain to test a paid service on.
-
-mod accounts;
-mod builder;
-mod error;
-mod install;
-mod locate;
-mod mining;
-mod process;
-mod rpc;
-mod transactions;
+//! `DevChain`: what a running chain is, and what is set on it at once.
 
 use serde_json::{Value, json};
 
-pub use accounts::DevAccount;
-pub use builder::DevChainBuilder;
-pub use error::DevChainError;
-
-use process::Anvil;
-use rpc::Rpc;
-
-use super::contracts;
-use crate::protocol::{Address, Amount};
+use super::{
+    accounts::DevAccount,
+    error::DevChainError,
+    process::Anvil,
+    rpc::{Rpc, prefixed, unexpected},
+};
+use crate::{
+    protocol::{Address, Amount},
+    testing::contracts,
+};
 
 /// A local `anvil` that looks like Base: chain id 8453, and a 6-decimal USDC at the address of the real one.
 ///
@@ -45,32 +36,18 @@ use crate::protocol::{Address, Amount};
 /// ```
 #[derive(Debug)]
 pub struct DevChain {
-    rpc: Rpc,
-    chain_id: u64,
-    usdc: Address,
-    accounts: Vec<DevAccount>,
+    pub(super) rpc: Rpc,
+    pub(super) chain_id: u64,
+    pub(super) usdc: Address,
+    pub(super) accounts: Vec<DevAccount>,
     /// Seconds between blocks where they are mined by time.
-    every: Option<u64>,
+    pub(super) every: Option<u64>,
     /// One sender at a time: `anvil` gives two at once the same nonce.
-    sending: tokio::sync::Mutex<()>,
-    anvil: Anvil,
+    pub(super) sending: tokio::sync::Mutex<()>,
+    pub(super) anvil: Anvil,
 }
 
 impl DevChain {
-    /// A chain with the defaults: [`DevChain::builder`] says which.
-    ///
-    /// # Errors
-    ///
-    /// As [`DevChainBuilder::start`].
-    pub async fn start() -> Result<Self, DevChainError> {
-        Self::builder().start().await
-    }
-
-    /// A chain to be configured.
-    pub fn builder() -> DevChainBuilder {
-        DevChainBuilder::default()
-    }
-
     /// Where its JSON-RPC is served: `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn rpc_url(&self) -> &str {
@@ -128,7 +105,7 @@ impl DevChain {
     /// As [`DevChain::rpc`].
     pub async fn usdc_balance(&self, owner: Address) -> Result<Amount, DevChainError> {
         let answer = self.call(self.usdc, &contracts::balance_of(owner)).await?;
-        let word = answer.try_into().map_err(|_| rpc::unexpected("balanceOf"))?;
+        let word = answer.try_into().map_err(|_| unexpected("balanceOf"))?;
         Ok(Amount::from_be_bytes(word))
     }
 
@@ -138,12 +115,12 @@ impl DevChain {
     ///
     /// As [`DevChain::rpc`].
     pub async fn set_code(&self, address: Address, runtime: &str) -> Result<(), DevChainError> {
-        let params = json!([address.to_string(), transactions::prefixed(runtime)]);
+        let params = json!([address.to_string(), prefixed(runtime)]);
         self.rpc.call("anvil_setCode", params).await.map(drop)
     }
 
     /// Writes a balance where the contract keeps it: in the mapping at its first storage slot.
-    async fn set_usdc(&self, owner: Address, amount: Amount) -> Result<(), DevChainError> {
+    pub(super) async fn set_usdc(&self, owner: Address, amount: Amount) -> Result<(), DevChainError> {
         let key = [*contracts::Word::from(owner).as_bytes(), [0; 32]].concat();
         let slot = alloy::primitives::keccak256(key).to_string();
         let value = alloy::hex::encode_prefixed(amount.to_be_bytes());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    DevChain,
+    chain::DevChain,
     error::DevChainError,
     rpc::{quantity, unexpected},
 };

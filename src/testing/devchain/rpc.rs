@@ -84,6 +84,11 @@ pub(super) fn quantity(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
+/// Hex as solc writes it, as JSON-RPC wants it.
+pub(super) fn prefixed(hex: &str) -> String {
+    format!("0x{}", hex.trim().trim_start_matches("0x"))
+}
+
 pub(super) fn unexpected(method: &str) -> DevChainError {
     DevChainError::Unexpected { method: method.to_owned() }
 }

@@ -5,7 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{DevChain, error::DevChainError, rpc::unexpected};
+use super::{
+    chain::DevChain,
+    error::DevChainError,
+    rpc::{prefixed, unexpected},
+};
 use crate::{
     protocol::{Address, Amount, TxHash},
     testing::contracts::{self, Word},
@@ -80,9 +84,4 @@ impl DevChain {
         let _alone = self.sending.lock().await;
         self.rpc.parsed("eth_sendTransaction", json!([transaction])).await
     }
-}
-
-/// Hex as solc writes it, as JSON-RPC wants it.
-pub(super) fn prefixed(hex: &str) -> String {
-    format!("0x{}", hex.trim().trim_start_matches("0x"))
 }
