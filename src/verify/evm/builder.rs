@@ -1,19 +1,20 @@
-//! The settings of an [`EvmVerifier`].
+//! `EvmVerifierBuilder`: the settings of an [`EvmVerifier`], and how it is put together.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
 use super::{
-    EvmVerifier, Finality, Inner,
     endpoint::Endpoint,
     endpoint_check::{EndpointCheck, network_of},
     endpoint_pool::EndpointPool,
+    finality::Finality,
     gate::Gate,
     head::Head,
     judge::Policy,
     receipts::Receipts,
     reorg_monitor::ReorgMonitor,
+    verifier::{EvmVerifier, Inner},
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -50,6 +51,21 @@ pub struct EvmVerifierBuilder {
     clock: Arc<dyn Clock>,
 }
 
+impl EvmVerifier {
+    /// Verifies over these endpoints, http or https, with the default settings.
+    ///
+    /// # Errors
+    /// Like [`EvmVerifierBuilder::connect`].
+    pub async fn connect(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, VerifyError> {
+        Self::builder().endpoints(urls).connect().await
+    }
+
+    /// Returns a builder, for settings other than the defaults.
+    pub fn builder() -> EvmVerifierBuilder {
+        EvmVerifierBuilder::new()
+    }
+}
+
 /// Without the URLs: they hold keys.
 impl fmt::Debug for EvmVerifierBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,7 +77,7 @@ impl fmt::Debug for EvmVerifierBuilder {
 }
 
 impl EvmVerifierBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             urls: Vec::new(),
             finality: Finality::default(),

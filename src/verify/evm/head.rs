@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    Finality,
     chain::Step,
     endpoint_pool::EndpointPool,
+    finality::Finality,
     gate::Gate,
     head_state::{HeadState, Named, Now, is_leap},
     judge::Tip,

@@ -1,51 +1,14 @@
-//! Is it paid? ERC-20 transfers, read over JSON-RPC from one or several nodes.
-//!
-//! An [`EvmVerifier`] needs no task and no shutdown: while nobody redeems, it asks nobody anything. A redemption costs one
-//! `eth_getTransactionReceipt`, and whoever finds the chain's head older than one block time has it refreshed, once for all.
-//! While a payment is waited for, each time somebody asks, the head is looked at up to four times a second, so that a payment
-//! counts when its block is there.
-//!
-//! What a node says is not taken on trust: its chain id is proved before it is believed and again whenever it failed, its
-//! receipts must be of the transaction that was asked about and of the sealed block at their height, and that there is
-//! no such transaction counts only when every node that is up says so. Nothing that a node said, and no URL (they hold keys),
-//! ever appears in an error, a log or `Debug` output.
-//!
-//! ```no_run
-//! # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
-//! use tower_x402::{protocol::Network, verify::evm::EvmVerifier};
-//! let verifier = EvmVerifier::connect(["https://mainnet.base.org"]).await?;
-//! assert_eq!(verifier.network(), Network::BASE);
-//! # Ok(()) }
-//! ```
-
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod bench;
-mod builder;
-mod chain;
-mod decode;
-mod endpoint;
-mod endpoint_check;
-mod endpoint_pool;
-mod gate;
-mod head;
-mod head_state;
-mod judge;
-mod pool_answer;
-mod receipts;
-mod reorg_monitor;
-mod single_flight;
-mod view;
+//! `EvmVerifier`: a receipt, and the sealed block at its height, judged at the chain's present head.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-pub use builder::EvmVerifierBuilder;
-
-use self::{
+use super::{
+    decode,
     endpoint_pool::EndpointPool,
+    finality::Finality,
     head::Head,
     judge::{Policy, Tip, judge},
     receipts::{Found, Receipts},
@@ -57,54 +20,23 @@ use crate::{
     verify::{Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
 
-/// How deep in the chain a payment must be before it counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Finality {
-    /// That many sealed blocks, its own included; at least 1.
-    Confirmations(u32),
-    /// At or below the block that the nodes call `safe` (on Base some minutes old): only a reorganisation of
-    /// Ethereum itself could take it back.
-    Safe,
-    /// At or below the block that the nodes call `finalized` (on Base a quarter of an hour old).
-    Finalized,
-}
-
-/// One sealed block.
-impl Default for Finality {
-    fn default() -> Self {
-        Self::Confirmations(1)
-    }
-}
-
-impl Finality {
-    fn retry_after(self, block_time: Duration) -> Duration {
-        let blocks = match self {
-            // Asking is cheap, and an answer may be there as soon as the block is.
-            Self::Confirmations(_) => return (block_time / 2).max(Duration::from_secs(1)),
-            Self::Safe => 5,
-            Self::Finalized => 30,
-        };
-        block_time.saturating_mul(blocks).max(Duration::from_secs(1))
-    }
-}
-
 /// Verifies transfers on an EVM chain over JSON-RPC. Clones share everything.
 #[derive(Clone)]
 pub struct EvmVerifier {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    network: Network,
-    finality: Finality,
-    pool: Arc<EndpointPool>,
-    head: Arc<Head>,
-    receipts: Arc<Receipts>,
-    policy: Policy,
+/// What the clones of an [`EvmVerifier`] share.
+pub(super) struct Inner {
+    pub(super) network: Network,
+    pub(super) finality: Finality,
+    pub(super) pool: Arc<EndpointPool>,
+    pub(super) head: Arc<Head>,
+    pub(super) receipts: Arc<Receipts>,
+    pub(super) policy: Policy,
     /// Not where only what is safe counts anyway.
-    reorgs: Option<Arc<ReorgMonitor>>,
-    total_timeout: Duration,
+    pub(super) reorgs: Option<Arc<ReorgMonitor>>,
+    pub(super) total_timeout: Duration,
 }
 
 /// Without the endpoints' URLs: they hold keys.
@@ -120,19 +52,6 @@ impl fmt::Debug for EvmVerifier {
 }
 
 impl EvmVerifier {
-    /// Verifies over these endpoints, http or https, with the default settings.
-    ///
-    /// # Errors
-    /// Like [`EvmVerifierBuilder::connect`].
-    pub async fn connect(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, VerifyError> {
-        Self::builder().endpoints(urls).connect().await
-    }
-
-    /// For other settings than the default ones.
-    pub fn builder() -> EvmVerifierBuilder {
-        EvmVerifierBuilder::new()
-    }
-
     /// The chain that the endpoints serve.
     #[must_use]
     pub fn network(&self) -> Network {
