@@ -105,10 +105,10 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+#[cfg(any(feature = "evm", feature = "wallet"))]
+mod evm;
 #[cfg(doc)]
 pub mod guide;
-#[cfg(any(feature = "wallet", feature = "evm"))]
-mod json_rpc;
 pub mod ledger;
 mod paywall;
 pub mod protocol;

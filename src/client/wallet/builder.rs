@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     client::PayerError,
-    json_rpc::is_local,
+    evm::json_rpc::is_local,
     protocol::{Address, Network},
 };
 

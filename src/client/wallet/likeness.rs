@@ -7,8 +7,10 @@ use alloy::{
     rpc::types,
 };
 
-use super::transaction::TRANSFER_LEN;
-use crate::protocol::{Address, PaymentTag, TxHash};
+use crate::{
+    evm::erc20::TRANSFER_LEN,
+    protocol::{Address, PaymentTag, TxHash},
+};
 
 /// A transaction that an account has signed for certain: whatever node it came from, it could not have been made up.
 pub(super) struct Proven {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::nonce_manager::Counted;
 use crate::{
     client::PayerError,
-    json_rpc::{Question, RpcError, Transport},
+    evm::json_rpc::{Question, RpcError, Transport},
     protocol::{Address, TxHash},
 };
 

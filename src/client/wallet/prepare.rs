@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
+    evm::erc20,
     protocol::{Address, Amount, Asset, TxHash},
 };
 
@@ -100,9 +101,9 @@ async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerErr
     if let Some(decimals) = cached {
         return Ok(decimals == asset.decimals());
     }
-    let contract = asset.contract();
-    let word = account.nodes.first(|node| node.word(contract, &transaction::DECIMALS)).await?;
-    let stated = word.filter(|word| word[..31].iter().all(|byte| *byte == 0)).map(|word| word[31]);
+    let (contract, call) = (asset.contract(), erc20::decimals());
+    let word = account.nodes.first(|node| node.word(contract, &call)).await?;
+    let stated = word.and_then(|word| erc20::read_decimals(&word));
     if stated == Some(asset.decimals()) {
         known().insert(asset.contract(), asset.decimals());
     }
@@ -110,7 +111,7 @@ async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerErr
 }
 
 async fn balance(account: &Account, token: Address) -> Result<Amount, PayerError> {
-    let call = transaction::balance_of(account.address);
+    let call = erc20::balance_of(account.address);
     let word = account.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
 }

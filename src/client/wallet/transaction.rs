@@ -10,34 +10,13 @@ use alloy::{
 use super::fees::Fees;
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
-    protocol::{Address, Amount, PaymentTag, TxHash},
+    evm::erc20,
+    protocol::{Address, PaymentTag, TxHash},
 };
-
-/// An ERC-20 `transfer(address,uint256)`.
-pub(super) fn transfer(to: Address, amount: Amount) -> Vec<u8> {
-    [&[0xa9, 0x05, 0x9c, 0xbb][..], &word(to), &amount.to_be_bytes()].concat()
-}
-
-/// An ERC-20 `balanceOf(address)`.
-pub(super) fn balance_of(owner: Address) -> Vec<u8> {
-    [&[0x70, 0xa0, 0x82, 0x31][..], &word(owner)].concat()
-}
-
-/// An ERC-20 `decimals()`.
-pub(super) const DECIMALS: [u8; 4] = [0x31, 0x3c, 0xe5, 0x67];
-
-fn word(address: Address) -> [u8; 32] {
-    let mut word = [0; 32];
-    word[12..].copy_from_slice(address.as_bytes());
-    word
-}
-
-/// How long the call data of an ERC-20 transfer is without a tag.
-pub(super) const TRANSFER_LEN: usize = 68;
 
 /// The payment in that token, without gas and fees.
 pub(super) fn draft(payment: &TransferRequest, token: Address, tag: Option<PaymentTag>) -> TxEip1559 {
-    let mut input = transfer(payment.recipient, payment.amount);
+    let mut input = erc20::transfer(payment.recipient, payment.amount);
     input.extend(tag.iter().flat_map(PaymentTag::to_call_data));
     TxEip1559 {
         chain_id: payment.network.chain_id(),
@@ -98,24 +77,10 @@ mod tests {
     use super::*;
     use crate::{
         client::PurchaseId,
-        protocol::{Asset, Network},
+        protocol::{Amount, Asset, Network},
     };
 
     const TO: Address = Address::new([7; 20]);
-
-    #[test]
-    fn calls_are_those_of_erc_20() {
-        for (signature, call) in [
-            ("transfer(address,uint256)", transfer(TO, Amount::MAX)),
-            ("balanceOf(address)", balance_of(TO)),
-            ("decimals()", DECIMALS.to_vec()),
-        ] {
-            assert_eq!(call[..4], keccak256(signature)[..4], "{signature}");
-        }
-        let call = transfer(TO, Amount::from_base_units(490_000));
-        assert_eq!((call.len(), &call[4..16], &call[16..36]), (68, &[0; 12][..], &[7; 20][..]));
-        assert_eq!(call[65..], [0x07, 0x7a, 0x10]);
-    }
 
     async fn prepared() -> (PreparedTransfer, Address) {
         let signer = PrivateKeySigner::random();
@@ -134,8 +99,8 @@ mod tests {
         let sent = read(&prepared, payer, 8453).unwrap();
         assert_eq!(Some(sent.hash), prepared.transaction);
         assert_eq!((sent.transaction.nonce, sent.transaction.max_fee_per_gas), (5, 9));
-        let (call, tag) = sent.transaction.input.split_at(TRANSFER_LEN);
-        assert_eq!(*call, transfer(TO, Amount::from_base_units(490_000)));
+        let (call, tag) = sent.transaction.input.split_at(erc20::TRANSFER_LEN);
+        assert_eq!(*call, erc20::transfer(TO, Amount::from_base_units(490_000)));
         assert_eq!(*tag, PaymentTag::of("01010101010101010101010101010101").to_call_data());
     }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    judge::{Policy, TRANSFER, Tip, judge},
+    judge::{Policy, Tip, judge},
     view::{Block, Log, MinedIn, TxReceipt},
 };
 use crate::{
+    evm::erc20::TRANSFER_TOPIC,
     protocol::{Address, Amount, Asset, ChainTime, Network, Terms, TxHash},
     verify::Verdict,
 };
@@ -21,7 +22,7 @@ pub fn judging(logs: u32) -> impl Fn() -> Verdict {
     let log = |position| Log {
         position,
         emitter: Asset::USDC_BASE.contract(),
-        topics: vec![TRANSFER, topic(0x66), topic(if position + 1 == logs { 0x5a } else { 0x77 })],
+        topics: vec![TRANSFER_TOPIC, topic(0x66), topic(if position + 1 == logs { 0x5a } else { 0x77 })],
         data: Amount::from_base_units(490_000).to_be_bytes().to_vec(),
         transaction: Some(TRANSACTION),
         block: Some(BLOCK.hash),

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    json_rpc::Transport,
+    evm::json_rpc::Transport,
     protocol::{Address, Network},
     verify::{VerifyError, VerifyErrorKind},
 };

@@ -5,31 +5,19 @@
 use alloy::{
     network::{AnyNetwork, Network},
     primitives::{B256, Bloom, Bytes, U64, logs_bloom},
-    sol_types::SolCall as _,
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{
-    judge::TRANSFER,
-    view::{Block, Log, MinedIn, TxReceipt},
-};
+use super::view::{Block, Log, MinedIn, TxReceipt};
 use crate::{
-    json_rpc::Fault,
+    evm::{erc20, json_rpc::Fault},
     protocol::{Address, ChainTime, TxHash},
 };
 
 type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;
 type RpcLog = alloy::rpc::types::Log;
 type AnyHeader = <AnyNetwork as Network>::HeaderResponse;
-
-#[allow(missing_docs, reason = "generated from Solidity")]
-mod abi {
-    alloy::sol! {
-        function decimals() external view returns (uint8);
-        function symbol() external view returns (string);
-    }
-}
 
 fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
     serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)
@@ -69,7 +57,7 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
         return Err(Fault::Answer);
     }
     let logs = inner.logs.into_iter().enumerate();
-    let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(TRANSFER)));
+    let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(erc20::TRANSFER_TOPIC)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
     logs.shrink_to_fit();
     Ok(Some(TxReceipt {
@@ -110,12 +98,12 @@ fn view(position: usize, log: RpcLog) -> Result<Log, Fault> {
 
 /// The parameters of an `eth_call` to a token's `decimals()`.
 pub(super) fn decimals_call(contract: Address) -> serde_json::Value {
-    eth_call(contract, &abi::decimalsCall {}.abi_encode())
+    eth_call(contract, &erc20::decimals())
 }
 
 /// The parameters of an `eth_call` to a token's `symbol()`.
 pub(super) fn symbol_call(contract: Address) -> serde_json::Value {
-    eth_call(contract, &abi::symbolCall {}.abi_encode())
+    eth_call(contract, &erc20::symbol())
 }
 
 fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {
@@ -124,16 +112,10 @@ fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {
 
 /// What `decimals()` returned; `None` where the contract has none.
 pub(super) fn decimals(raw: &RawValue) -> Result<Option<u8>, Fault> {
-    parse::<Bytes>(raw).map(|data| abi::decimalsCall::abi_decode_returns_validate(&data).ok())
+    parse::<Bytes>(raw).map(|data| erc20::read_decimals(&data))
 }
 
 /// What `symbol()` returned, if it is text that can be shown: 1 to 32 graphic ASCII characters.
 pub(super) fn symbol(raw: &RawValue) -> Result<Option<String>, Fault> {
-    let data = parse::<Bytes>(raw)?;
-    let text = abi::symbolCall::abi_decode_returns_validate(&data).ok();
-    // Tokens older than ERC-20's final text return `bytes32`.
-    let short = || (data.len() == 32).then(|| data.split(|byte| *byte == 0).next().unwrap_or_default());
-    let text = text.or_else(|| String::from_utf8(short()?.to_vec()).ok());
-    let shown = |text: &String| (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    Ok(text.filter(shown))
+    parse::<Bytes>(raw).map(|data| erc20::read_symbol(&data))
 }

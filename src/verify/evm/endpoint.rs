@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{json_rpc::Transport, verify::VerifyErrorKind};
+use crate::{evm::json_rpc::Transport, verify::VerifyErrorKind};
 
 /// How long a node is believed to serve the chain that it proved to serve. HTTP hides from us when a connection is made
 /// anew, so time stands in for it.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    json_rpc::{Fault, Question, Transport},
+    evm::json_rpc::{Fault, Question, Transport},
     protocol::{Address, Network},
     verify::{VerifyError, VerifyErrorKind},
 };

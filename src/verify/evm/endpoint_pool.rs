@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    json_rpc::{Fault, Question},
+    evm::json_rpc::{Fault, Question},
     protocol::TxHash,
     verify::{VerifyError, VerifyErrorKind},
 };

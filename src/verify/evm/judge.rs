@@ -4,13 +4,10 @@ use std::{collections::HashSet, time::Duration};
 
 use super::view::{Block, Log, TxReceipt};
 use crate::{
+    evm::erc20::TRANSFER_TOPIC,
     protocol::{Address, Amount, Terms, Transfer, TxHash},
     verify::Verdict,
 };
-
-/// `keccak256("Transfer(address,address,uint256)")`.
-pub(super) const TRANSFER: [u8; 32] = *b"\xdd\xf2\x52\xad\x1b\xe2\xc8\x9b\x69\xc2\xb0\x68\xfc\x37\x8d\xaa\
-    \x95\x2b\xa7\xf1\x63\xc4\xa1\x16\x28\xf5\x5a\x4d\xf5\x23\xb3\xef";
 
 /// The chain's present end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +91,7 @@ fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy:
 fn erc20_transfer(log: &Log) -> Option<(Address, Address, Amount)> {
     let [signature, from, to] = log.topics.as_slice() else { return None };
     let value: [u8; 32] = log.data.as_slice().try_into().ok()?;
-    (*signature == TRANSFER).then_some(())?;
+    (*signature == TRANSFER_TOPIC).then_some(())?;
     Some((address(from)?, address(to)?, Amount::from_be_bytes(value)))
 }
 

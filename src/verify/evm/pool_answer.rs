@@ -4,7 +4,7 @@ use serde_json::{json, value::RawValue};
 
 use super::{decode, view::Block};
 use crate::{
-    json_rpc::{Fault, Question},
+    evm::json_rpc::{Fault, Question},
     verify::VerifyError,
 };
 

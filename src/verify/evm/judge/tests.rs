@@ -52,7 +52,7 @@ fn transfer(position: u32, units: u128) -> Log {
     Log {
         position,
         emitter: Asset::USDC_BASE.contract(),
-        topics: vec![TRANSFER, topic(PAYER), topic(RECIPIENT)],
+        topics: vec![TRANSFER_TOPIC, topic(PAYER), topic(RECIPIENT)],
         data: word(units).to_vec(),
         transaction: Some(TX),
         block: Some([1; 32]),
@@ -86,7 +86,7 @@ const NOT_CONFIRMED: Verdict = Verdict::NotConfirmed { retry_after: Duration::fr
 
 #[test]
 fn the_signature_is_that_of_erc20() {
-    assert_eq!(TRANSFER, alloy::primitives::keccak256("Transfer(address,address,uint256)").0);
+    assert_eq!(TRANSFER_TOPIC, alloy::primitives::keccak256("Transfer(address,address,uint256)").0);
 }
 
 #[test]
@@ -169,13 +169,13 @@ fn only_the_exact_shape_counts() {
 
 #[test]
 fn only_from_somebody_else_to_the_recipient_counts() {
-    let between = |from: Address, to: Address| one(|log| log.topics = vec![TRANSFER, topic(from), topic(to)]);
+    let between = |from: Address, to: Address| one(|log| log.topics = vec![TRANSFER_TOPIC, topic(from), topic(to)]);
     assert_eq!(between(PAYER, PAYER), Verdict::NoTransfer, "to another");
     assert_eq!(between(Address::ZERO, RECIPIENT), Verdict::NoTransfer, "a mint");
     assert_eq!(between(RECIPIENT, RECIPIENT), Verdict::NoTransfer, "to oneself");
     assert_eq!(between(TREASURY, RECIPIENT), Verdict::NoTransfer, "a top-up");
     // Not even as "too little": that would ask the treasury to pay more.
-    let log = Log { topics: vec![TRANSFER, topic(TREASURY), topic(RECIPIENT)], ..transfer(0, 1) };
+    let log = Log { topics: vec![TRANSFER_TOPIC, topic(TREASURY), topic(RECIPIENT)], ..transfer(0, 1) };
     assert_eq!(verdict(&receipt(vec![log])), Verdict::NoTransfer);
 }
 
@@ -256,7 +256,7 @@ fn any_address() -> impl Strategy<Value = Address> {
 }
 
 fn any_topic() -> impl Strategy<Value = [u8; 32]> {
-    prop_oneof![Just(TRANSFER), any_address().prop_map(topic), any::<[u8; 32]>()]
+    prop_oneof![Just(TRANSFER_TOPIC), any_address().prop_map(topic), any::<[u8; 32]>()]
 }
 
 /// Anything at all, biased towards what nearly counts.
@@ -264,7 +264,7 @@ fn any_log() -> impl Strategy<Value = Log> {
     let hash = || prop_oneof![4 => Just(Some([1; 32])), 1 => any::<Option<[u8; 32]>>()];
     let data = prop_oneof![any::<u64>().prop_map(|units| word(units.into()).to_vec()), any::<Vec<u8>>()];
     let topics = prop_oneof![
-        (any_topic(), any_topic()).prop_map(|(from, to)| vec![TRANSFER, from, to]),
+        (any_topic(), any_topic()).prop_map(|(from, to)| vec![TRANSFER_TOPIC, from, to]),
         prop::collection::vec(any_topic(), 0..5),
     ];
     (any::<u32>(), any_address(), topics, data, hash(), hash(), prop::bool::weighted(0.1)).prop_map(
@@ -329,7 +329,7 @@ proptest! {
             prop_assert_eq!(head.unix(), head_time);
             for paid in transfers {
                 let from_log = |log: &&Log| log.position == paid.position && log.emitter == paid.token
-                    && log.topics == [TRANSFER, topic(paid.payer), topic(RECIPIENT)]
+                    && log.topics == [TRANSFER_TOPIC, topic(paid.payer), topic(RECIPIENT)]
                     && log.data == paid.amount.to_be_bytes();
                 prop_assert!(receipt.logs.iter().any(|log| from_log(&log)));
                 prop_assert!(paid.amount >= Amount::from_base_units(PRICE));
