@@ -7,8 +7,8 @@ use driver::{Client, IntoConnectionInfo, ProtocolVersion, RedisResult, aio::Conn
 
 use super::{
     super::LedgerError,
-    RedisLedger, Replicated, Shared,
     connection::{Connection, TIME_LIMIT},
+    handle::{RedisInner, RedisLedger, Replicated},
     source::Source,
 };
 
@@ -59,6 +59,44 @@ pub enum RedisConnectError {
     /// The ledger could not be asked.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+impl RedisLedger {
+    /// Connects to `redis://user:password@host:port/database`, with the default settings.
+    ///
+    /// # Errors
+    /// As [`RedisLedgerBuilder::connect`].
+    pub async fn connect(url: &str) -> Result<Self, RedisConnectError> {
+        Self::builder(url).connect().await
+    }
+
+    /// The same, with settings.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tower_x402::ledger::RedisLedger;
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ledger = RedisLedger::builder("redis://redis.internal")
+    ///     .key_prefix("shop")
+    ///     .wait_replicas(1, Duration::from_millis(500))
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(url: &str) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_url(url)
+    }
+
+    /// With a client of the caller's: with certificates of its own, for instance.
+    pub fn builder_for(client: driver::Client) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_client(client)
+    }
+
+    /// On a connection of the caller's. It has to renew itself when it breaks: what it does not notice, a server that hangs,
+    /// say, nobody mends.
+    pub fn builder_on(connection: driver::aio::ConnectionManager) -> RedisLedgerBuilder {
+        RedisLedgerBuilder::for_manager(connection)
+    }
 }
 
 impl RedisLedgerBuilder {
@@ -137,8 +175,8 @@ impl RedisLedgerBuilder {
         choose_crypto();
         let connection = || Connection::new(source.clone(), self.time_limit);
         let replicated = self.replicas.map(|(replicas, wait)| Replicated { connection: connection(), replicas, wait });
-        let shared = Shared::new(self.prefix, connection(), replicated, self.evicts, self.durable);
-        let ledger = RedisLedger { shared: Arc::new(shared) };
+        let inner = RedisInner::new(self.prefix, connection(), replicated, self.evicts, self.durable);
+        let ledger = RedisLedger { inner: Arc::new(inner) };
         ledger.check().await?;
         if !self.durable {
             ledger.warn_if_it_forgets().await?;

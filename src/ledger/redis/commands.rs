@@ -8,35 +8,32 @@ use tokio::time::timeout;
 
 use super::{
     super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events},
-    RedisConnectError, RedisLedger, Shared,
+    builder::RedisConnectError,
+    handle::RedisLedger,
+    words::{hex, millis, name, seconds, word},
 };
 use crate::protocol::{ChainTime, IntentKey};
 
-/// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
-const MOST: u64 = (1 << 53) - 1;
-/// A lease is no longer than this, so that no sum gets near that, and long enough for the server to notice.
-const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
-const SHORTEST: Duration = Duration::from_millis(1);
 /// What several questions together may take beyond the time of one.
 const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        let answer = self.ask(&self.shared.scripts.begin, &[seconds(now)]).await?;
-        self.shared.begun.store(true, Ordering::Relaxed);
+        let answer = self.ask(&self.inner.scripts.begin, &[seconds(now)]).await?;
+        self.inner.begun.store(true, Ordering::Relaxed);
         word(&answer, &[("done", ())])?;
         let mark = answer.get(1).and_then(|mark| mark.parse().ok());
         mark.map(ChainTime::from_unix).ok_or(LedgerError::Incompatible)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
-        let (resource, pauses) = (claim.resource().to_owned(), self.shared.pauses.clone());
+        let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
         let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
         for transfer in claim.transfers() {
             let keep_until = claim.keep_until(transfer);
             words.extend([transfer.payment_id().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
         }
-        let answer = self.ask(&self.shared.scripts.reserve, &words).await?;
+        let answer = self.ask(&self.inner.scripts.reserve, &words).await?;
         let [why, number, expired, forgotten, fence @ ..] = answer.as_slice() else {
             return Err(LedgerError::Incompatible);
         };
@@ -64,7 +61,7 @@ impl Ledger for RedisLedger {
 
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let words = name(lease, [millis(lease.length())]);
-        let answer = self.ask(&self.shared.scripts.renew, &words).await?;
+        let answer = self.ask(&self.inner.scripts.renew, &words).await?;
         word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])
     }
 
@@ -78,7 +75,7 @@ impl Ledger for RedisLedger {
             ("block_number", transfer.block_number.to_string()),
         ];
         let words = name(lease, book.into_iter().flat_map(|(field, value)| [field.to_owned(), value]));
-        let answer = self.ask_for_good(&self.shared.scripts.commit, &words).await?;
+        let answer = self.ask_for_good(&self.inner.scripts.commit, &words).await?;
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);
         }
@@ -97,7 +94,7 @@ impl Ledger for RedisLedger {
             AttemptOutcome::Started => "started",
             AttemptOutcome::NotStarted => "not started",
         };
-        let answer = self.ask(&self.shared.scripts.release, &name(lease, [handler.to_owned()])).await?;
+        let answer = self.ask(&self.inner.scripts.release, &name(lease, [handler.to_owned()])).await?;
         if word(&answer, &[("done", true), ("lease lost", false)])? {
             events::released(lease);
         }
@@ -105,7 +102,7 @@ impl Ledger for RedisLedger {
     }
 
     async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        let answer = self.ask(&self.shared.scripts.consumed, &[hex(intent)]).await?;
+        let answer = self.ask(&self.inner.scripts.consumed, &[hex(intent)]).await?;
         word(&answer, &[("yes", true), ("no", false)])
     }
 
@@ -123,17 +120,17 @@ impl Ledger for RedisLedger {
 impl RedisLedger {
     /// Puts one question, and tells the words of the answer.
     pub(super) async fn ask(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
-        let key = &self.shared.key;
+        let key = &self.inner.key;
         let call = |mut connection: ConnectionManager| async move {
             script.key(key).arg(words).invoke_async(&mut connection).await
         };
-        self.usable(self.shared.connection.ask(call).await?)
+        self.usable(self.inner.connection.ask(call).await?)
     }
 
     /// The same, and what was written is on so many replicas, if that is wished.
     async fn ask_for_good(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
-        let Some(replicated) = &self.shared.replicated else { return self.ask(script, words).await };
-        let key = &self.shared.key;
+        let Some(replicated) = &self.inner.replicated else { return self.ask(script, words).await };
+        let key = &self.inner.key;
         let mut both = pipe();
         both.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(key).arg(words);
         // Right behind it on the same connection: it counts the replicas that have that connection's last write.
@@ -158,7 +155,7 @@ impl RedisLedger {
 
     fn usable(&self, answer: Vec<String>) -> Result<Vec<String>, LedgerError> {
         match answer.first().map(String::as_str) {
-            Some("not begun") => Err(self.shared.not_begun()),
+            Some("not begun") => Err(self.inner.not_begun()),
             Some("incompatible") | None => Err(LedgerError::Incompatible),
             Some(_) => Ok(answer),
         }
@@ -167,37 +164,25 @@ impl RedisLedger {
     /// Whether the server is one to keep a ledger on, can be written to, and has not lost the ledger.
     pub(super) async fn check(&self) -> Result<(), RedisConnectError> {
         let check = async {
-            if !self.shared.evicts {
-                let policy = self.shared.connection.ask(eviction_policy).await?;
+            if !self.inner.evicts {
+                let policy = self.inner.connection.ask(eviction_policy).await?;
                 match policy.as_deref() {
                     Some("noeviction") => {}
                     Some(_) => return Err(RedisConnectError::Evicts),
                     None => return Err(RedisConnectError::PolicyUnknown),
                 }
             }
-            if self.shared.durable && !self.durability().await?.is_durable() {
+            if self.inner.durable && !self.durability().await?.is_durable() {
                 return Err(RedisConnectError::NotDurable);
             }
-            let answer = self.ask(&self.shared.scripts.health, &[]).await?;
-            if !word(&answer, &[("begun", true), ("fresh", false)])? && self.shared.begun.load(Ordering::Relaxed) {
-                return Err(self.shared.not_begun().into());
+            let answer = self.ask(&self.inner.scripts.health, &[]).await?;
+            if !word(&answer, &[("begun", true), ("fresh", false)])? && self.inner.begun.load(Ordering::Relaxed) {
+                return Err(self.inner.not_begun().into());
             }
             Ok(())
         };
         // A little more than for one question, so that a connection that hangs is found out, and replaced.
-        timeout(self.shared.connection.time_limit() + SLACK, check)
-            .await
-            .unwrap_or(Err(LedgerError::Unavailable.into()))
-    }
-}
-
-impl Shared {
-    /// Nothing is known of what was sold: nothing may be.
-    fn not_begun(&self) -> LedgerError {
-        if self.begun.load(Ordering::Relaxed) {
-            tracing::error!("the ledger's server lost its records; nothing is sold until a merchant is built anew");
-        }
-        LedgerError::Unavailable
+        timeout(self.inner.connection.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
     }
 }
 
@@ -216,30 +201,4 @@ async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Optio
         Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Err(error),
         Err(_) => Ok(None),
     }
-}
-
-/// What the scripts know a lease by, and what else they are told.
-fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
-    let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
-    lease.into_iter().chain(rest).collect()
-}
-
-/// The meaning of an answer's first word.
-pub(super) fn word<T: Copy>(answer: &[String], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
-    let word = answer.first().map(String::as_str);
-    let meaning = meanings.iter().find(|(said, _)| Some(*said) == word);
-    meaning.map(|(_, meaning)| *meaning).ok_or(LedgerError::Incompatible)
-}
-
-fn hex(intent: IntentKey) -> String {
-    const_hex::encode(intent.as_bytes())
-}
-
-/// Chain time, where Lua still counts it exactly.
-pub(super) fn seconds(time: ChainTime) -> String {
-    time.unix().min(MOST).to_string()
-}
-
-fn millis(span: Duration) -> String {
-    span.clamp(SHORTEST, LONGEST).as_millis().to_string()
 }

@@ -7,10 +7,7 @@ use std::{
 };
 
 use ::redis as driver;
-use driver::{
-    Client, ErrorKind, RedisError, RedisResult, ServerErrorKind,
-    aio::{ConnectionManager, ConnectionManagerConfig},
-};
+use driver::{ErrorKind, RedisError, RedisResult, ServerErrorKind, aio::ConnectionManager};
 use tokio::time::timeout;
 
 use super::{super::LedgerError, source::Source};
@@ -94,17 +91,6 @@ impl Connection {
             *current = Numbered { number: number.wrapping_add(1), connection: None };
         }
     }
-}
-
-/// A connection to this client's server, made when it is first used.
-pub(super) fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionManager> {
-    let config = ConnectionManagerConfig::new()
-        .set_connection_timeout(Some(time_limit))
-        .set_response_timeout(Some(time_limit))
-        .set_number_of_retries(2)
-        .set_min_delay(Duration::from_millis(50))
-        .set_max_delay(Duration::from_millis(200));
-    ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
 /// Not an answer, or one from a server that should not be asked.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ::redis as driver;
 use driver::{ErrorKind, RedisResult, aio::ConnectionManager, cmd};
 
-use super::{super::LedgerError, RedisLedger};
+use super::{super::LedgerError, handle::RedisLedger};
 
 /// What of its sales a server has on its disk, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl RedisLedger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when the server does not answer.
     pub async fn durability(&self) -> Result<Durability, LedgerError> {
-        self.shared.connection.ask(durability).await
+        self.inner.connection.ask(durability).await
     }
 
     pub(super) async fn warn_if_it_forgets(&self) -> Result<(), LedgerError> {

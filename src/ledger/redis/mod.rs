@@ -39,116 +39,28 @@ mod builder;
 mod commands;
 mod connection;
 mod durability;
+mod handle;
 mod scripts;
 mod source;
-
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+mod words;
 
 pub use ::redis as driver;
 pub use builder::{RedisConnectError, RedisLedgerBuilder};
 pub use durability::Durability;
+pub use handle::RedisLedger;
 
-use commands::{seconds, word};
-use connection::Connection;
-use scripts::Scripts;
+use words::{seconds, word};
 
-use super::{Counts, LedgerError, attempts, events};
+use super::{Counts, LedgerError, events};
 use crate::protocol::ChainTime;
 
-/// A ledger on Redis 7 or Valkey, for any number of replicas.
-///
-/// Clones are handles on one connection. Two processes on one server and key prefix are two handles on one
-/// ledger. Every question is answered within two seconds, or fails. There is nothing to create or to migrate.
-/// [The module](self) tells what the server has to be, and how to read the book.
-///
-/// ```no_run
-/// use tower_x402::ledger::RedisLedger;
-/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let ledger = RedisLedger::connect("redis://seller:secret@redis.internal").await?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone)]
-pub struct RedisLedger {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    prefix: String,
-    /// The ledger's own record, from whose name those of all other keys follow.
-    key: String,
-    connection: Connection,
-    replicated: Option<Replicated>,
-    scripts: Scripts,
-    /// The pause after each number of attempts, as JSON; the last one holds for all higher numbers.
-    pauses: String,
-    /// The server may evict.
-    evicts: bool,
-    /// The server must not forget.
-    durable: bool,
-    /// The ledger has begun, as this handle knows.
-    begun: AtomicBool,
-}
-
-/// For commits that wait for replicas.
-struct Replicated {
-    connection: Connection,
-    replicas: u32,
-    wait: Duration,
-}
-
 impl RedisLedger {
-    /// Connects to `redis://user:password@host:port/database`, with the default settings.
-    ///
-    /// # Errors
-    /// As [`RedisLedgerBuilder::connect`].
-    pub async fn connect(url: &str) -> Result<Self, RedisConnectError> {
-        Self::builder(url).connect().await
-    }
-
-    /// The same, with settings.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tower_x402::ledger::RedisLedger;
-    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    /// let ledger = RedisLedger::builder("redis://redis.internal")
-    ///     .key_prefix("shop")
-    ///     .wait_replicas(1, Duration::from_millis(500))
-    ///     .connect()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn builder(url: &str) -> RedisLedgerBuilder {
-        RedisLedgerBuilder::for_url(url)
-    }
-
-    /// With a client of the caller's: with certificates of its own, for instance.
-    pub fn builder_for(client: driver::Client) -> RedisLedgerBuilder {
-        RedisLedgerBuilder::for_client(client)
-    }
-
-    /// On a connection of the caller's. It has to renew itself when it breaks: what it does not notice, a server that hangs,
-    /// say, nobody mends.
-    pub fn builder_on(connection: driver::aio::ConnectionManager) -> RedisLedgerBuilder {
-        RedisLedgerBuilder::for_manager(connection)
-    }
-
-    /// What every key begins with.
-    #[must_use]
-    pub fn key_prefix(&self) -> &str {
-        &self.shared.prefix
-    }
-
     /// What happened since the ledger was begun, on all replicas, and what it holds now.
     ///
     /// # Errors
     /// [`LedgerError`] when the server does not answer, or has contents of another version.
     pub async fn counts(&self) -> Result<Counts, LedgerError> {
-        let answer = self.ask(&self.shared.scripts.counts, &[]).await?;
+        let answer = self.ask(&self.inner.scripts.counts, &[]).await?;
         let [_, numbers @ .., mark] = answer.as_slice() else { return Err(LedgerError::Incompatible) };
         let numbers: Option<Vec<u64>> = numbers.iter().map(|number| number.parse().ok()).collect();
         let Some(&[reserved, consumed, released, expired, held, remembered]) = numbers.as_deref() else {
@@ -194,7 +106,7 @@ impl RedisLedger {
     pub async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
         let mut sum = 0;
         loop {
-            let answer = self.ask(&self.shared.scripts.sweep, &[seconds(head)]).await?;
+            let answer = self.ask(&self.inner.scripts.sweep, &[seconds(head)]).await?;
             let [_, expired, forgotten] = answer.as_slice() else { return Err(LedgerError::Incompatible) };
             let [expired, forgotten] = [expired, forgotten].map(|number| number.parse::<u64>().unwrap_or(0));
             events::expired(expired);
@@ -207,44 +119,7 @@ impl RedisLedger {
     }
 
     async fn move_mark(&self, way: &str, time: ChainTime) -> Result<(), LedgerError> {
-        let answer = self.ask(&self.shared.scripts.mark, &[way.to_owned(), seconds(time)]).await?;
+        let answer = self.ask(&self.inner.scripts.mark, &[way.to_owned(), seconds(time)]).await?;
         word(&answer, &[("done", ())])
-    }
-}
-
-impl Shared {
-    fn new(
-        prefix: String,
-        connection: Connection,
-        replicated: Option<Replicated>,
-        evicts: bool,
-        durable: bool,
-    ) -> Self {
-        let mut pauses = Vec::new();
-        for times in 0.. {
-            let pause = attempts::cool_down(times);
-            pauses.push(pause.as_millis().to_string());
-            if pause >= attempts::LONGEST {
-                break;
-            }
-        }
-        Self {
-            key: format!("{{{prefix}}}:ledger"),
-            prefix,
-            connection,
-            replicated,
-            scripts: Scripts::new(),
-            pauses: format!("[{}]", pauses.join(",")),
-            evicts,
-            durable,
-            begun: AtomicBool::new(false),
-        }
-    }
-}
-
-/// Says nothing of the server.
-impl fmt::Debug for RedisLedger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLedger").field("key_prefix", &self.shared.prefix).finish_non_exhaustive()
     }
 }

@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use ::redis as driver;
-use driver::{Client, ConnectionAddr, ErrorKind, RedisError, RedisResult, aio::ConnectionManager, cmd};
-
-use super::connection::connection;
+use driver::{
+    Client, ConnectionAddr, ErrorKind, RedisError, RedisResult,
+    aio::{ConnectionManager, ConnectionManagerConfig},
+    cmd,
+};
 
 /// Where connections come from.
 #[derive(Clone)]
@@ -34,6 +36,17 @@ impl Source {
             }
         }
     }
+}
+
+/// A connection to this client's server, made when it is first used.
+fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionManager> {
+    let config = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(time_limit))
+        .set_response_timeout(Some(time_limit))
+        .set_number_of_retries(2)
+        .set_min_delay(Duration::from_millis(50))
+        .set_max_delay(Duration::from_millis(200));
+    ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
 /// Who leads, by one sentinel's word.

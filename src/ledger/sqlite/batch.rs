@@ -2,22 +2,24 @@
 
 mod reserve;
 mod rows;
+mod sweep;
 
 use std::collections::HashMap;
 
-use sqlx::{Row as _, Sqlite, SqliteConnection, query::Query, sqlite::SqliteArguments};
+use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     super::{
         AttemptOutcome, Lease, LedgerError,
-        sql::{BATCH, KEPT, SCHEMA, compatible, seconds},
+        sql::{BATCH, SCHEMA, compatible, seconds},
     },
-    millis,
-    question::{Answer, Asked, Question, Word},
+    asked::Asked,
+    question::{Answer, Question, Word},
     statements::{Statements, Text},
 };
 use crate::protocol::ChainTime;
-use rows::{held, json};
+use rows::{held, json, millis, on};
+use sweep::sweep;
 
 /// Answers each; tells how many leases had run out. What frees comes before what reserves.
 pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
@@ -37,11 +39,6 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
         }
     }
     Ok(expired + reserve::all(work, say, batch).await?)
-}
-
-/// A statement on rows that are handed over as JSON.
-fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {
-    sqlx::query(text.sql()).bind(rows)
 }
 
 /// The fences that it tells.
@@ -136,33 +133,4 @@ async fn memory(
     let told = question.fetch_optional(work).await?;
     let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
     Ok(compatible(told.map(|(version, _)| version)).map(|()| Answer::Memory(mark.map(ChainTime::from_unix))))
-}
-
-/// How much was forgotten.
-struct Swept {
-    sales: i64,
-    leases: i64,
-    /// What the mark is raised to, if it is lower.
-    mark: Option<i64>,
-}
-
-async fn sweep(work: &mut SqliteConnection, say: &Statements, head: ChainTime, most: i64) -> sqlx::Result<Swept> {
-    let old = sqlx::query(say.forgettable.sql()).bind(seconds(head)).bind(most).bind(millis(KEPT));
-    let old = old.fetch_one(&mut *work).await?;
-    let (sales, mark): (i64, Option<i64>) = (old.try_get(0)?, old.try_get(2)?);
-    if sales > 0 {
-        let fences: String = old.try_get(1)?;
-        on(&say.book, fences.clone()).execute(&mut *work).await?;
-        on(&say.forget_sales, fences).execute(&mut *work).await?;
-        sqlx::query(say.raise_over.sql()).bind(mark).execute(&mut *work).await?;
-    }
-    let mut leases = 0;
-    if old.try_get(3)? {
-        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
-        leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
-    }
-    if old.try_get(4)? {
-        sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(work).await?;
-    }
-    Ok(Swept { sales, leases, mark })
 }

@@ -9,8 +9,9 @@ use sqlx::{
 
 use super::{
     super::{LedgerError, TablePrefixError, sql},
-    OPENING, SqliteLedger,
     file::{self, Place},
+    handle::SqliteLedger,
+    migration::OPENING,
     queue::Queue,
     statements::{PREFIX, Statements},
     writer::Home,
@@ -44,8 +45,26 @@ pub struct SqliteLedgerBuilder {
     waiting: usize,
 }
 
+impl SqliteLedger {
+    /// Opens the file, which it creates where there is none (on Unix for its owner alone), and [migrates](Self::migrate)
+    /// it. The folder must be there.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unavailable`] when the file cannot be read and written, or is no database;
+    /// [`LedgerError::Incompatible`] when a later version wrote it; [`LedgerError::MountedAlone`] where the file itself is
+    /// a mount point (on Linux).
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        Self::builder().open(path).await
+    }
+
+    /// Settings other than the usual ones: table prefix, sizes, a pool of the caller's.
+    pub fn builder() -> SqliteLedgerBuilder {
+        SqliteLedgerBuilder::new()
+    }
+}
+
 impl SqliteLedgerBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { prefix: PREFIX.to_owned(), readers: READERS, waiting: WAITING }
     }
 

@@ -5,8 +5,16 @@ use std::sync::Arc;
 use super::{
     super::{Lease, LedgerError, ReserveOutcome},
     question::{Answer, Question},
-    queue::Queue,
 };
+
+/// Who sent an answer, to whom it returns when nobody took it.
+pub(super) trait TakesBack: Send + Sync + 'static {
+    /// Frees what a grant holds that reached nobody.
+    fn give_back(self: Arc<Self>, lease: Lease);
+
+    /// Keeps a sale for who waits for the very answer, having asked again; or else for who asks again later.
+    fn keep(self: Arc<Self>, sale: Unheard);
+}
 
 /// An answer on its way to who asked, who may have given up: before it is sent, or before it is taken.
 ///
@@ -16,12 +24,16 @@ pub(super) struct Delivery {
     question: Question,
     /// `None` once it was taken.
     answer: Option<Result<Answer, LedgerError>>,
-    queue: Arc<Queue>,
+    sender: Arc<dyn TakesBack>,
 }
 
 impl Delivery {
-    pub(super) const fn new(question: Question, answer: Result<Answer, LedgerError>, queue: Arc<Queue>) -> Self {
-        Self { question, answer: Some(answer), queue }
+    pub(super) const fn new(
+        question: Question,
+        answer: Result<Answer, LedgerError>,
+        sender: Arc<dyn TakesBack>,
+    ) -> Self {
+        Self { question, answer: Some(answer), sender }
     }
 
     pub(super) fn take(mut self) -> Result<Answer, LedgerError> {
@@ -34,10 +46,10 @@ impl Drop for Delivery {
         match (&self.question, self.answer.take()) {
             (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
                 tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
-                self.queue.give_back(lease);
+                Arc::clone(&self.sender).give_back(lease);
             }
             (Question::Commit(lease), Some(Ok(Answer::Sold { sold: true, only_now }))) => {
-                self.queue.keep(Unheard { lease: lease.clone(), only_now });
+                Arc::clone(&self.sender).keep(Unheard { lease: lease.clone(), only_now });
             }
             _ => {}
         }

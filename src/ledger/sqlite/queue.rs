@@ -10,8 +10,9 @@ use tokio::runtime::Handle;
 
 use super::{
     super::{Lease, LedgerError},
-    delivery::Unheard,
-    question::{Answer, Asked, Question},
+    asked::Asked,
+    delivery::{TakesBack, Unheard},
+    question::{Answer, Question},
     writer::{Home, Writer},
 };
 
@@ -64,31 +65,6 @@ impl Queue {
         line.unheard.remove(place).map(Unheard::into_answer)
     }
 
-    /// For who waits for the very answer, having asked again; or else for who asks again later.
-    pub(super) fn keep(self: &Arc<Self>, sale: Unheard) {
-        let mut line = self.line();
-        let Some(place) = line.waiting.iter().position(|asked| sale.is_of(&asked.question)) else {
-            if line.unheard.len() >= UNHEARD {
-                line.unheard.pop_front();
-            }
-            return line.unheard.push_back(sale);
-        };
-        let asked = line.waiting.remove(place);
-        drop(line);
-        if let Some(mut asked) = asked {
-            asked.answer = Some(Ok(sale.into_answer()));
-            // Nobody hears it here either: then it comes back.
-            asked.reply(self);
-        }
-    }
-
-    /// Frees what a grant holds that reached nobody: with what is written next.
-    pub(super) fn give_back(self: &Arc<Self>, lease: Lease) {
-        let mut line = self.line();
-        line.waiting.push_back(Asked::give_back(lease));
-        self.start(line);
-    }
-
     /// Closes the file once who works has finished.
     pub(super) async fn close(self: &Arc<Self>) {
         loop {
@@ -133,6 +109,32 @@ impl Queue {
     fn line(&self) -> MutexGuard<'_, Line> {
         // Nothing in here can panic halfway.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TakesBack for Queue {
+    /// With what is written next.
+    fn give_back(self: Arc<Self>, lease: Lease) {
+        let mut line = self.line();
+        line.waiting.push_back(Asked::give_back(lease));
+        self.start(line);
+    }
+
+    fn keep(self: Arc<Self>, sale: Unheard) {
+        let mut line = self.line();
+        let Some(place) = line.waiting.iter().position(|asked| sale.is_of(&asked.question)) else {
+            if line.unheard.len() >= UNHEARD {
+                line.unheard.pop_front();
+            }
+            return line.unheard.push_back(sale);
+        };
+        let asked = line.waiting.remove(place);
+        drop(line);
+        if let Some(mut asked) = asked {
+            asked.answer = Some(Ok(sale.into_answer()));
+            // Nobody hears it here either: then it comes back.
+            asked.reply(&self);
+        }
     }
 }
 
@@ -192,7 +194,7 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{SqliteLedger, writer::tests::held},
+        super::{handle::SqliteLedger, tests::held},
         *,
     };
 

@@ -2,7 +2,8 @@
 
 use super::{
     super::{ReserveOutcome, sql::seconds},
-    question::{Answer, Asked, Question, Word},
+    asked::Asked,
+    question::{Answer, Question, Word},
 };
 
 /// What was written or seen, and must be there from then on.

@@ -8,11 +8,14 @@ use std::sync::{
 use sqlx::{Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{
-    super::{LedgerError, sql::failed},
+    super::{
+        LedgerError, events,
+        sql::{count, failed},
+    },
+    asked::Asked,
     batch,
+    codes::{is_broken, is_busy},
     file::{Companions, Place},
-    is_busy,
-    question::Asked,
     record::Record,
     statements::{FLUSHED, Statements, UNFLUSHED},
 };
@@ -172,7 +175,7 @@ impl Open {
         }
         self.companions = companions;
         home.record().grow(batch);
-        super::events::expired(super::count(expired));
+        events::expired(count(expired));
         Ok(())
     }
 
@@ -201,47 +204,17 @@ impl Open {
     }
 }
 
-/// `SQLITE_IOERR` and its variants.
-fn is_broken(error: &sqlx::Error) -> bool {
-    super::code(error).is_some_and(|code| code & 0xff == 10)
-}
-
 #[cfg(test)]
-pub(super) mod tests {
-    use std::time::Duration;
-
+mod tests {
     use super::{
         super::{
-            super::{AttemptOutcome, Claim, Lease},
-            SqliteLedger,
+            super::AttemptOutcome,
+            handle::SqliteLedger,
             question::{Question, Word},
+            tests::{TIME, claim, held},
         },
         *,
     };
-    use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
-
-    const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
-
-    fn claim() -> Claim {
-        let transfer = Transfer {
-            network: Network::BASE,
-            transaction: TxHash::new([1; 32]),
-            position: 0,
-            token: Address::new([2; 20]),
-            payer: Address::new([3; 20]),
-            recipient: Address::new([4; 20]),
-            amount: Amount::from_base_units(1),
-            block_number: 1,
-            block_time: TIME,
-        };
-        let second = Duration::from_secs(1);
-        Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
-    }
-
-    pub(in super::super) fn held() -> Lease {
-        let claim = claim();
-        Lease::new(&claim, &claim.transfers()[0], 1)
-    }
 
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]

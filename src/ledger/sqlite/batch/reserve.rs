@@ -12,14 +12,14 @@ use super::{
         super::{
             Claim, Lease, LedgerError, ReserveOutcome,
             decide::Decision,
-            sql::{BATCH, Snapshot, SnapshotRow, seconds},
+            sql::{BATCH, KEPT, Snapshot, SnapshotRow, seconds},
         },
-        question::{Answer, Asked, Question},
+        asked::Asked,
+        question::{Answer, Question},
         statements::Statements,
     },
-    on,
-    rows::{Later, grant, held, json, later_of, wishes},
-    sweep,
+    rows::{Later, grant, held, json, later_of, millis, on, wishes},
+    sweep::sweep,
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
 
@@ -99,7 +99,7 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
     let claims = || open.iter().filter_map(|place| Some((*place, claim(&batch[*place])?)));
     let head = claims().map(|(_, claim)| claim.head()).max().unwrap_or(ChainTime::from_unix(0));
     let rows: Vec<_> = claims().flat_map(|(place, claim)| wishes(place, claim)).collect();
-    let question = on(&say.look, json(&rows)?).bind(seconds(head)).bind(super::millis(super::KEPT));
+    let question = on(&say.look, json(&rows)?).bind(seconds(head)).bind(millis(KEPT));
     let mut seen = Seen { claims: Vec::with_capacity(open.len()), head, due: false };
     for row in question.fetch_all(work).await? {
         let place = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);

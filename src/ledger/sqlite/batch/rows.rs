@@ -1,12 +1,28 @@
 //! What statements get as JSON: one row for each question.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use sqlx::{Sqlite, query::Query, sqlite::SqliteArguments};
 
 use super::super::{
-    super::{Claim, Lease, sql::seconds},
-    millis,
+    super::{
+        Claim, Lease,
+        sql::{micros, seconds},
+    },
+    statements::Text,
 };
 use crate::protocol::{IntentKey, Transfer};
+
+/// A statement on rows that are handed over as JSON.
+pub(super) fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {
+    sqlx::query(text.sql()).bind(rows)
+}
+
+/// SQLite's unit.
+pub(super) fn millis(span: Duration) -> i64 {
+    micros(span).saturating_add(999) / 1000
+}
 
 pub(super) fn json(rows: &[impl Serialize]) -> sqlx::Result<String> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))

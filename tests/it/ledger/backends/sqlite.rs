@@ -362,7 +362,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     }
     let _held = hold(&ledger, &claim(30, 30)).await;
     let mut connection = raw(&path).await;
-    let query = sqlx::AssertSqlSafe(documented_query(include_str!("../../../../src/ledger/sqlite/mod.rs")));
+    let query = sqlx::AssertSqlSafe(documented_query(include_str!("../../../../src/ledger/sqlite/handle.rs")));
     let today: Vec<Sold> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
     let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000);
     assert_eq!(today, [line]);

@@ -1,0 +1,36 @@
+//! `Harness`: what a backend brings to the checks.
+
+use std::{future::Future, time::Duration};
+
+use super::super::Ledger;
+
+/// How a backend is put through the checks.
+///
+/// It may panic when it cannot do what it is asked: it is part of a test.
+pub trait Harness: Sync {
+    /// The backend.
+    type Ledger: Ledger;
+
+    /// A ledger that remembers nothing and was never [begun](Ledger::begin).
+    fn fresh(&self) -> impl Future<Output = Self::Ledger> + Send;
+
+    /// Another handle on the same ledger, as a replica would have: a second connection where there are connections.
+    fn share(&self, ledger: &Self::Ledger) -> impl Future<Output = Self::Ledger> + Send;
+
+    /// Lets this much time pass, or a little more, on the clock that leases and cool-downs are measured by.
+    fn pass(&self, span: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Whether [`pass`](Self::pass) takes no time. If not, the checks that need minutes are left out.
+    fn skips_time(&self) -> bool;
+
+    /// How long the leases are that a check waits for to run out. Where time cannot be skipped a second, unless the
+    /// backend's answers take so long that a second is not enough for three of them.
+    fn lease(&self) -> Duration {
+        Duration::from_secs(if self.skips_time() { 60 } else { 1 })
+    }
+
+    /// How often each race is run.
+    fn rounds(&self) -> usize {
+        100
+    }
+}

@@ -1,0 +1,110 @@
+//! `RedisLedger`: a handle, and what all clones of it share.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    super::{LedgerError, attempts},
+    connection::Connection,
+    scripts::Scripts,
+};
+
+/// A ledger on Redis 7 or Valkey, for any number of replicas.
+///
+/// Clones are handles on one connection. Two processes on one server and key prefix are two handles on one
+/// ledger. Every question is answered within two seconds, or fails. There is nothing to create or to migrate.
+/// [The module](super) tells what the server has to be, and how to read the book.
+///
+/// ```no_run
+/// use tower_x402::ledger::RedisLedger;
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let ledger = RedisLedger::connect("redis://seller:secret@redis.internal").await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct RedisLedger {
+    pub(super) inner: Arc<RedisInner>,
+}
+
+pub(super) struct RedisInner {
+    pub(super) prefix: String,
+    /// The ledger's own record, from whose name those of all other keys follow.
+    pub(super) key: String,
+    pub(super) connection: Connection,
+    pub(super) replicated: Option<Replicated>,
+    pub(super) scripts: Scripts,
+    /// The pause after each number of attempts, as JSON; the last one holds for all higher numbers.
+    pub(super) pauses: String,
+    /// The server may evict.
+    pub(super) evicts: bool,
+    /// The server must not forget.
+    pub(super) durable: bool,
+    /// The ledger has begun, as this handle knows.
+    pub(super) begun: AtomicBool,
+}
+
+/// For commits that wait for replicas.
+pub(super) struct Replicated {
+    pub(super) connection: Connection,
+    pub(super) replicas: u32,
+    pub(super) wait: Duration,
+}
+
+impl RedisLedger {
+    /// What every key begins with.
+    #[must_use]
+    pub fn key_prefix(&self) -> &str {
+        &self.inner.prefix
+    }
+}
+
+impl RedisInner {
+    pub(super) fn new(
+        prefix: String,
+        connection: Connection,
+        replicated: Option<Replicated>,
+        evicts: bool,
+        durable: bool,
+    ) -> Self {
+        let mut pauses = Vec::new();
+        for times in 0.. {
+            let pause = attempts::cool_down(times);
+            pauses.push(pause.as_millis().to_string());
+            if pause >= attempts::LONGEST {
+                break;
+            }
+        }
+        Self {
+            key: format!("{{{prefix}}}:ledger"),
+            prefix,
+            connection,
+            replicated,
+            scripts: Scripts::new(),
+            pauses: format!("[{}]", pauses.join(",")),
+            evicts,
+            durable,
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    /// Nothing is known of what was sold: nothing may be.
+    pub(super) fn not_begun(&self) -> LedgerError {
+        if self.begun.load(Ordering::Relaxed) {
+            tracing::error!("the ledger's server lost its records; nothing is sold until a merchant is built anew");
+        }
+        LedgerError::Unavailable
+    }
+}
+
+/// Says nothing of the server.
+impl fmt::Debug for RedisLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLedger").field("key_prefix", &self.inner.prefix).finish_non_exhaustive()
+    }
+}

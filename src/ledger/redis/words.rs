@@ -1,0 +1,38 @@
+//! The words that the scripts are told, and those that they answer with.
+
+use std::time::Duration;
+
+use super::super::{Lease, LedgerError};
+use crate::protocol::{ChainTime, IntentKey};
+
+/// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
+const MOST: u64 = (1 << 53) - 1;
+/// A lease is no longer than this, so that no sum gets near that, and long enough for the server to notice.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// What the scripts know a lease by, and what else they are told.
+pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+    let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
+    lease.into_iter().chain(rest).collect()
+}
+
+/// The meaning of an answer's first word.
+pub(super) fn word<T: Copy>(answer: &[String], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
+    let word = answer.first().map(String::as_str);
+    let meaning = meanings.iter().find(|(said, _)| Some(*said) == word);
+    meaning.map(|(_, meaning)| *meaning).ok_or(LedgerError::Incompatible)
+}
+
+pub(super) fn hex(intent: IntentKey) -> String {
+    const_hex::encode(intent.as_bytes())
+}
+
+/// Chain time, where Lua still counts it exactly.
+pub(super) fn seconds(time: ChainTime) -> String {
+    time.unix().min(MOST).to_string()
+}
+
+pub(super) fn millis(span: Duration) -> String {
+    span.clamp(SHORTEST, LONGEST).as_millis().to_string()
+}

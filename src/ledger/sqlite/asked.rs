@@ -1,0 +1,58 @@
+//! A question in line, and the way back to who asked it.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::oneshot;
+
+use super::{
+    super::{AttemptOutcome, Lease, LedgerError},
+    delivery::{Delivery, TakesBack},
+    question::{Answer, Question},
+};
+
+/// A question that waits, and who asked it.
+pub(super) struct Asked {
+    pub(super) question: Question,
+    pub(super) answer: Option<Result<Answer, LedgerError>>,
+    by: By,
+}
+
+enum By {
+    Caller(oneshot::Sender<Delivery>),
+    /// The ledger itself, for whom the answer is of no use any more after this.
+    Itself(Instant),
+}
+
+impl Asked {
+    pub(super) fn new(question: Question) -> (Self, oneshot::Receiver<Delivery>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { question, answer: None, by: By::Caller(reply) }, answer)
+    }
+
+    /// What a lease holds that nobody has; it runs out by itself.
+    pub(super) fn give_back(lease: Lease) -> Self {
+        let now = Instant::now();
+        let until = now.checked_add(lease.length()).unwrap_or(now);
+        Self { question: Question::Release(lease, AttemptOutcome::NotStarted), answer: None, by: By::Itself(until) }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(super) fn is_dropped(&self) -> bool {
+        match &self.by {
+            By::Caller(reply) => reply.is_closed(),
+            By::Itself(until) => Instant::now() >= *until,
+        }
+    }
+
+    pub(super) const fn is_the_ledgers_own(&self) -> bool {
+        matches!(self.by, By::Itself(_))
+    }
+
+    pub(super) fn reply<T: TakesBack>(self, sender: &Arc<T>) {
+        if let By::Caller(reply) = self.by {
+            let answer = self.answer.unwrap_or(Err(LedgerError::Unavailable));
+            // Whoever went away meanwhile does not hear it: what then, the delivery knows.
+            let _ = reply.send(Delivery::new(self.question, answer, Arc::<T>::clone(sender)));
+        }
+    }
+}

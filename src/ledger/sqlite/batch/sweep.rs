@@ -1,0 +1,47 @@
+//! What is forgotten: sales that cannot come back, leases and attempts that ended long ago.
+
+use sqlx::{Row as _, SqliteConnection};
+
+use super::{
+    super::{
+        super::sql::{KEPT, seconds},
+        statements::Statements,
+    },
+    rows::{millis, on},
+};
+use crate::protocol::ChainTime;
+
+/// How much was forgotten.
+pub(super) struct Swept {
+    pub(super) sales: i64,
+    pub(super) leases: i64,
+    /// What the mark is raised to, if it is lower.
+    pub(super) mark: Option<i64>,
+}
+
+/// Forgets what may be forgotten at this head, so many at most.
+pub(super) async fn sweep(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    head: ChainTime,
+    most: i64,
+) -> sqlx::Result<Swept> {
+    let old = sqlx::query(say.forgettable.sql()).bind(seconds(head)).bind(most).bind(millis(KEPT));
+    let old = old.fetch_one(&mut *work).await?;
+    let (sales, mark): (i64, Option<i64>) = (old.try_get(0)?, old.try_get(2)?);
+    if sales > 0 {
+        let fences: String = old.try_get(1)?;
+        on(&say.book, fences.clone()).execute(&mut *work).await?;
+        on(&say.forget_sales, fences).execute(&mut *work).await?;
+        sqlx::query(say.raise_over.sql()).bind(mark).execute(&mut *work).await?;
+    }
+    let mut leases = 0;
+    if old.try_get(3)? {
+        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
+        leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
+    }
+    if old.try_get(4)? {
+        sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(work).await?;
+    }
+    Ok(Swept { sales, leases, mark })
+}

@@ -1,0 +1,73 @@
+//! From one version of the schema to the next.
+
+use std::time::Duration;
+
+use sqlx::{Connection as _, SqliteConnection};
+
+use super::{
+    super::{
+        LedgerError,
+        sql::{SCHEMA, compatible, in_time},
+    },
+    codes::ask,
+    handle::SqliteLedger,
+    mount,
+    statements::STEPS,
+};
+
+/// How long opening or migrating may take: longer than another process does it.
+pub(super) const OPENING: Duration = Duration::from_secs(10);
+
+impl SqliteLedger {
+    /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once. Processes of the version
+    /// before can go on, and be started again.
+    ///
+    /// # Errors
+    /// [`LedgerError::Incompatible`] when a later version wrote them, and this one cannot; [`LedgerError::Unavailable`]
+    /// when the file cannot be written, or does not keep a write-ahead log; [`LedgerError::MountedAlone`] where the file
+    /// itself is a mount point (on Linux).
+    pub async fn migrate(&self) -> Result<(), LedgerError> {
+        if mount::is_mounted_alone(self.queue.home().place.path()) {
+            return Err(LedgerError::MountedAlone);
+        }
+        let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
+        compatible(Some(version))
+    }
+
+    /// Tells the version that it leaves behind.
+    async fn try_migrate(&self) -> sqlx::Result<i64> {
+        let mut connection = SqliteConnection::connect_with(&self.queue.home().options).await?;
+        let version = self.migrate_on(&mut connection).await;
+        connection.close().await?;
+        version
+    }
+
+    async fn migrate_on(&self, connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+        let (say, journal) = (&*self.statements, "PRAGMA journal_mode");
+        let mut work = connection.begin_with("BEGIN IMMEDIATE").await?;
+        let journal: String = sqlx::query_scalar(journal).fetch_one(&mut *work).await?;
+        if !journal.eq_ignore_ascii_case("wal") {
+            return Err(sqlx::Error::Configuration("no write-ahead log".into()));
+        }
+        let there: (bool, bool) = sqlx::query_as(say.is_there.sql()).fetch_one(&mut *work).await?;
+        let version: i64 = match there {
+            (true, _) => sqlx::query_scalar(say.version.sql()).fetch_one(&mut *work).await?,
+            (false, _) => 0,
+        };
+        let revision: i64 = match there {
+            (true, true) => sqlx::query_scalar(say.revision.sql()).fetch_one(&mut *work).await?,
+            (true, false) => 1,
+            (false, _) => 0,
+        };
+        let steps = STEPS.into_iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
+        if version <= SCHEMA && steps.len() > 0 {
+            for step in steps {
+                sqlx::raw_sql(say.step(step)).execute(&mut *work).await?;
+            }
+            let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+            sqlx::query(say.reached.sql()).bind(SCHEMA).bind(reached).execute(&mut *work).await?;
+        }
+        work.commit().await?;
+        Ok(version.max(SCHEMA))
+    }
+}
