@@ -8,12 +8,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../tests/it/servers.rs"]
+#[path = "../tests/it/support/servers.rs"]
 mod servers;
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../tests/it/ledgers/redis/server.rs"]
+#[path = "../tests/it/ledger/backends/redis/server.rs"]
 mod redis_server;
+
+mod support {
+    pub(crate) use super::servers;
+}
 
 use std::{
     fs,

@@ -125,3 +125,11 @@ pub use protocol::Receipt;
 #[cfg(all(doctest, feature = "axum", feature = "wallet", feature = "reqwest", feature = "evm", feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(
+    test,
+    not(all(feature = "axum", feature = "evm", feature = "test-util", feature = "wallet", feature = "reqwest"))
+))]
+#[test]
+#[ignore = "the integration tests want features: cargo test --all-features"]
+fn integration_tests() {}

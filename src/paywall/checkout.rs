@@ -104,6 +104,7 @@ where
     }
 
     /// Decides from the head whether the body must be read first.
+    #[inline]
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
         let shown = Proof::from_headers(&self.request.parts.headers);
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
@@ -114,6 +115,7 @@ where
     }
 
     /// Goes on once the body was read.
+    #[inline]
     pub(crate) fn body_read(mut self, read: Result<Read, ProblemCode>) -> Next<S, B, ResB, S::Error> {
         match read {
             Ok(Read::Whole { data, trailers, proof }) => {
@@ -131,6 +133,7 @@ where
     }
 
     /// What was shown decides. Most answers are quotes: one that need not wait is made on the spot.
+    #[inline]
     fn decide(self, shown: Shown) -> Next<S, B, ResB, S::Error> {
         let request = &self.request;
         match shown {

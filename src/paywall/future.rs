@@ -43,6 +43,7 @@ pin_project! {
 }
 
 impl<S, B, ResB, F, E> From<Next<S, B, ResB, E>> for State<S, B, ResB, F, E> {
+    #[inline]
     fn from(next: Next<S, B, ResB, E>) -> Self {
         match next {
             Next::ReadBody(reader, checkout) => Self::Reading { reader, checkout: Some(checkout) },
@@ -72,6 +73,7 @@ where
         Self { state: State::Running { future: checkout.ask_bypass(body, Self::priced) } }
     }
 
+    #[inline]
     pub(crate) fn priced(checkout: Checkout<S, B>, body: B) -> Self {
         Self { state: checkout.begin(body).into() }
     }
@@ -101,7 +103,11 @@ where
                         return Poll::Pending;
                     };
                     // Taken before any code of the seller's is called: a price that panics is not asked again about nothing.
-                    take(checkout).body_read(read)
+                    match take(checkout).body_read(read) {
+                        // Most answers are quotes: they are not moved through a state.
+                        Next::Answer(response) => return Poll::Ready(Ok(response)),
+                        next => next,
+                    }
                 }
                 StateProjection::Answered { response } => return Poll::Ready(Ok(take(response))),
                 StateProjection::Running { future } => return future.as_mut().poll(cx),

@@ -42,6 +42,7 @@ impl PricedRequest {
     }
 
     /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
+    #[inline]
     pub(crate) fn set_body(&mut self, data: Bytes, trailers: Trailers) {
         self.read = Some(ReadBody { data, trailers });
     }
@@ -57,6 +58,7 @@ impl PricedRequest {
     }
 
     /// In what format the layer itself answers.
+    #[inline]
     pub(crate) fn format(&self) -> ReplyFormat {
         ReplyFormat::of(&self.parts.method, self.media)
     }
@@ -141,6 +143,7 @@ impl PricedRequest {
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.
+    #[inline]
     pub(crate) fn intent_terms(&self, seal: &RouteSeal, amount: Amount) -> IntentTerms {
         let merchant = &self.route.merchant;
         // At most thirty days: checked when building.

@@ -272,8 +272,8 @@ async fn limits_say_what_they_are_and_what_is_left() {
     let says = async |amount: &str, uri: &str| ask(&layer, &at(amount), get(uri)).await.unwrap_err().to_string();
     for (text, limit) in [
         (says("500001", there).await, "0.5 for one payment"),
-        (says("1", here).await, "0.98 for one host in a day"),
-        (says("490001", there).await, "1.47 for a day"),
+        (says("1", here).await, "this host's daily limit of 0.98"),
+        (says("490001", there).await, "the daily limit of 1.47"),
     ] {
         assert!(text.contains(limit) && text.contains("nothing was paid"), "{text}");
     }

@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::programs::{AS_A_CHILD, child, ended, json, program, run};
 use crate::{
-    flow::{
+    e2e::{
         market::{Market, PRICE},
         shop::{Shop, serve},
     },
-    servers::{installed, missing},
     support::Counter,
+    support::servers::{installed, missing},
 };
 
 /// The well-known key of a local chain's account.

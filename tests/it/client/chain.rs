@@ -16,7 +16,7 @@ use tower_x402::{
     protocol::Asset,
 };
 
-use crate::flow::{
+use crate::e2e::{
     datasets::open_with,
     market::{Market, PRICE, SELLER, usdc},
     shop::{CONVERSIONS, GOALS, INSIGHTS, serve},

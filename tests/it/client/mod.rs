@@ -20,6 +20,7 @@ mod patience;
 mod programs;
 mod reqwest_client;
 mod rig;
+mod wallet;
 
 use std::convert::Infallible;
 

@@ -10,11 +10,11 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    flow::{
+    e2e::{
         app::App,
         market::{Market, PRICE},
     },
-    servers::free_port,
+    support::servers::free_port,
 };
 
 const FLAGS: &str = "X402_TEST_BUYER_FLAGS";

@@ -22,7 +22,7 @@ use tower_x402::{
 };
 
 use crate::{
-    faults::give_way,
+    support::faults::give_way,
     support::{NOW, recipient},
 };
 

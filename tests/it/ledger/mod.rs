@@ -1,5 +1,7 @@
 //! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
 
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod backends;
 mod broken;
 pub mod model;
 

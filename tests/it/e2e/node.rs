@@ -1,0 +1,45 @@
+//! A node that is down until it comes up.
+
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::market::Market;
+use crate::support::servers::free_port;
+
+/// A way to a market's node that nobody can go yet.
+pub struct Node {
+    address: String,
+    open: JoinSet<()>,
+}
+
+impl Node {
+    pub fn down() -> Self {
+        Self { address: format!("127.0.0.1:{}", free_port()), open: JoinSet::new() }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub async fn comes_up(&mut self, market: &Market) {
+        let listener = TcpListener::bind(&self.address).await.unwrap();
+        let chain = market.chain.rpc_url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+        self.open.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut near, _)) = listener.accept().await {
+                let chain = chain.clone();
+                connections.spawn(async move {
+                    let mut far = TcpStream::connect(chain).await.unwrap();
+                    let _ = copy_bidirectional(&mut near, &mut far).await;
+                });
+            }
+        });
+    }
+
+    pub async fn goes_down(&mut self) {
+        self.open.shutdown().await;
+    }
+}

@@ -1,0 +1,277 @@
+//! A ledger of any kind, in a place of its own, so that one test says the same of each.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tower_x402::{
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, PostgresLedger, RedisLedger, RenewOutcome,
+        ReserveOutcome, SqliteLedger,
+        redis::driver,
+        sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
+    },
+    protocol::{ChainTime, IntentKey},
+};
+
+use super::{
+    MARK, PATIENT,
+    redis::{prefix, server},
+    time,
+};
+use crate::support::servers;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Sqlite,
+    Postgres,
+    Redis,
+}
+
+#[derive(Clone, Debug)]
+pub enum AnyLedger {
+    Sqlite(SqliteLedger),
+    Postgres(PostgresLedger),
+    Redis(RedisLedger),
+}
+
+macro_rules! of_each {
+    ($any:expr, $ledger:ident => $answer:expr) => {
+        match $any {
+            AnyLedger::Sqlite($ledger) => $answer,
+            AnyLedger::Postgres($ledger) => $answer,
+            AnyLedger::Redis($ledger) => $answer,
+        }
+    };
+}
+
+impl Ledger for AnyLedger {
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        of_each!(self, ledger => ledger.begin(now).await)
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.reserve(claim).await)
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.renew(lease).await)
+    }
+
+    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.commit(lease).await)
+    }
+
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.release(lease, handler).await)
+    }
+
+    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+        of_each!(self, ledger => ledger.is_consumed(intent).await)
+    }
+
+    async fn health(&self) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.health().await)
+    }
+}
+
+impl AnyLedger {
+    /// As a seller connects, by [`Place::address`].
+    pub async fn connect(address: &str) -> Self {
+        match address.split_once(':').unwrap() {
+            ("sqlite", path) => Self::Sqlite(SqliteLedger::open(path).await.unwrap()),
+            ("redis", _) => {
+                let (url, prefix) = address.rsplit_once('#').unwrap();
+                Self::Redis(RedisLedger::builder(url).key_prefix(prefix).connect().await.unwrap())
+            }
+            _ => Self::Postgres(PostgresLedger::connect(address).await.unwrap()),
+        }
+    }
+
+    /// In no hurry.
+    pub async fn patient(address: &str) -> Self {
+        match address.split_once(':').unwrap() {
+            ("sqlite", path) => Self::Sqlite(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT)),
+            ("redis", _) => {
+                let (url, prefix) = address.rsplit_once('#').unwrap();
+                let ledger = RedisLedger::builder(url).key_prefix(prefix).time_limit(PATIENT).connect().await;
+                Self::Redis(ledger.unwrap())
+            }
+            _ => {
+                let pool = PgPoolOptions::new().max_connections(4).connect_lazy(address).unwrap();
+                Self::Postgres(PostgresLedger::with_pool(pool).time_limit(PATIENT))
+            }
+        }
+    }
+
+    pub async fn migrate(&self) -> Result<(), LedgerError> {
+        match self {
+            Self::Sqlite(ledger) => ledger.migrate().await,
+            Self::Postgres(ledger) => ledger.migrate().await,
+            Self::Redis(_) => Ok(()),
+        }
+    }
+
+    /// Lets go of whatever it holds open.
+    pub async fn close(self) {
+        if let Self::Sqlite(ledger) = &self {
+            ledger.close().await;
+        }
+    }
+
+    pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.raise_mark_to(time).await)
+    }
+
+    pub async fn low_water_mark(&self) -> Option<ChainTime> {
+        of_each!(self, ledger => ledger.low_water_mark().await.unwrap())
+    }
+}
+
+/// Where one ledger lies.
+pub struct Place {
+    pub kind: Kind,
+    address: String,
+    folder: TempDir,
+    /// An operator's, on PostgreSQL.
+    operators: Option<PgPool>,
+}
+
+impl Place {
+    /// An empty one; `None`, aloud, where there is no server of this kind.
+    pub async fn new(kind: Kind) -> Option<Self> {
+        let server = match kind {
+            Kind::Sqlite => "",
+            Kind::Postgres => servers::postgres().await?,
+            Kind::Redis => server::shared().await?,
+        };
+        Some(Self::on(kind, server).await)
+    }
+
+    /// On this server.
+    pub async fn on(kind: Kind, server: &str) -> Self {
+        let (folder, name) = (tempfile::tempdir().unwrap(), prefix());
+        let address = match kind {
+            Kind::Sqlite => format!("sqlite:{}", folder.path().join("ledger.db").display()),
+            Kind::Redis => format!("{server}#{name}"),
+            Kind::Postgres => format!("{server}?options[search_path]={name}"),
+        };
+        let operators = PgPoolOptions::new().max_connections(2);
+        let operators = (kind == Kind::Postgres).then(|| operators.connect_lazy(&address).unwrap());
+        let place = Self { kind, address, folder, operators };
+        if kind == Kind::Postgres {
+            place.sql(&format!("CREATE SCHEMA {name}")).await;
+        }
+        place
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    pub async fn ledger(&self) -> AnyLedger {
+        AnyLedger::patient(&self.address).await
+    }
+
+    /// A ledger whose memory starts at the mark.
+    pub async fn begun(&self) -> AnyLedger {
+        let ledger = self.ledger().await;
+        ledger.migrate().await.unwrap();
+        ledger.begin(time(MARK)).await.unwrap();
+        ledger
+    }
+
+    /// Statements, as an operator would put them; nothing for Redis.
+    pub async fn sql(&self, statements: &str) {
+        let statements = AssertSqlSafe(statements.to_owned());
+        match self.kind {
+            Kind::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.address).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Kind::Postgres => drop(sqlx::raw_sql(statements).execute(self.pool()).await.unwrap()),
+            Kind::Redis => {}
+        }
+    }
+
+    /// The ledger has to be on PostgreSQL.
+    pub fn pool(&self) -> &PgPool {
+        self.operators.as_ref().unwrap()
+    }
+
+    /// The server and the first part of every key; the ledger has to be on Redis.
+    pub async fn redis(&self) -> (driver::aio::MultiplexedConnection, String) {
+        let (url, prefix) = self.address.rsplit_once('#').unwrap();
+        let connection = driver::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+        (connection, format!("{{{prefix}}}:"))
+    }
+
+    pub async fn redis_keys(&self) -> Vec<String> {
+        let (mut connection, prefix) = self.redis().await;
+        driver::cmd("KEYS").arg(format!("{prefix}*")).query_async(&mut connection).await.unwrap()
+    }
+
+    /// Makes it as if nobody had ever used it.
+    pub async fn empty(&self) {
+        match self.kind {
+            Kind::Sqlite => {
+                let path = self.address.strip_prefix("sqlite:").unwrap();
+                for companion in ["", "-wal", "-shm"] {
+                    let _ = std::fs::remove_file(format!("{path}{companion}"));
+                }
+            }
+            Kind::Postgres => {
+                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_attempts, ledger_book";
+                self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
+            }
+            Kind::Redis => {
+                let (keys, (mut connection, _)) = (self.redis_keys().await, self.redis().await);
+                if !keys.is_empty() {
+                    let _: u64 = driver::cmd("DEL").arg(keys).query_async(&mut connection).await.unwrap();
+                }
+            }
+        }
+    }
+
+    /// Leaves nothing behind.
+    pub async fn remove(self) {
+        match self.kind {
+            Kind::Sqlite => {}
+            Kind::Postgres => {
+                let schema = self.address.rsplit('=').next().unwrap();
+                self.sql(&format!("DROP SCHEMA {schema} CASCADE")).await;
+                self.pool().close().await;
+            }
+            Kind::Redis => self.empty().await,
+        }
+    }
+}
+
+/// The same test on each kind of ledger.
+macro_rules! on_each_kind {
+    ($($test:ident)*) => { $(
+        mod $test {
+            use crate::ledger::backends::kinds::Kind;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$test(Kind::Sqlite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::$test(Kind::Postgres).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn redis() {
+                super::$test(Kind::Redis).await;
+            }
+        }
+    )* };
+}
+pub(super) use on_each_kind;

@@ -1,0 +1,207 @@
+//! Databases whose defaults are not ours, schemas of another name or an older revision, sweeps by name.
+
+use std::time::Duration;
+
+use tower_x402::{
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Ledger, LedgerError, PostgresLedger, RenewOutcome, ReserveOutcome,
+        sqlx::{self, AssertSqlSafe, Row as _},
+    },
+    protocol::{IntentKey, Transfer},
+};
+
+use super::{
+    super::{AGE, HEAD, LEASE, MARK, claim, hold, paid, sell, time},
+    Database,
+};
+
+/// Runs through every question, as a seller does.
+pub(super) async fn works(ledger: &PostgresLedger) {
+    ledger.migrate().await.unwrap();
+    ledger.begin(time(MARK)).await.unwrap();
+    for name in 1..=3 {
+        let failed = hold(ledger, &claim(name, name)).await;
+        assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
+        ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
+        let lease = hold(ledger, &claim(name, name)).await;
+        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost), "what is sold has no lease");
+        assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
+        assert_eq!(ledger.reserve(&claim(name + 10, name)).await, Ok(ReserveOutcome::PaymentUsed));
+    }
+    ledger.raise_mark_to(time(MARK + 1)).await.unwrap();
+    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    assert_eq!(ledger.health().await, Ok(()));
+}
+
+/// A role's or a database's default, as every connection of this URL has it.
+fn with_default(url: &str, setting: &str) -> String {
+    let (url, search_path) = url.split_once("?options[").unwrap();
+    format!("{url}?options[{search_path}&options[{setting}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_defaults_are_it_works() {
+    for setting in [
+        "default_transaction_read_only]=on",
+        "default_transaction_isolation]=serializable",
+        "default_transaction_isolation]=repeatable%20read",
+        "standard_conforming_strings]=off",
+        "synchronous_commit]=off",
+    ] {
+        let Some(database) = Database::new(0).await else { return };
+        let ledger = PostgresLedger::connect(&with_default(&database.url, setting)).await.unwrap();
+        let ledger = ledger.time_limit(super::PATIENT);
+        works(&ledger).await;
+        // Races are decided, and not refused for want of a snapshot.
+        let tasks: Vec<_> = (0..32)
+            .map(|n| {
+                let ledger = ledger.clone();
+                tokio::spawn(async move { ledger.reserve(&claim(100 + n, 100)).await })
+            })
+            .collect();
+        let mut granted = 0;
+        for task in tasks {
+            match task.await.unwrap().unwrap() {
+                ReserveOutcome::Granted(_) => granted += 1,
+                ReserveOutcome::Busy { .. } => {}
+                other => panic!("{setting}: {other:?}"),
+            }
+        }
+        assert_eq!(granted, 1, "{setting}");
+        database.remove().await;
+    }
+}
+
+/// Whatever a caller or another application set on the connections stays as it was.
+#[tokio::test]
+async fn nothing_is_set_on_the_session() {
+    let Some(database) = Database::new(0).await else { return };
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
+    let settings = "SELECT COALESCE(string_agg(name || '=' || setting, ', ' ORDER BY name), '') FROM pg_settings
+        WHERE source = 'session'";
+    let before: String = sqlx::query_scalar(settings).fetch_one(&pool).await.unwrap();
+    let elsewhere = format!("{}_b", database.url.rsplit('=').next().unwrap());
+    works(&PostgresLedger::with_pool(pool.clone()).schema(&elsewhere).unwrap()).await;
+    let after: String = sqlx::query_scalar(settings).fetch_one(&pool).await.unwrap();
+    assert_eq!(after, before);
+    let named = "SELECT count(*) FROM pg_prepared_statements WHERE statement ~ 'x402|ledger'";
+    let named: i64 = sqlx::raw_sql(named).fetch_one(&pool).await.unwrap().get(0);
+    assert_eq!(named, 0);
+    sqlx::raw_sql(AssertSqlSafe(format!("DROP SCHEMA {elsewhere} CASCADE"))).execute(&pool).await.unwrap();
+    pool.close().await;
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn two_schemas_are_two_ledgers() {
+    let Some(database) = Database::new(0).await else { return };
+    let base = database.url.rsplit('=').next().unwrap().to_owned();
+    for n in 1..=2 {
+        let ledger = database.connected().await.schema(&format!("{base}_{n}")).unwrap();
+        works(&ledger).await;
+        ledger.migrate().await.unwrap();
+        let elsewhere = format!("SELECT count(*) FROM {base}_{n}.ledger_sold");
+        let sold: i64 = sqlx::query_scalar(AssertSqlSafe(elsewhere)).fetch_one(&database.pools[0]).await.unwrap();
+        assert_eq!(sold, 3);
+    }
+    let here: bool =
+        sqlx::query_scalar("SELECT to_regclass('ledger_memory') IS NULL").fetch_one(&database.pools[0]).await.unwrap();
+    assert!(here, "nothing is made where the search path leads");
+    for n in 1..=2 {
+        let drop = format!("DROP SCHEMA {base}_{n} CASCADE");
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&database.pools[0]).await.unwrap();
+    }
+    database.remove().await;
+}
+
+/// What revision 1 wrote is kept; and its program's own statements still work on what it becomes.
+#[tokio::test]
+async fn an_older_revision_is_brought_up_and_still_served() {
+    let Some(database) = Database::new(0).await else { return };
+    let pool = &database.pools[0];
+    let first = include_str!("../../../../../src/ledger/postgres/schema.sql");
+    sqlx::raw_sql(first).execute(pool).await.unwrap();
+    let insert = format!(
+        "INSERT INTO ledger_sales (intent, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
+            block_number, block_time, keep_until, lease_until, consumed_at)
+        VALUES ('\\x{:032x}', '\\x{}', 3, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000, 1, {MARK} + 100, {HEAD} + 100000,
+            clock_timestamp() + interval '1 minute', $1)
+        RETURNING fence",
+        1,
+        const_hex(&paid(1)),
+    );
+    let sold = insert.replace("$1", "clock_timestamp()");
+    sqlx::raw_sql(AssertSqlSafe(sold)).execute(pool).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(format!("UPDATE ledger_memory SET version = 1, mark = {MARK}")))
+        .execute(pool)
+        .await
+        .unwrap();
+    let ledger = database.connected().await;
+    assert_eq!(ledger.health().await, Err(LedgerError::Incompatible), "it has to be migrated first");
+    assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Incompatible));
+    ledger.migrate().await.unwrap();
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+    sell(&ledger, &claim(2, 2)).await;
+
+    // A replica of the version before: it asks for version 1, and lets the database make the fence.
+    let version: i64 =
+        sqlx::query_scalar("SELECT version FROM ledger_memory WHERE version = 1").fetch_one(pool).await.unwrap();
+    assert_eq!(version, 1);
+    let held = insert.replace("$1", "NULL").replace(&format!("{:032x}", 1), &format!("{:032x}", 7));
+    let held = held.replace(&const_hex(&paid(1)), &const_hex(&paid(7)));
+    let fence: i64 = sqlx::query_scalar(AssertSqlSafe(held)).fetch_one(pool).await.unwrap();
+    assert!(fence > 1_000_000);
+    assert!(matches!(ledger.reserve(&claim(8, 7)).await, Ok(ReserveOutcome::Busy { .. })));
+    // A later one whose schema this version can read.
+    sqlx::raw_sql("UPDATE ledger_memory SET revision = 9").execute(pool).await.unwrap();
+    ledger.migrate().await.unwrap();
+    sell(&ledger, &claim(3, 3)).await;
+    database.remove().await;
+}
+
+fn const_hex(paid: &Transfer) -> String {
+    paid.transaction.to_string().trim_start_matches("0x").to_owned()
+}
+
+#[tokio::test]
+async fn a_sweep_by_name_forgets_all_that_may_be() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    for name in 1..=40 {
+        sell(&ledger, &claim(name, name)).await;
+    }
+    let _held = hold(&ledger, &claim(50, 50)).await;
+    let last = claim(1, 1).keep_until(&paid(1));
+    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(40));
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
+    let rows: (i64, i64) =
+        sqlx::query_as("SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book)")
+            .fetch_one(&database.pools[0])
+            .await
+            .unwrap();
+    assert_eq!(rows, (1, 40), "what is held stays");
+    database.remove().await;
+}
+
+/// A reorganisation brings back what was sold weeks ago: the book knows it.
+#[tokio::test]
+async fn what_is_in_the_book_is_not_sold_again_whenever_it_was_mined() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    sell(&ledger, &claim(1, 1)).await;
+    let month = HEAD + 30 * 86_400;
+    assert_eq!(ledger.sweep(time(month)).await, Ok(1));
+    let moved = Transfer { block_time: time(month - 60), ..paid(1) };
+    let fresh = Transfer { block_time: time(month - 60), ..paid(2) };
+    let at = |intent: u128, transfer: &Transfer| {
+        let key = IntentKey::new(intent.to_be_bytes());
+        Claim::new("r", key, time(month), vec![transfer.clone()], time(month), AGE, LEASE)
+    };
+    assert_eq!(ledger.reserve(&at(5, &moved)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert_eq!(ledger.reserve(&at(1, &fresh)).await, Ok(ReserveOutcome::IntentConsumed));
+    sell(&ledger, &at(5, &fresh)).await;
+    database.remove().await;
+}

@@ -1,0 +1,17 @@
+//! The layer on a scripted chain: every request that it can meet, and every answer that it gives.
+
+mod bodies;
+mod commits;
+mod config;
+mod consumption;
+mod drops;
+mod grpc;
+mod holds;
+mod hyper_server;
+mod leases;
+mod memory;
+mod pricing;
+mod proofs;
+mod purchase;
+mod races;
+mod tower_contract;

@@ -1,0 +1,5 @@
+//! What must be true of the repository itself: its texts and its files.
+
+mod imports;
+mod readme;
+mod security_table;
