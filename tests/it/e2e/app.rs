@@ -90,22 +90,20 @@ impl App {
         Self::begin_at(listen, folder, rpc, flags, &[]).listening().await
     }
 
-    /// Waits until it listens. A new ledger waits for the chain to reach the present, and chains here mine on demand.
+    /// Waits until it listens. A new ledger waits for the chain to reach the present, and chains here mine on demand: one
+    /// block after the other, and none once it listens.
     pub async fn listening(mut self) -> Self {
-        let said = tokio::select! {
-            said = self.says("listening on ") => said,
-            () = self.mines_by_time() => unreachable!("it never ends"),
+        let mine = json!({ "jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": [] });
+        let deadline = tokio::time::Instant::now() + PATIENT;
+        let said = loop {
+            match tokio::time::timeout(Duration::from_millis(500), self.says("listening on ")).await {
+                Ok(said) => break said,
+                Err(_) => drop(self.http.post(&self.rpc).json(&mine).send().await),
+            }
+            assert!(tokio::time::Instant::now() < deadline, "does not listen:\n{}", self.said());
         };
         self.url = said.split(['"', '\n']).next().unwrap().to_owned();
         self
-    }
-
-    async fn mines_by_time(&self) {
-        let mine = json!({ "jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": [] });
-        loop {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            let _ = self.http.post(&self.rpc).json(&mine).send().await;
-        }
     }
 
     /// The same with these environment variables, and does not wait until it listens.
