@@ -137,7 +137,7 @@ impl LeaseGuard {
     /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
     /// sends too slowly.
     ///
-    /// The first timer is made only if `work` has to wait. RenewOutcome is exempt from the task's cooperative budget: work that
+    /// The first timer is made only if `work` has to wait. Renewal is exempt from the task's cooperative budget: work that
     /// always uses the budget up would otherwise never be ended, nor its lease renewed.
     pub(crate) async fn keep<T>(
         &self,
