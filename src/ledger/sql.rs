@@ -197,6 +197,7 @@ impl SnapshotRow {
 }
 
 impl Snapshot {
+    #[cfg(feature = "sqlite")]
     pub(super) fn push(&mut self, row: SnapshotRow) {
         self.0.push(row);
     }
