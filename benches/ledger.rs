@@ -1,4 +1,5 @@
-//! What a sale costs each ledger, `reserve` and `commit` together: alone and 64 at once, with few records and with many.
+//! What a sale costs each ledger, `reserve` and `commit` together: alone and 64 at once, with few records and with many,
+//! without and with an answer of 1 KiB that is kept.
 //!
 //! A ledger of n records keeps n: each sale lets it forget the oldest. So the price of forgetting is in the figures, and they
 //! tell of that size from the first sale to the last.
@@ -34,7 +35,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::{runtime::Runtime, task::JoinSet};
 use tower_x402::{
     ledger::{
-        Claim, CommitOutcome, Ledger, MemoryLedger, PostgresLedger, RedisLedger, ReserveOutcome, SqliteLedger,
+        Claim, CommitOutcome, KeptAnswer, Ledger, MemoryLedger, PostgresLedger, RedisLedger, ReserveOutcome,
+        SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, SqliteConnection},
     },
@@ -51,25 +53,29 @@ const PATIENT: Duration = Duration::from_secs(60);
 const MARGIN: u64 = 86_400 + 180 + 240 + 60;
 
 const TASKS: [u64; 2] = [1, 64];
+/// The sizes of the answers that are kept, and for how long. Without one nothing is.
+const ANSWERS: [usize; 2] = [0, 1_024];
+const KEPT: Duration = Duration::from_secs(15 * 60);
 
 /// Sale number `n` of a ledger that remembers so many.
 fn claim(n: u64, records: u64) -> Claim {
     // Names are spread as real ones are.
     let name: [u8; 32] = Sha256::digest(n.to_be_bytes()).into();
     let intent: [u8; 16] = Sha256::digest(name)[..16].try_into().unwrap();
-    let transfer = Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new(name),
-        position: 3,
-        token: Address::new([0x55; 20]),
-        payer: Address::new([0x66; 20]),
-        recipient: Address::new([0x77; 20]),
-        amount: Amount::from_base_units(490_000),
-        block_number: 30_000_000 + n,
-        block_time: time(n),
-    };
+    let transfer = Transfer::new(Network::BASE, TxHash::new(name), 3)
+        .with_token(Address::new([0x55; 20]))
+        .with_payer(Address::new([0x66; 20]))
+        .with_recipient(Address::new([0x77; 20]))
+        .with_amount(Amount::from_base_units(490_000))
+        .with_block(30_000_000 + n, time(n));
     let age = Duration::from_secs(records * APART - MARGIN);
-    Claim::new("demand-insights", IntentKey::new(intent), time(n), vec![transfer], time(n), age, LEASE)
+    Claim::builder("demand-insights", IntentKey::new(intent))
+        .pay_until(time(n))
+        .transfers(vec![transfer])
+        .head(time(n))
+        .max_payment_age(age)
+        .lease(LEASE)
+        .build()
 }
 
 fn time(n: u64) -> ChainTime {
@@ -77,10 +83,10 @@ fn time(n: u64) -> ChainTime {
 }
 
 /// Tells whether it was sold.
-async fn sell(ledger: &impl Ledger, claim: &Claim) -> bool {
+async fn sell(ledger: &impl Ledger, claim: &Claim, answer: Option<&KeptAnswer>) -> bool {
     match ledger.reserve(claim).await.unwrap() {
         ReserveOutcome::Granted(lease) => {
-            assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+            assert_eq!(ledger.commit(&lease, answer).await, Ok(CommitOutcome::Done));
             true
         }
         // The seller slept while as much was sold as the ledger keeps.
@@ -93,6 +99,8 @@ async fn sell(ledger: &impl Ledger, claim: &Claim) -> bool {
 struct Line {
     ledger: &'static str,
     tasks: u64,
+    /// The bytes of the answer that is kept with each.
+    answer: usize,
     records: u64,
     per_second: f64,
     half: Duration,
@@ -110,15 +118,17 @@ impl Bench {
     /// Measures a ledger that was filled with sales 0 to `records`.
     fn measure<L: Ledger + Clone>(&mut self, name: &'static str, records: u64, bytes: u64, ledger: &L) {
         let next = Arc::new(AtomicU64::new(records));
-        for tasks in TASKS {
+        for (tasks, answer) in TASKS.into_iter().flat_map(|tasks| ANSWERS.map(|answer| (tasks, answer))) {
             // For each run, how many sales it was to be, how many a second it was, and how long each took.
             let mut runs = Vec::new();
             let mut group = self.criterion.benchmark_group(name);
             group.sample_size(20).sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(tasks));
-            group.bench_function(BenchmarkId::new(format!("{tasks} at once"), records), |bencher| {
+            let title =
+                if answer > 0 { format!("{tasks} at once, {answer} B kept") } else { format!("{tasks} at once") };
+            group.bench_function(BenchmarkId::new(title, records), |bencher| {
                 bencher.iter_custom(|times| {
                     let sales = times * tasks;
-                    let (took, each) = self.runtime.block_on(run(ledger, &next, records, tasks, sales));
+                    let (took, each) = self.runtime.block_on(run(ledger, &next, records, answer, [tasks, sales]));
                     runs.push((sales, each.len() as f64 / took.as_secs_f64(), each));
                     took
                 });
@@ -132,15 +142,17 @@ impl Bench {
             let mut each: Vec<_> = runs.into_iter().flat_map(|(.., each)| each).collect();
             each.sort_unstable();
             let (per_second, half, most) = (rates[rates.len() / 2], each[each.len() / 2], each[each.len() * 99 / 100]);
-            self.lines.push(Line { ledger: name, tasks, records, per_second, half, most, bytes });
+            self.lines.push(Line { ledger: name, tasks, answer, records, per_second, half, most, bytes });
         }
     }
 
     fn print(&self) {
-        println!("| Ledger | At once | Records | Sales per second | Median | p99 | Bytes a record |");
-        println!("|---|---:|---:|---:|---:|---:|---:|");
-        for Line { ledger, tasks, records, per_second, half, most, bytes } in &self.lines {
-            println!("| {ledger} | {tasks} | {records} | {per_second:.0} | {half:.2?} | {most:.2?} | {bytes} |");
+        println!("| Ledger | At once | Answer, bytes | Records | Sales per second | Median | p99 | Bytes a record |");
+        println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+        for Line { ledger, tasks, answer, records, per_second, half, most, bytes } in &self.lines {
+            println!(
+                "| {ledger} | {tasks} | {answer} | {records} | {per_second:.0} | {half:.2?} | {most:.2?} | {bytes} |"
+            );
         }
     }
 }
@@ -150,14 +162,15 @@ async fn run<L: Ledger + Clone>(
     ledger: &L,
     next: &Arc<AtomicU64>,
     records: u64,
-    tasks: u64,
-    sales: u64,
+    answer: usize,
+    [tasks, sales]: [u64; 2],
 ) -> (Duration, Vec<Duration>) {
     let last = next.load(Ordering::Relaxed) + sales;
     let mut crowd = JoinSet::new();
+    let answer = (answer > 0).then(|| KeptAnswer::new(vec![b'a'; answer], KEPT));
     let start = Instant::now();
     for _ in 0..tasks {
-        let (ledger, next) = (ledger.clone(), Arc::clone(next));
+        let (ledger, next, answer) = (ledger.clone(), Arc::clone(next), answer.clone());
         crowd.spawn(async move {
             let mut each = Vec::new();
             loop {
@@ -167,7 +180,7 @@ async fn run<L: Ledger + Clone>(
                 }
                 let claim = claim(n, records);
                 let start = Instant::now();
-                if sell(&ledger, &claim).await {
+                if sell(&ledger, &claim, answer.as_ref()).await {
                     each.push(start.elapsed());
                 }
             }
@@ -185,7 +198,7 @@ async fn memory(records: u64) -> (MemoryLedger, u64) {
     let ledger = MemoryLedger::new();
     ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
     for n in 0..records {
-        assert!(sell(&ledger, &claim(n, records)).await);
+        assert!(sell(&ledger, &claim(n, records), None).await);
     }
     (ledger, resident().saturating_sub(before) / records)
 }
@@ -198,7 +211,7 @@ fn resident() -> u64 {
 }
 
 /// What a bulk insert fills.
-const COLUMNS: &str = "tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
+const COLUMNS: &str = "payment, tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
                        block_time, keep_until, lease_until, reserved_at, consumed_at";
 
 async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
@@ -209,7 +222,7 @@ async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
     let fill = format!(
         "WITH RECURSIVE sale(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM sale WHERE n + 1 < {records})
          INSERT INTO ledger_sales ({COLUMNS})
-         SELECT randomblob(32), randomblob(16), 8453, 3, 'demand-insights', zeroblob(20), zeroblob(20), zeroblob(20),
+         SELECT 'eip155:8453/0x' || lower(hex(randomblob(32))) || '/3', randomblob(32), randomblob(16), 8453, 3, 'demand-insights', zeroblob(20), zeroblob(20), zeroblob(20),
              '490000', 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, {at}, {at}, {at} FROM sale;
          PRAGMA wal_checkpoint(TRUNCATE)",
         at = FIRST * 1_000,
@@ -226,7 +239,7 @@ async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
     let mut connection = PgConnection::connect(server).await.unwrap();
     let fill = format!(
         "INSERT INTO ledger_sales ({COLUMNS})
-         SELECT sha256(int8send(n)), substr(sha256(int8send(-1 - n)), 1, 16), 8453, 3, 'demand-insights', address,
+         SELECT 'eip155:8453/0x' || encode(sha256(int8send(n)), 'hex') || '/3', sha256(int8send(n)), substr(sha256(int8send(-1 - n)), 1, 16), 8453, 3, 'demand-insights', address,
              address, address, 490000, 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, now(), now(), now()
          FROM generate_series(0::bigint, {records} - 1) AS n, decode(repeat('66', 20), 'hex') AS address"
     );
@@ -256,7 +269,7 @@ for n = ARGV[1], ARGV[2] do
 end";
 
 async fn redis(url: &str, records: u64) -> (RedisLedger, u64) {
-    let ledger = RedisLedger::builder(url).time_limit(PATIENT).connect().await.unwrap();
+    let ledger = RedisLedger::builder().time_limit(PATIENT).connect(url).await.unwrap();
     ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
     let before = redis_memory(url).await;
     let client = driver::Client::open(url).unwrap();

@@ -40,10 +40,10 @@
 //! let quote = Quote::from_headers(quote.headers())?;
 //!
 //! // The payer sends an ordinary transfer, and asks again with its hash.
-//! let mined = ChainTime::from_unix(1_795_280_002);
-//! chain.set_head(mined);
 //! let payer = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC".parse()?;
-//! let tx = chain.pay(quote.recipient, quote.contracts[0], payer, quote.amount, mined);
+//! let tx = chain.pay(quote.recipient, quote.contracts[0], payer, quote.amount, ChainTime::from_unix(1_795_280_002));
+//! // One that is not bound to its payer is held for five seconds of chain time.
+//! chain.set_head(ChainTime::from_unix(1_795_280_007));
 //! let proof = format!(r#"{{"intentId":"{}","txHash":"{tx}"}}"#, quote.intent);
 //! let redeem = || Request::post("/greeting").header("x402-payment", &proof).body(Body::empty());
 //! let answer = app.clone().oneshot(redeem()?).await?;
@@ -67,7 +67,7 @@
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`protocol`] | what goes over the wire: values and headers |
 //! | [`clock`] | what time is it |
-//! | `testing` (feature `test-util`) | a scripted verifier and wallet, a fake clock, a local chain |
+//! | `testing` (feature `test-util`) | a scripted verifier and wallet, a fake clock; with `devchain` a local chain |
 //! | [`guide`] | how to: prose without items |
 //!
 //! # Guides
@@ -96,8 +96,9 @@
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
 //! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; implies `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
-//! | `test-util` | `testing`: a scripted verifier, a fake clock, with `evm` a local chain, with `client` a scripted wallet; `ledger::conformance` |
-//! | `full` | all but `test-util` |
+//! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
+//! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
+//! | `full` | all but `test-util` and `devchain` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "axum")]
@@ -117,8 +118,8 @@ pub mod testing;
 pub mod verify;
 
 pub use paywall::{
-    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Refusal, RequestBody,
-    ResponseBody, ResponseFuture, X402, X402Layer,
+    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Redelivery, Refusal,
+    RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;
 
@@ -128,7 +129,7 @@ struct Readme;
 
 #[cfg(all(
     test,
-    not(all(feature = "axum", feature = "evm", feature = "test-util", feature = "wallet", feature = "reqwest"))
+    not(all(feature = "axum", feature = "evm", feature = "devchain", feature = "wallet", feature = "reqwest"))
 ))]
 #[test]
 #[ignore = "the integration tests want features: cargo test --all-features"]

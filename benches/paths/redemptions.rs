@@ -2,8 +2,14 @@
 
 use std::rc::Rc;
 
+use tower::ServiceExt as _;
+use tower_x402::{
+    Redelivery,
+    protocol::{Binding, PaymentTag},
+};
+
 use super::{
-    Path,
+    Path, now,
     shop::{Shop, UNITS, by_body, by_header, proof},
 };
 
@@ -13,9 +19,30 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         let shop = Rc::clone(shop);
         move || proof(&shop.intent(), shop.pay(UNITS))
     };
+    let bound = |shop: &Rc<Shop>, bind: fn(PaymentTag) -> Binding| {
+        let shop = Rc::clone(shop);
+        move || {
+            let intent = shop.intent();
+            let transaction = shop.pay_bound(UNITS, bind(PaymentTag::of(&intent)));
+            proof(&intent, transaction)
+        }
+    };
     let (body, header) = (paid(shop), paid(shop));
+    let tagged = bound(shop, |tag| Binding::none().with_call_data([&[0; 68][..], &tag.to_call_data()].concat()));
+    let by_nonce = bound(shop, |tag| Binding::none().with_nonce(*tag.as_bytes()));
+    let kept = paid(shop);
+    let keeping = shop.route(&shop.layer.clone().redeliver(Redelivery::default()));
+    let (again, delivered) = (paid(shop), keeping.clone());
     vec![
         Path::new("redemption by body", 200, 29, route.clone(), move || by_body(&body())),
-        Path::new("redemption by header", 200, 29, route, move || by_header(&header())),
+        Path::new("redemption by header", 200, 29, route.clone(), move || by_header(&header())),
+        Path::new("redemption, tagged", 200, 34, route.clone(), move || by_header(&tagged())),
+        Path::new("redemption, bound by nonce", 200, 34, route, move || by_header(&by_nonce())),
+        Path::new("redemption, answer kept", 200, 47, keeping.clone(), move || by_header(&kept())),
+        Path::new("answer delivered again", 200, 56, keeping, move || {
+            let proof = again();
+            now(delivered.clone().oneshot(by_header(&proof))).unwrap();
+            by_header(&proof)
+        }),
     ]
 }

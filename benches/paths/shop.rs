@@ -2,7 +2,7 @@
 
 use std::{
     rc::Rc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use axum::{Router, body::Body, routing::post};
@@ -13,7 +13,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_x402::{
     Merchant, Receipt, RequestBody, X402Layer,
     ledger::MemoryLedger,
-    protocol::{Address, Amount, Asset, ChainTime, SealingKeys, TxHash},
+    protocol::{Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash},
     testing::ScriptedVerifier,
 };
 
@@ -40,6 +40,7 @@ impl Shop {
         let chain = ScriptedVerifier::new(ChainTime::from_unix(start - 3_600));
         let recipient = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse().unwrap();
         let builder = Merchant::builder(recipient)
+            .hold_unbound(Duration::ZERO)
             .verifier(chain.clone())
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::new([7; 32]));
@@ -72,6 +73,22 @@ impl Shop {
         let (token, payer) = (Asset::USDC_BASE.contract(), Address::new([0xaa; 20]));
         let units = Amount::from_base_units(units);
         self.chain.pay(self.merchant.recipient(), token, payer, units, ChainTime::from_unix(time))
+    }
+}
+
+impl Shop {
+    /// The same, bound.
+    pub fn pay_bound(&self, units: u128, binding: Binding) -> TxHash {
+        let transaction = self.pay(units);
+        let transfer = Transfer::new(Network::BASE, transaction, 0)
+            .with_token(Asset::USDC_BASE.contract())
+            .with_payer(Address::new([0xaa; 20]))
+            .with_recipient(self.merchant.recipient())
+            .with_amount(Amount::from_base_units(units))
+            .with_block(self.start / 2, ChainTime::from_unix(self.start))
+            .with_binding(binding);
+        self.chain.mine(transaction, [transfer]);
+        transaction
     }
 }
 

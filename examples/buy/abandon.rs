@@ -2,9 +2,7 @@
 
 use tower_x402::client::{FileJournal, JournalEntry, PayLayer};
 
-use super::{args::Args, screen};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use super::{BoxError, args::Args, screen};
 
 /// Shows what is open, or gives one purchase up; returns the exit code.
 pub(crate) async fn run(args: &Args) -> u8 {

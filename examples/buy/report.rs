@@ -5,9 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tower_x402::client::{PayError, Purchase, PurchaseState};
 
-use super::screen;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use super::{BoxError, screen};
 
 /// An answer of which only a part is here.
 #[derive(Debug)]
@@ -139,6 +137,11 @@ fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
              under the quote that it was made for. --abandon {purchase} gives the payment up; then the same command pays \
              the new price."
         )),
+        Some(PayError::Unproven { .. }) => Some(
+            "Do not pay again. Sign the redemption with the account that paid (EIP-191; the four lines are those of \
+             tower_x402::protocol::redemption_message), and send it with paymentSignature beside intentId and txHash."
+                .to_owned(),
+        ),
         Some(PayError::NothingToResume) => Some(
             "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
              To buy, leave --resume out."

@@ -27,6 +27,7 @@ pub(crate) mod signals;
 pub(crate) mod stall;
 pub(crate) mod steps;
 pub(crate) mod text;
+pub(crate) mod theft;
 pub(crate) mod units;
 
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde::Serialize;
 use tower_x402::{
-    BuildError, Merchant, Price,
+    BuildError, Merchant, Price, Redelivery,
     protocol::{Amount, Asset},
 };
 
@@ -74,16 +75,25 @@ impl Service {
 ///
 /// # Errors
 /// A price that is none.
-pub(crate) fn router(service: Arc<Service>, merchant: &Merchant, price: &str) -> Result<Router, BuildError> {
+pub(crate) fn router(
+    service: Arc<Service>,
+    merchant: &Merchant,
+    price: &str,
+    kept: Redelivery,
+) -> Result<Router, BuildError> {
     let price = amount(merchant, price)?;
-    let priced = |resource: &str, label, check| merchant.price_with(resource, price_if(check, price))?.label(label);
+    let priced = |resource: &str, label, check| {
+        merchant.price_with(resource, price_if(check, price))?.redeliver(kept).label(label)
+    };
     let allowed = service.allowed.clone();
     let check_filters = move |_: &Parts, body: &Bytes| request::check_filters(&allowed, body);
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
-    let conversions =
-        merchant.price_with("agent-conversions", price_if(check_filters, price))?.label("Agent conversions")?;
+    let conversions = merchant
+        .price_with("agent-conversions", price_if(check_filters, price))?
+        .redeliver(kept)
+        .label("Agent conversions")?;
     let ready = Readiness::of(merchant);
     Ok(Router::new()
         .route("/demand-insights", post(demand_insights).route_layer(insights))
@@ -172,6 +182,8 @@ async fn analytics_filters(State(service): Shared) -> Json<Allowed> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::Body;
     use http::{Request, StatusCode};
     use http_body_util::BodyExt;
@@ -199,6 +211,7 @@ mod tests {
         let now = SystemClock.unix();
         let chain = ScriptedVerifier::new(ChainTime::from_unix(now));
         let merchant = Merchant::builder(RECIPIENT)
+            .hold_unbound(Duration::ZERO)
             .verifier(chain.clone())
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::random().unwrap())
@@ -206,7 +219,8 @@ mod tests {
             .await
             .unwrap();
         let service = Service::new(Data::example().unwrap()).await.unwrap();
-        let app = router(Arc::new(service), &merchant, "0.49").unwrap().layer(serve::cors());
+        let kept = Redelivery::for_(Duration::from_secs(60));
+        let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(serve::cors());
         Shop { app, chain, now }
     }
 
@@ -238,6 +252,10 @@ mod tests {
             let (status, headers, answer) = self.post(path, &body).await;
             assert_eq!(status, StatusCode::OK, "{answer}");
             assert!(headers.contains_key("payment-response"));
+            let (status, headers, again) = self.post(path, &body).await;
+            assert_eq!((status, headers["idempotent-replayed"].as_bytes()), (StatusCode::OK, &b"true"[..]));
+            assert_eq!(again, answer);
+            body["txHash"] = self.pay().into();
             let (status, _, again) = self.post(path, &body).await;
             assert_eq!((status, again["error"].as_str()), (StatusCode::CONFLICT, Some("already_consumed")));
             answer

@@ -80,6 +80,17 @@ pub(crate) struct Args {
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
     #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
     pub(crate) finality: Finality,
+    /// How much of the chain's time passes over a payment that is bound to no secret before whoever shows it first is given
+    /// its answer; its payer, by a signature, at once
+    #[arg(long, env = "X402_HOLD_UNBOUND", value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(crate) hold_unbound: Duration,
+    /// Give answers only to who proves to be the payer: by the secret that the payment is bound to, or by a signature
+    #[arg(long, env = "X402_REQUIRE_BOUND", value_parser = BoolishValueParser::new())]
+    pub(crate) require_bound: bool,
+    /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
+    /// keeps none
+    #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]
+    pub(crate) redeliver: Duration,
     /// Key that seals quotes: 64 hexadecimal digits, or a file with one such key a line, of which the first seals and the
     /// others open what they sealed before; required with postgres and redis, whose
     /// replicas share it [default: with sqlite one that is made and kept in PATH.key, with memory one that lives with
@@ -233,8 +244,19 @@ mod tests {
         assert_eq!(args.listen.to_string(), "127.0.0.1:4020");
         assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
         assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
+        assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [5, 900]);
+        assert!(!args.require_bound);
         assert_eq!(args.ledger(), Ok(LedgerArg::Sqlite("x402-ledger.db".into())));
         assert_eq!(read(&["--dev"]).unwrap().ledger(), Ok(LedgerArg::Memory));
+    }
+
+    #[test]
+    fn who_may_redeem_and_what_is_kept_is_said_by_flags() {
+        let flags = ["--hold-unbound", "0s", "--require-bound", "--redeliver", "0s"];
+        let args = read(&[&PAID[..], &flags].concat()).unwrap();
+        assert!(args.hold_unbound.is_zero() && args.require_bound && args.redeliver.is_zero());
+        let args = read(&[&PAID[..], &["--hold-unbound", "1m", "--redeliver", "2h"]].concat()).unwrap();
+        assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [60, 7_200]);
     }
 
     #[test]
@@ -274,6 +296,9 @@ mod tests {
             (&["--dev", "--chain-id", "1"], "--dev brings its own chain"),
             (&["--finality", "0"], "number of blocks"),
             (&["--quote-ttl", "15"], "such as 90s"),
+            (&["--hold-unbound", "soon"], "--hold-unbound"),
+            (&["--redeliver", "15"], "such as 90s"),
+            (&["--require-bound", "yes"], "yes"),
             (&["--dev", "--ledger", "paper"], "`memory`"),
             (&["--dev", "--ledger", "sqlite:"], "path of a file"),
             (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
@@ -296,7 +321,16 @@ mod tests {
         {
             assert!(help.contains(&format!("--{flag}")), "{flag}");
         }
-        for flag in ["max-payment-age", "finality", "sealing-key", "ledger", "data"] {
+        for flag in [
+            "max-payment-age",
+            "hold-unbound",
+            "require-bound",
+            "redeliver",
+            "finality",
+            "sealing-key",
+            "ledger",
+            "data",
+        ] {
             let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
             assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");
         }

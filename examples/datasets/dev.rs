@@ -8,12 +8,12 @@ use http_body_util::BodyExt as _;
 use tempfile::NamedTempFile;
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{Body, Budget, MemoryJournal, PayLayer, ReqwestClient, WalletPayer},
+    client::{Body, Budget, MemoryJournal, PayLayer, Purchase, ReqwestClient, WalletPayer},
     protocol::{Address, Amount, Asset},
     testing::{DevAccount, DevChain},
 };
 
-use super::steps;
+use super::{steps, theft};
 
 /// The account that the printed commands pay with.
 const BUYER: usize = 1;
@@ -70,7 +70,7 @@ impl Dev {
         let _ = writeln!(io::stdout(), "{}", self.commands(base, price));
     }
 
-    /// Buys one answer from each endpoint.
+    /// Buys one answer from each endpoint. After the first, somebody else shows its transaction.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
         // Not the account that the printed commands use: two programs with one wallet get into each other's way.
         let wallet =
@@ -78,11 +78,15 @@ impl Dev {
         let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
         let payer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_event(steps::show).build().await?;
         let client = payer.layer(ReqwestClient::new(reqwest::Client::builder())?);
-        for (path, body) in ORDERS {
+        for (number, (path, body)) in ORDERS.into_iter().enumerate() {
             eprintln!("\nPOST {path} {body}");
-            let order = Request::post(format!("{base}{path}")).header(CONTENT_TYPE, "application/json");
-            let answer = client.clone().oneshot(order.body(Body::from(body))?).await?;
-            eprintln!("\n{}", beginning(&answer.into_body().collect().await?.to_bytes()));
+            let url = format!("{base}{path}");
+            let order = Request::post(&url).header(CONTENT_TYPE, "application/json");
+            let (head, answer) = client.clone().oneshot(order.body(Body::from(body))?).await?.into_parts();
+            eprintln!("\n{}", beginning(&answer.collect().await?.to_bytes()));
+            if let (0, Some(purchase)) = (number, head.extensions.get::<Purchase>()) {
+                eprintln!("\n{}", theft::attempt(&url, body, purchase.transaction).await?);
+            }
         }
         Ok(())
     }
@@ -110,10 +114,15 @@ Or step by step, with curl:
   curl -si {base}{path} -H 'content-type: application/json' -d '{body}'
   INTENT=$(curl -s {base}{path} -H 'content-type: application/json' -d '{body}' | sed 's/.*"intentId":"\([^"]*\)".*/\1/')
 
-  # 2. the payment: {price} USDC (this chain signs for its own accounts; elsewhere use any wallet)
-  TX=$(curl -s {rpc} -H 'content-type: application/json' -d '{{"jsonrpc":"2.0","id":1,"method":"eth_sendTransaction","params":[{{"from":"{from}","to":"{token}","data":"{call}"}}]}}' | sed 's/.*"result":"\([^"]*\)".*/\1/')
+  # 2. the quote's tag: behind the payment's data it shows that the payment was made for this intent, which only you know
+  #    (a payment without one counts, too; who shows it first gets the answer, after --hold-unbound)
+  SECRET=$(printf 'x402-tag:v1:%s' "$INTENT" | od -An -v -tx1 | tr -d ' \n')
+  TAG=$(curl -s {rpc} -H 'content-type: application/json' -d '{{"jsonrpc":"2.0","id":1,"method":"web3_sha3","params":["0x'$SECRET'"]}}' | sed 's/.*"result":"0x\([^"]*\)".*/\1/')
 
-  # 3. the answer, once it is in a block
+  # 3. the payment: {price} USDC (this chain signs for its own accounts; elsewhere use any wallet)
+  TX=$(curl -s {rpc} -H 'content-type: application/json' -d '{{"jsonrpc":"2.0","id":1,"method":"eth_sendTransaction","params":[{{"from":"{from}","to":"{token}","data":"{call}78343032'$TAG'"}}]}}' | sed 's/.*"result":"\([^"]*\)".*/\1/')
+
+  # 4. the answer, once it is in a block
   sleep 3; curl -s {base}{path} -H 'content-type: application/json' -d '{{"intentId":"'$INTENT'","txHash":"'$TX'",{members}'
 "#
         )

@@ -9,8 +9,8 @@ use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
-        LedgerError, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger, redis::RedisConnectError,
-        sqlx::postgres::PgConnectOptions,
+        LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger,
+        redis::RedisConnectErrorKind, sqlx::postgres::PgConnectOptions,
     },
     protocol::ChainTime,
 };
@@ -103,18 +103,9 @@ impl LedgerArg {
             Self::Sqlite(path) if !path.is_file() => {
                 return Err(Failure::flags(format!("there is no ledger {}: restore it first", path.display())));
             }
-            Self::Sqlite(path) => {
-                let ledger = sqlite(path).await?;
-                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
-            }
-            Self::Postgres(url) => {
-                let ledger = postgres(url).await?;
-                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
-            }
-            Self::Redis(url) => {
-                let ledger = redis(url).await?;
-                ledger.raise_mark_to(to).await.and(ledger.low_water_mark().await)
-            }
+            Self::Sqlite(path) => sqlite(path).await?.raise_mark_to(to).await,
+            Self::Postgres(url) => postgres(url).await?.raise_mark_to(to).await,
+            Self::Redis(url) => redis(url).await?.raise_mark_to(to).await,
         };
         let mark =
             mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
@@ -159,22 +150,19 @@ async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
 }
 
 async fn redis(url: &Secret) -> Result<RedisLedger, Failure> {
-    RedisLedger::connect(url).await.map_err(|error| match error {
-        RedisConnectError::Url => Failure::flags(format!("--ledger: {error}")),
-        RedisConnectError::Ledger(error) => failed(
-            error,
+    RedisLedger::connect(url).await.map_err(|error| match error.kind() {
+        RedisConnectErrorKind::Url => Failure::flags(format!("--ledger: {error}")),
+        RedisConnectErrorKind::Ledger(kind) => failed(
+            kind.into(),
             || "the Redis of --ledger cannot be reached: see that it runs, and that host, user and password are right",
         ),
-        other => Failure::world(format!("the Redis of --ledger: {other}")),
+        _ => Failure::world(format!("the Redis of --ledger: {error}")),
     })
 }
 
 /// Says what to do about a ledger that cannot be asked.
 fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
-    match error {
-        LedgerError::Unavailable => Failure::world(unavailable().to_string()),
-        other => Failure::world(other),
-    }
+    if error.is_transient() { Failure::world(unavailable().to_string()) } else { Failure::world(error) }
 }
 
 #[cfg(test)]

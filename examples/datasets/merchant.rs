@@ -32,7 +32,8 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         .sealing_keys(keys)
         .quote_ttl(args.quote_ttl)
         .quote_grace(args.quote_grace)
-        .max_payment_age(args.max_payment_age);
+        .max_payment_age(args.max_payment_age)
+        .hold_unbound(args.hold_unbound);
     // Without any, the merchant takes the USDC of the chain.
     for asset in assets {
         builder = builder.asset(asset);
@@ -42,6 +43,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     }
     for recipient in &args.former_recipient {
         builder = builder.former_recipient(*recipient);
+    }
+    if args.require_bound {
+        builder = builder.require_bound();
     }
     if args.start_without_rpc {
         builder = builder.start_lazily();

@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsString, fmt::Display, process::ExitCode, sync::Arc};
 
-use tower_x402::{BuildError, Merchant};
+use tower_x402::{BuildError, Merchant, Redelivery};
 
 use super::{
     Service,
@@ -89,7 +89,8 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
 
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
-    let app = router(Arc::new(service), &merchant, &args.price).map_err(|error| match error {
+    let kept = Redelivery::for_(args.redeliver);
+    let app = router(Arc::new(service), &merchant, &args.price, kept).map_err(|error| match error {
         BuildError::InvalidPrice { decimals } => {
             Failure::flags(format!("--price is a positive number such as 0.49, with at most {decimals} decimals"))
         }
@@ -124,11 +125,22 @@ fn announce(args: &Args, merchant: &Merchant) {
         price = args.price,
         ledger,
         finality = units::shown(args.finality),
+        unbound = unbound(args),
+        redelivery = if args.redeliver.is_zero() { "off".to_owned() } else { units::time(args.redeliver) },
         endpoints = args.rpc_url.len(),
         "selling"
     );
     if !args.dev && args.ledger() == Ok(LedgerArg::Memory) {
         tracing::warn!(target: TARGET, "--ledger memory: after a restart, payments that were made before it are refused");
+    }
+}
+
+/// What becomes of payments that are bound to no secret.
+fn unbound(args: &Args) -> String {
+    match (args.require_bound, args.hold_unbound.is_zero()) {
+        (true, _) => "refused without a signature".to_owned(),
+        (false, true) => "given to the first".to_owned(),
+        (false, false) => format!("held for {}", units::time(args.hold_unbound)),
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn show(step: &PurchaseEvent) {
         PurchaseEvent::Redeeming { attempt: 1, .. } => "redeeming".into(),
         PurchaseEvent::Redeeming { attempt, .. } => format!("redeeming   attempt {attempt}"),
         PurchaseEvent::Renewed => "redeeming   the same payment, with a fresh intent".into(),
+        PurchaseEvent::Signing => "signing     the seller wants to know who paid".into(),
         PurchaseEvent::Waiting { code, pause } => {
             let code = code.map_or("no answer", |code| code.as_str());
             format!("waiting     {code}: asking again in {:.1} s", pause.as_secs_f64())

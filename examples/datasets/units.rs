@@ -49,7 +49,16 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     if digits.is_empty() && !text.is_empty() { Ok(Duration::from_secs(total)) } else { Err(WRONG) }
 }
 
-/// The same, but no time at all.
+/// The same for people: whole seconds in the largest unit that they fill.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
+    let fitting = units.into_iter().find(|(unit, _)| seconds > 0 && seconds.is_multiple_of(*unit));
+    let (unit, name) = fitting.unwrap_or((1, 's'));
+    format!("{}{name}", seconds / unit)
+}
+
+/// A time that is not zero.
 pub(crate) fn some_time(text: &str) -> Result<Duration, &'static str> {
     duration(text).and_then(|time| if time.is_zero() { Err("it is at least 1s") } else { Ok(time) })
 }
@@ -83,6 +92,14 @@ mod tests {
         for wrong in ["", "15", "m", "1h30", "-1m", "1.5h", "99999999999999999999d", "9999999999999999999d"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+        for text in ["0s", "5s", "90s", "15m", "24h", "2d"] {
+            let same = duration(text).unwrap();
+            assert_eq!(duration(&time(same)), Ok(same));
+        }
+        assert_eq!(
+            [time(Duration::ZERO), time(Duration::from_secs(900)), time(Duration::from_secs(90))],
+            ["0s", "15m", "90s"]
+        );
         assert_eq!((some_time("1s"), some_time("0s").is_err()), (Ok(Duration::from_secs(1)), true));
     }
 }

@@ -12,9 +12,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
 
-use super::exclusive::Exclusive;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use super::{box_error::BoxError, exclusive::Exclusive};
 
 /// A request body that can be sent more than once: without payment, and again with its proof.
 pub trait ReplayBody: HttpBody<Data = Bytes> + Sized {

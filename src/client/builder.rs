@@ -158,6 +158,18 @@ impl PayLayerBuilder {
         self
     }
 
+    /// Sets up to which size, in bytes, an answer is read to its end before its purchase counts as answered. Default: 256 KiB; at most
+    /// 16 MiB; 0 reads nothing ahead.
+    ///
+    /// One that breaks off before its end is asked for again with the same payment, as is one whose reading a crash
+    /// interrupts: a seller that keeps its answers gives it again. Where the seller does not, the call ends in
+    /// [`PayError::AnswerLost`](super::PayError::AnswerLost). Larger answers, and those that are not complete within two seconds, are
+    /// handed on as they come, and count as answered then.
+    pub const fn read_ahead(mut self, bytes: usize) -> Self {
+        self.settings.read_ahead = bytes;
+        self
+    }
+
     /// Calls `on_event` for each step of each purchase, in the calling task, which it must not block. Replaces
     /// [`on_progress`](Self::on_progress).
     pub fn on_event(self, on_event: impl Fn(&PurchaseEvent) + Send + Sync + 'static) -> Self {

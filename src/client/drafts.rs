@@ -22,7 +22,7 @@ pub(super) fn entry<B: ReplayBody>(
         fingerprint: identity.fingerprint.clone().unwrap_or_default(),
         intent: quote.intent.as_str().to_owned(),
         secret: None,
-        expiry: ChainTime::from_unix(quote.expiry),
+        expiry: quote.expiry,
         recipient: quote.recipient,
         network: quote.network,
         amount: quote.amount,

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{BudgetDenial, JournalError, PayerError, PurchaseId};
+use super::{BudgetDenial, JournalError, PayerError, PurchaseId, box_error::BoxError};
 use crate::protocol::{ProblemCode, QuoteError, TxHash};
 
 /// The error of a call: why there is no answer, and where the money is.
@@ -33,7 +33,7 @@ pub enum PayError {
     TimedOut(&'static str),
     /// The request failed before there was a quote. Nothing was paid.
     #[error("the request failed before the seller quoted a price: nothing was paid")]
-    Http(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Http(#[source] BoxError),
     /// The 402 names a price that cannot be read. Nothing was paid.
     #[error("the seller's quote cannot be read: nothing was paid")]
     Quote(#[from] QuoteError),
@@ -92,6 +92,34 @@ pub enum PayError {
         /// The status of its answer.
         status: StatusCode,
     },
+    /// The seller gives the answer to the payer only, and was not convinced that this is the payer. The payment stays
+    /// unspent, and nothing more is paid for this request while it is kept.
+    ///
+    /// A payer that [signs](super::Payer::sign) redeems it by the same request. By hand it is redeemed by a request of its own, whose
+    /// proof has a `paymentSignature` of the paying account over [`redemption_message`](crate::protocol::redemption_message).
+    #[error("payment {transaction} not redeemed ({code}): {}; nothing more was paid", unproven(*signed, reason.is_some()))]
+    Unproven {
+        /// The transaction.
+        transaction: TxHash,
+        /// The seller's reason.
+        code: ProblemCode,
+        /// Whether the seller was shown a signature of the payer.
+        signed: bool,
+        /// Why the payer could not sign, if it tried.
+        #[source]
+        reason: Option<PayerError>,
+    },
+    /// The seller counts the answer as sold, it broke off on its way, and the seller does not give it again. The purchase is
+    /// closed: the same request would pay anew.
+    #[error(
+        "the answer to payment {transaction} was lost after it was sold, and the seller does not give it again ({code}): contact the seller"
+    )]
+    AnswerLost {
+        /// The transaction.
+        transaction: TxHash,
+        /// The seller's reason.
+        code: ProblemCode,
+    },
     /// The seller answers a proof of payment with another bill. It is not paid.
     #[error("payment {transaction} not redeemed: the seller billed again, and the other bill was not paid{}", ended(*is_last))]
     BilledAgain {
@@ -135,6 +163,20 @@ pub enum PayError {
     },
 }
 
+const fn unproven(signed: bool, failed: bool) -> &'static str {
+    match (signed, failed) {
+        (true, _) => {
+            "the seller does not accept the payer's signature; check that the payer's own account paid, or contact the seller"
+        }
+        (false, true) => {
+            "the seller gives the answer to the payer only, and the payer could not sign; send the same request again"
+        }
+        (false, false) => {
+            "the seller gives the answer to the payer only, and this payer does not sign; send the same request with a payer that signs for the account that paid"
+        }
+    }
+}
+
 const fn ended(is_last: bool) -> &'static str {
     if is_last { "; the payment was given up as lost, and the same request would pay anew" } else { "" }
 }
@@ -148,6 +190,8 @@ impl PayError {
             Self::Reverted { transaction }
             | Self::Refused { transaction, .. }
             | Self::Misunderstood { transaction, .. }
+            | Self::Unproven { transaction, .. }
+            | Self::AnswerLost { transaction, .. }
             | Self::BilledAgain { transaction, .. }
             | Self::NotCovered { transaction, .. }
             | Self::Redirected { transaction }
@@ -163,6 +207,7 @@ impl PayError {
             self,
             Self::Unsettled { .. }
                 | Self::Misunderstood { .. }
+                | Self::Unproven { .. }
                 | Self::BilledAgain { is_last: false, .. }
                 | Self::NotCovered { .. }
                 | Self::Redirected { .. }

@@ -66,7 +66,9 @@ pub enum PurchaseEvent {
     },
     /// The seller gave a fresh intent for the same payment.
     Renewed,
-    /// The seller asks to wait, or gave no answer.
+    /// The seller wants to know who paid, and the payer is asked to sign.
+    Signing,
+    /// The seller asks to wait, or gave no answer, or one that broke off.
     Waiting {
         /// Its reason, if it gave one.
         code: Option<ProblemCode>,
@@ -89,6 +91,7 @@ impl PurchaseEvent {
             Self::Confirming { .. } => "confirming",
             Self::Redeeming { .. } => "redeeming",
             Self::Renewed => "renewed",
+            Self::Signing => "signing",
             Self::Waiting { .. } => "waiting",
             Self::Answered(_) => "answered",
         }

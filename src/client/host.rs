@@ -1,7 +1,5 @@
 //! Who is asked: one spelling for each host.
 
-use std::net::IpAddr;
-
 use http::uri::Authority;
 use url::Url;
 
@@ -37,12 +35,6 @@ pub(super) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<Str
     })
 }
 
-/// Whether it is this machine for certain, however the connection is made: the name, or an address in its usual form.
-pub(super) fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,17 +61,5 @@ mod tests {
         assert_eq!(without_port("me:pass@Seller.Example.:8443").as_deref(), Some("seller.example"));
         assert_eq!(without_port("[::1]:8080").as_deref(), Some("[::1]"));
         assert_eq!(of_entry("odd host"), "odd host");
-    }
-
-    #[test]
-    fn this_machine_is_certain_by_its_usual_names_only() {
-        for host in ["localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in
-            ["localhost.", "127.1", "0x7f.1", "2130706433", "localhost.example", "[::ffff:127.0.0.1]", "0.0.0.0"]
-        {
-            assert!(!is_loopback(host), "{host}");
-        }
     }
 }

@@ -53,6 +53,14 @@
 //!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
+//! - **Only who paid redeems, as far as the payer can say so.** [`WalletPayer`] tags each transfer for the intent that it pays, so that
+//!   nobody else can redeem it; under a fresh intent the tag's secret is shown beside it. A seller that asks for more
+//!   ([`payment_bound`](crate::protocol::ProblemCode::PaymentBound),
+//!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)) gets a signature, over a text that is made here: a text of the
+//!   seller's is never signed. Where the payer has none, the call ends in [`PayError::Unproven`], and the payment is kept.
+//! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. It counts as
+//!   answered only when it is there to its end; larger and slower ones are handed on as they come
+//!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayError::AnswerLost`].
 //! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again resumes
 //!   that payment: [`PayError::is_resumable`].
 //! - **A 402 of another kind** (without a `Pay` header) is returned as it is.
@@ -85,7 +93,8 @@
 //!
 //! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
 //! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
-//! - It cannot prevent others from presenting a transaction first; see [security](crate::guide::security).
+//! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
+//!   tags; see [security](crate::guide::security).
 //! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its
 //!   own, let you pay the other seller, redeem your payment there itself, and keep the answer: TLS shows that you speak to
 //!   the shop, not that the shop is paid. [`BudgetBuilder::recipient_for`] names the recipients of a host.
@@ -93,7 +102,9 @@
 //!   only, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two processes with one wallet pay for nothing twice, but take each other's nonces.
 
+mod beginning;
 mod body;
+mod box_error;
 mod budget;
 mod builder;
 mod directives;
@@ -115,15 +126,22 @@ mod registry;
 mod replay_request;
 mod reply;
 #[cfg(feature = "reqwest")]
-mod reqwest;
+mod reqwest_client;
 mod response_body;
 mod seller;
 mod service;
 mod settings;
 mod settlement;
+mod shown_proof;
 #[cfg(feature = "wallet")]
 mod wallet;
 
+/// The crate whose signers [`WalletPayerBuilder::signer`] takes, in the version that fits.
+#[cfg(feature = "wallet")]
+pub use ::alloy;
+/// The HTTP client that [`ReqwestClient`] wraps, in the version that fits.
+#[cfg(feature = "reqwest")]
+pub use ::reqwest;
 pub use body::{Body, ReplayBody};
 pub use budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 pub use builder::PayLayerBuilder;
@@ -136,7 +154,7 @@ pub use payer::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferReques
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
 pub use replay_request::ProofIn;
 #[cfg(feature = "reqwest")]
-pub use reqwest::{FollowsNoRedirects, ReqwestClient};
+pub use reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use response_body::ResponseBody;
 pub use service::{Pay, ResponseFuture};
 #[cfg(feature = "wallet")]

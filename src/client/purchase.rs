@@ -14,6 +14,7 @@ use tracing::Span;
 
 use super::{
     JournalEntry, PayError, ProofIn, Purchase, PurchaseEvent, PurchaseId, ReplayBody, ResponseBody, Timings,
+    box_error::BoxError,
     budget::Offer,
     drafts,
     inner::ClientInner,
@@ -27,8 +28,6 @@ use super::{
     settlement::{Settlement, TransferDriver, in_time},
 };
 use crate::protocol::{Asset, ChainTime, Quote, TxHash};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
@@ -216,7 +215,7 @@ where
         span.record("transaction", tracing::field::display(transaction));
         self.timings.confirm = self.lap();
         let mut redemption =
-            Redemption::new(&inner.settings, self.progress.clone(), self.deadline, self.proof_place(), self.attempts);
+            Redemption::new(&inner, self.progress.clone(), self.deadline, self.proof_place(), self.attempts);
         loop {
             let redeemed = redemption.run(&mut self.seller, transfer.guard_mut(), transaction).await;
             self.attempts = redemption.attempts();

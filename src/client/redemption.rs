@@ -1,32 +1,42 @@
 //! The answer: the proof is sent until the seller gives it, or says why not.
 
+mod answer;
+mod failing;
+mod payer_signature;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, response::Parts};
 use http_body::Body;
 use rand::Rng as _;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tower_service::Service;
 
+use self::{
+    answer::{close, read_ahead},
+    failing::{Failing, fail},
+    payer_signature::PayerSignature,
+};
 use super::{
     JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
+    box_error::BoxError,
+    inner::ClientInner,
     progress::Progress,
     registry::PurchaseGuard,
     reply::SellerReply,
     seller::{Replied, Seller},
     settings::Settings,
+    shown_proof::ShownProof,
 };
 use crate::protocol::{ProblemCode, TxHash};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How many fresh intents one call takes: an honest seller needs one, or two where a price changes meanwhile.
 const RENEWALS_MAX: u32 = 3;
 /// How often a server may fail without a reason before its failure is the answer.
 const FAILURES_MAX: u32 = 3;
-/// How many calls a seller may end by billing again: then it will not give the answer.
-const BILLS_MAX: u32 = 5;
+/// How often an answer may break off in one call.
+const BREAKS_MAX: u32 = 3;
 /// The longest pause that is our own choice.
 const BACKOFF_MAX: u64 = 15;
 
@@ -36,8 +46,10 @@ pub(super) struct Redemption<'a> {
     progress: Progress,
     deadline: Instant,
     place: ProofIn,
+    signature: PayerSignature<'a>,
     renewals: u32,
     failures: u32,
+    breaks: u32,
     pauses: u32,
     attempts: u32,
 }
@@ -56,32 +68,25 @@ enum Next {
     Pause(Option<ProblemCode>, Option<Duration>),
     NotConfirmed(Option<Duration>),
     Renew(String),
+    /// With the payer's signature.
+    Sign(ProblemCode),
     /// With the proof in the header.
     Again,
     Fail(Failing),
 }
 
-/// How a redemption ends without an answer.
-enum Failing {
-    BilledAgain,
-    Redirected,
-    Refused(ProblemCode),
-    /// The payment stays unspent.
-    Misunderstood,
-    /// A fresh intent too many: nothing is known that was not known before.
-    TooManyIntents,
-}
-
 impl<'a> Redemption<'a> {
     /// Everything that is waited for has to be over at `deadline`; `attempts` have been made by this call before.
-    pub(super) const fn new(
-        settings: &'a Settings,
+    pub(super) fn new(
+        inner: &'a ClientInner,
         progress: Progress,
         deadline: Instant,
         place: ProofIn,
         attempts: u32,
     ) -> Self {
-        Self { settings, progress, deadline, place, renewals: 0, failures: 0, pauses: 0, attempts }
+        let (settings, signature) = (&inner.settings, PayerSignature::of(&*inner.payer));
+        let (renewals, failures, breaks, pauses) = (0, 0, 0, 0);
+        Self { settings, progress, deadline, place, signature, renewals, failures, breaks, pauses, attempts }
     }
 
     /// How often the proof was sent.
@@ -107,8 +112,12 @@ impl<'a> Redemption<'a> {
                 self.pause(transaction, None, None).await?;
                 continue;
             };
-            match self.next(reply) {
+            match self.next(reply, guard.entry(), transaction) {
                 Next::Close(state) => {
+                    let Some(body) = read_ahead(guard, state, body, self.settings.read_ahead).await else {
+                        self.broke_off(transaction).await?;
+                        continue;
+                    };
                     close(guard, transaction, state, &parts).await;
                     self.progress.report(PurchaseEvent::Answered(parts.status));
                     return Ok(Redeemed::Answered(parts, body));
@@ -121,6 +130,12 @@ impl<'a> Redemption<'a> {
                 Next::Renew(intent) => {
                     guard.note(|entry| entry.intent = intent).await;
                     self.progress.report(PurchaseEvent::Renewed);
+                }
+                Next::Sign(code) => {
+                    if !self.sign(guard.entry(), transaction, code).await? {
+                        let failing = Failing::Unproven { code, signed: false };
+                        return Err(fail(guard, transaction, failing, &parts).await);
+                    }
                 }
                 Next::Again => {}
                 Next::Fail(failing) => return Err(fail(guard, transaction, failing, &parts).await),
@@ -143,7 +158,8 @@ impl<'a> Redemption<'a> {
     {
         // A body that cannot be had again after all: what was paid is not forgotten.
         let unsent = PayError::Unanswered { transaction, code: None };
-        let proven = seller.proven(&entry.intent, transaction, self.place).ok_or(unsent)?;
+        let proof = ShownProof::of(entry, transaction, self.signature.get(entry, transaction));
+        let proven = seller.proven(&proof, self.place).ok_or(unsent)?;
         self.attempts += 1;
         self.progress.report(PurchaseEvent::Redeeming { transaction, attempt: self.attempts });
         let patience = self.settings.patience_until(self.deadline);
@@ -151,7 +167,7 @@ impl<'a> Redemption<'a> {
     }
 
     /// Decides what a reply asks for, and counts what is not endless.
-    fn next(&mut self, reply: SellerReply) -> Next {
+    fn next(&mut self, reply: SellerReply, entry: &JournalEntry, transaction: TxHash) -> Next {
         match reply {
             SellerReply::Sold => Next::Close(PurchaseState::Answered),
             SellerReply::Declined => Next::Close(PurchaseState::Unspent),
@@ -174,9 +190,37 @@ impl<'a> Redemption<'a> {
             }
             SellerReply::Billed => Next::Fail(Failing::BilledAgain),
             SellerReply::Redirected => Next::Fail(Failing::Redirected),
+            SellerReply::Unproven(code) => {
+                let signed = self.signature.get(entry, transaction).is_some();
+                if signed || code == ProblemCode::InvalidSignature {
+                    Next::Fail(Failing::Unproven { code, signed })
+                } else {
+                    Next::Sign(code)
+                }
+            }
+            // What was sold once, and did not come.
+            SellerReply::Refused(code) if self.breaks > 0 => Next::Fail(Failing::Lost(code)),
             SellerReply::Refused(code) => Next::Fail(Failing::Refused(code)),
             SellerReply::Misunderstood | SellerReply::Elsewhere => Next::Fail(Failing::Misunderstood),
         }
+    }
+
+    /// Has the payer sign; `false` where it does not sign.
+    async fn sign(&mut self, entry: &JournalEntry, transaction: TxHash, code: ProblemCode) -> Result<bool, PayError> {
+        self.progress.report(PurchaseEvent::Signing);
+        let late = PayError::Unanswered { transaction, code: Some(code) };
+        let signed = timeout_at(self.deadline, self.signature.sign(entry, transaction)).await.map_err(|_| late)?;
+        signed.map_err(|reason| PayError::Unproven { transaction, code, signed: false, reason: Some(reason) })
+    }
+
+    /// Waits before a lost answer is asked for again. It was sold: the payment is not shown for another.
+    async fn broke_off(&mut self, transaction: TxHash) -> Result<(), PayError> {
+        tracing::warn!(%transaction, "the answer broke off after it was sold");
+        self.breaks += 1;
+        if self.breaks >= BREAKS_MAX {
+            return Err(PayError::Unanswered { transaction, code: None });
+        }
+        self.pause(transaction, None, None).await
     }
 
     /// Waits as long as the seller asks, within bounds, and never much less.
@@ -198,42 +242,4 @@ impl<'a> Redemption<'a> {
         sleep(pause).await;
         Ok(())
     }
-}
-
-/// Records the last state of a purchase that has an answer.
-async fn close(guard: &mut PurchaseGuard, transaction: TxHash, state: PurchaseState, parts: &Parts) {
-    let delivered = state == PurchaseState::Unspent && parts.status.is_success();
-    let close = |entry: &mut JournalEntry| {
-        (entry.state, entry.transaction, entry.delivered) = (state, Some(transaction), delivered);
-    };
-    guard.note(close).await;
-}
-
-/// Records what a failed redemption means for the payment, and says it.
-async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> PayError {
-    match failing {
-        Failing::BilledAgain => billed_again(guard, transaction).await,
-        Failing::Redirected => PayError::Redirected { transaction },
-        Failing::Refused(code) => {
-            guard.note(|entry| entry.state = PurchaseState::Refused).await;
-            PayError::Refused { transaction, code }
-        }
-        Failing::Misunderstood => {
-            guard.note(|entry| entry.state = PurchaseState::Unspent).await;
-            PayError::Misunderstood { transaction, status: parts.status }
-        }
-        Failing::TooManyIntents => PayError::Misunderstood { transaction, status: parts.status },
-    }
-}
-
-/// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
-async fn billed_again(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
-    let count = |entry: &mut JournalEntry| {
-        entry.billed += 1;
-        if entry.billed >= BILLS_MAX {
-            entry.state = PurchaseState::Refused;
-        }
-    };
-    guard.note(count).await;
-    PayError::BilledAgain { transaction, is_last: !guard.entry().state.is_open() }
 }

@@ -10,8 +10,8 @@ use http::{
 };
 use serde_json::value::RawValue;
 
-use super::{AlreadyPaid, ReplayBody, ResumeOnly, host};
-use crate::protocol::{TxHash, ascii_json, headers::X402_PAYMENT};
+use super::{AlreadyPaid, ReplayBody, ResumeOnly, host, shown_proof::ShownProof};
+use crate::protocol::{Media, TxHash, headers::X402_PAYMENT, is_loopback, is_proof_member};
 
 /// Where a proof of payment travels in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
     /// how it travels, it can.
     pub(super) fn is_plain_http(&self) -> bool {
         let uri = &self.parts.uri;
-        let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(host::is_loopback);
+        let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(is_loopback);
         uri.scheme() != Some(&Scheme::HTTPS) && !is_here()
     }
 
@@ -101,41 +101,40 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     /// Whether a proof can travel in the body.
     pub(super) fn takes_proof_in_body(&self) -> bool {
-        self.with_members("", TxHash::new([0; 32])).is_some()
+        self.with_members("").is_some()
     }
 
     /// The request with its proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(super) fn redeeming(&self, intent: &str, transaction: TxHash, place: ProofIn) -> Option<Request<B>> {
+    pub(super) fn redeeming(&self, proof: &ShownProof<'_>, place: ProofIn) -> Option<Request<B>> {
+        let members = proof.members();
         if place == ProofIn::Body {
             let mut parts = self.parts.clone();
             parts.headers.remove(header::CONTENT_LENGTH);
-            return Some(Request::from_parts(parts, self.with_members(intent, transaction)?));
+            return Some(Request::from_parts(parts, self.with_members(&members)?));
         }
         let mut request = self.plain()?;
-        let proof = format!(r#"{{"intentId":{},"txHash":"{transaction}"}}"#, ascii_json(intent));
         // ASCII without control characters is a header value; the fall-back cannot be reached.
-        let mut proof = HeaderValue::try_from(proof).unwrap_or(HeaderValue::from_static(""));
+        let mut proof = HeaderValue::try_from(format!("{{{members}}}")).unwrap_or(HeaderValue::from_static(""));
         // The first to present it gets the answer.
         proof.set_sensitive(true);
         request.headers_mut().insert(X402_PAYMENT, proof);
         Some(request)
     }
 
-    /// The JSON object with the two members put in front; every other byte stays as it is.
-    fn with_members(&self, intent: &str, transaction: TxHash) -> Option<B> {
-        let content_type = self.parts.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-        if !is_json(content_type) || self.parts.headers.contains_key(header::CONTENT_ENCODING) {
+    /// The JSON object with these members put in front; every other byte stays as it is.
+    fn with_members(&self, proof: &str) -> Option<B> {
+        let headers = &self.parts.headers;
+        if Media::of(headers) != Media::Json || headers.contains_key(header::CONTENT_ENCODING) {
             return None;
         }
         let text = std::str::from_utf8(self.bytes.as_ref()?).ok()?;
         let members: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-        if members.contains_key("intentId") || members.contains_key("txHash") {
+        if members.keys().any(|name| is_proof_member(name)) {
             return None;
         }
         let rest = text.trim_start().strip_prefix('{')?;
         let comma = if members.is_empty() { "" } else { "," };
-        let proof = format!(r#"{{"intentId":{},"txHash":"{transaction}"{comma}{rest}"#, ascii_json(intent));
-        B::from_bytes(Bytes::from(proof))
+        B::from_bytes(Bytes::from(format!("{{{proof}{comma}{rest}")))
     }
 }
 
@@ -153,11 +152,6 @@ fn host_of(parts: &Parts) -> Option<String> {
     let (Some(only), None) = (named.next(), named.next()) else { return None };
     let authority: Authority = only.to_str().ok()?.parse().ok()?;
     host::with_port(&authority, None)
-}
-
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
 }
 
 fn fingerprint(parts: &Parts, host: &str, kind: &str, content: &[u8]) -> String {

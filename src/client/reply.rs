@@ -3,22 +3,19 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, response::Parts};
 use http_body::Body;
-use http_body_util::BodyExt as _;
 use serde::Deserialize;
 
-use super::{ResponseBody, response_body::Rest};
+use super::{ResponseBody, beginning::Beginning};
 use crate::protocol::{
-    IntentId, ProblemCode, RetryRule, TxHash,
+    IntentId, Media, ProblemCode, RetryRule, TxHash,
     headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
 };
 
 /// A refusal is a few hundred bytes; more than this is none of ours.
 const REFUSAL_MAX: usize = 16 * 1024;
-/// And it comes in a few pieces: a body of empty ones would never reach the limit, nor let a time-out in between.
-const PIECES_MAX: usize = 256;
 
 /// What a seller says to a proof of payment, as what to do next.
 #[derive(Debug)]
@@ -35,6 +32,8 @@ pub(super) enum SellerReply {
     Elsewhere,
     /// Never.
     Refused(ProblemCode),
+    /// It wants to know who paid, or does not believe it.
+    Unproven(ProblemCode),
     /// Not like this, says the layer.
     Misunderstood,
     /// A bill for what has been paid.
@@ -60,7 +59,8 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
         Some(code) => match code.retry() {
             // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
             RetryRule::Investigate if status == code.status() => return SellerReply::Refused(code),
-            RetryRule::Investigate => {}
+            RetryRule::ProvePayer if status == code.status() => return SellerReply::Unproven(code),
+            RetryRule::Investigate | RetryRule::ProvePayer => {}
             RetryRule::AskAgain => return SellerReply::Later(Some(code), after),
             RetryRule::RedeemWithFreshIntent => {}
             _ => return SellerReply::Misunderstood,
@@ -133,38 +133,13 @@ where
     B: Body<Data = Bytes>,
 {
     let (parts, body) = response.into_parts();
-    if parts.status.is_success() || is_sold(parts.status, &parts.headers) || !is_json(&parts.headers) {
+    if parts.status.is_success() || is_sold(parts.status, &parts.headers) || Media::of(&parts.headers) != Media::Json {
         return Ok((parts, None, ResponseBody::untouched(body)));
     }
-    let (start, rest) = peek(body).await?;
-    let code = if matches!(rest, Rest::Unread(_)) { None } else { code(&start) };
-    Ok((parts, code, ResponseBody::peeked(start, rest)))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || essence.ends_with("+json")
-}
-
-/// The beginning of a body, and what comes after it.
-async fn peek<B: Body<Data = Bytes>>(body: B) -> Result<(Bytes, Rest<B>), B::Error> {
-    let mut body = Box::pin(body);
-    let mut start = BytesMut::new();
-    for _ in 0..PIECES_MAX {
-        let Some(frame) = body.frame().await.transpose()? else { return Ok((start.freeze(), Rest::Nothing)) };
-        match frame.into_data() {
-            Ok(data) => start.extend_from_slice(&data),
-            Err(frame) => {
-                let rest = frame.into_trailers().map_or(Rest::Nothing, |trailers| Rest::Trailers(Box::new(trailers)));
-                return Ok((start.freeze(), rest));
-            }
-        }
-        if start.len() > REFUSAL_MAX {
-            break;
-        }
-    }
-    Ok((start.freeze(), Rest::Unread(body)))
+    let mut beginning = Beginning::of(body);
+    beginning.read(REFUSAL_MAX).await?;
+    let code = beginning.whole().and_then(code);
+    Ok((parts, code, beginning.into_body()))
 }
 
 fn code(body: &[u8]) -> Option<ProblemCode> {

@@ -23,7 +23,7 @@ pin_project! {
     #[project = AnswerProjection]
     enum Answer<B> {
         Untouched { #[pin] body: B },
-        // Its beginning was read, to learn whether it is a refusal of the seller's.
+        // Its beginning was read: to learn whether it is a refusal of the seller's, or whether it comes to its end.
         Peeked { start: Option<Bytes>, rest: Rest<B> },
     }
 }
@@ -38,6 +38,14 @@ pub(super) enum Rest<B> {
 impl<B> ResponseBody<B> {
     pub(super) const fn untouched(body: B) -> Self {
         Self { kind: Answer::Untouched { body } }
+    }
+
+    /// Returns the beginning that was read, and the rest.
+    pub(super) fn into_rest(self) -> (Bytes, Rest<B>) {
+        match self.kind {
+            Answer::Untouched { body } => (Bytes::new(), Rest::Unread(Box::pin(body))),
+            Answer::Peeked { start, rest } => (start.unwrap_or_default(), rest),
+        }
     }
 
     pub(super) fn peeked(start: Bytes, rest: Rest<B>) -> Self {

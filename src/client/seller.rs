@@ -10,12 +10,12 @@ use tower_service::Service;
 
 use super::{
     PayError, ProofIn, ReplayBody, ResponseBody,
+    box_error::BoxError,
     replay_request::ReplayRequest,
     reply::{self, SellerReply},
+    shown_proof::ShownProof,
 };
-use crate::protocol::{Quote, TxHash, headers::PAY};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::protocol::{Quote, headers::PAY};
 
 /// One request to one service.
 pub(super) struct Seller<S, B> {
@@ -80,8 +80,8 @@ where
     }
 
     /// Returns the request with its proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(super) fn proven(&self, intent: &str, transaction: TxHash, place: ProofIn) -> Option<Request<B>> {
-        self.request.redeeming(intent, transaction, place)
+    pub(super) fn proven(&self, proof: &ShownProof<'_>, place: ProofIn) -> Option<Request<B>> {
+        self.request.redeeming(proof, place)
     }
 
     /// Sends a request with its proof; `None` where no answer came.

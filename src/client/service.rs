@@ -16,7 +16,8 @@ use tower_service::Service;
 use tracing::{Instrument as _, field::Empty, info_span};
 
 use super::{
-    PayError, ReplayBody, ResponseBody, inner::ClientInner, purchase::PurchaseFlow, replay_request::ReplayRequest,
+    PayError, ReplayBody, ResponseBody, box_error::BoxError, inner::ClientInner, purchase::PurchaseFlow,
+    replay_request::ReplayRequest,
 };
 
 /// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
@@ -51,7 +52,7 @@ impl<S, B, R> Service<Request<B>> for Pay<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::Error: Into<BoxError>,
     B: ReplayBody + Send + 'static,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,

@@ -8,6 +8,8 @@ use super::ProofIn;
 
 /// Longer than any process lives: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// The most that is kept in memory of an answer: 16 MiB.
+const LARGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -22,6 +24,7 @@ pub(super) struct Settings {
     pub(super) longest_pause: Duration,
     pub(super) least_time_to_pay: Duration,
     pub(super) payment_age: Duration,
+    pub(super) read_ahead: usize,
 }
 
 impl Default for Settings {
@@ -41,17 +44,20 @@ impl Default for Settings {
             least_time_to_pay: Duration::from_secs(10),
             // A seller's day, and an hour for its clock, its head and its block times.
             payment_age: Duration::from_secs(25 * 60 * 60),
+            // What sellers keep of an answer, unless they set something else.
+            read_ahead: 256 * 1024,
         }
     }
 }
 
 impl Settings {
-    /// `Duration::MAX` is a way to say "for ever", and no moment is that far away.
+    /// Bounds what would be endless: `Duration::MAX` is a way to say "for ever", and no moment is that far away.
     pub(super) fn bounded(mut self) -> Self {
         let Self { poll_every, bump_after, patience, answer_timeout, longest_pause, .. } = &mut self;
         for pause in [poll_every, bump_after, patience, answer_timeout, longest_pause] {
             *pause = (*pause).min(LONGEST);
         }
+        self.read_ahead = self.read_ahead.min(LARGEST);
         self
     }
 

@@ -9,6 +9,7 @@ mod node;
 mod nodes;
 mod nonce_manager;
 mod prepare;
+mod signer;
 mod status;
 mod taker;
 mod transaction;
@@ -20,13 +21,14 @@ pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, Policy};
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::{Address, Network, TxHash};
+use crate::protocol::{Address, Network, PaymentSignature, TxHash};
 
 /// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
 ///
 /// Each payment has a nonce, and whatever is prepared for it has the same one: so the chain itself ensures that it
 /// is paid once. Its call data ends with the purchase's [tag](crate::protocol::PaymentTag), by which its transaction is
-/// told from every other one of the same amount.
+/// told from every other one of the same amount, and is redeemed by nobody who does not know the purchase's intent. Where a seller asks
+/// for more, it [signs](Payer::sign) for the transaction.
 ///
 /// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
 /// nonce has been seen: signed by this account (its signature is checked), without the payment's tag, in a block
@@ -79,7 +81,8 @@ impl WalletPayer {
     /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
     /// Turn it off only for a token that takes no call data behind its arguments.
     ///
-    /// Without it, two purchases at one price cannot be told apart. A payment whose nonce was then used by an equal transfer under a hash
+    /// Without it, a payment is bound to nobody: the seller gives the answer to whoever shows the transaction first, unless it asks for a
+    /// signature. And two purchases at one price cannot be told apart. A payment whose nonce was then used by an equal transfer under a hash
     /// that the journal does not have is neither paid nor impossible: it stays open until it is looked at by hand
     /// ([`PayLayer::abandon`](super::PayLayer::abandon)).
     #[must_use]
@@ -130,5 +133,12 @@ impl Payer for WalletPayer {
         let sent = self.account.read(prepared)?;
         let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
         prepare::replace(&self.account, &self.policy, newest, last.token).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        if prepared.payer != self.account.address {
+            return Err(PayerError::Foreign);
+        }
+        signer::sign_message(&*self.account.signer, message).await.map(Some)
     }
 }

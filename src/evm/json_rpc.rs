@@ -3,7 +3,6 @@
 
 use std::{
     fmt,
-    net::IpAddr,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -13,6 +12,8 @@ use reqwest::{Client, Response, Url, header::CONTENT_TYPE, redirect};
 use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
+
+use crate::protocol::is_loopback;
 
 /// The longest answer that is read unless said otherwise: a receipt of some three thousand transfers.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
@@ -34,7 +35,9 @@ pub(crate) enum Fault {
     Busy(Duration),
     /// It answered this question, with nothing that can be used. Whoever chooses the question may have caused that.
     Answer,
-    /// It ran a contract call, which failed.
+    /// Its answer is longer than what is read. Whoever chooses the question may have caused that, too.
+    TooLong,
+    /// It ran a contract call, which failed: it reverted, ran out of gas, or is no code that can be run.
     #[cfg(feature = "evm")]
     Reverted,
 }
@@ -75,7 +78,7 @@ impl Transport {
         let url = Url::parse(url.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
         // A node on this machine is never behind the proxy that the environment may name.
-        let client = if is_local(&url) { client.no_proxy() } else { client };
+        let client = if url.host_str().is_some_and(is_loopback) { client.no_proxy() } else { client };
         Some(Self { http: client.build().ok()?, url, last_id: AtomicU64::new(0), answer_max: ANSWER_MAX })
     }
 
@@ -124,12 +127,12 @@ fn refusal(_: &Response) -> Fault {
 
 async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {
     if response.content_length().is_some_and(|length| length > most as u64) {
-        return Err(Fault::Answer);
+        return Err(Fault::TooLong);
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|_| Fault::Endpoint)? {
         if body.len() + chunk.len() > most {
-            return Err(Fault::Answer);
+            return Err(Fault::TooLong);
         }
         body.extend_from_slice(&chunk);
     }
@@ -143,7 +146,7 @@ pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
 struct Envelope<'a> {
     id: u64,
     /// Present and `null` is an answer; absent is none.
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "nullable")]
     result: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<RpcError>,
@@ -165,13 +168,31 @@ impl RpcError {
         any.iter().any(|text| message.contains(text))
     }
 
-    /// Geth, reth and anvil say 3; others -32000 or -32015 with text.
-    pub(crate) fn is_revert(&self) -> bool {
-        self.code == 3 || self.message.contains("revert")
+    /// Whether a contract call was run and failed, for whatever reason. Where it reverted, geth, reth and anvil say 3; everything else
+    /// is told apart from a failure of the node by its text alone.
+    pub(crate) fn is_failed_call(&self) -> bool {
+        // "out of gas" with one node, "EVM error OutOfGas" with another.
+        let letters = |byte: &u8| byte.is_ascii_alphabetic();
+        let message = self.message.bytes().filter(letters).map(|byte| byte.to_ascii_lowercase()).collect::<Vec<_>>();
+        let says = |text: &str| memchr::memmem::find(&message, text.as_bytes()).is_some();
+        self.code == 3 || FAILED_CALL.into_iter().any(says)
     }
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+/// What nodes write, without spaces, about a call that failed.
+const FAILED_CALL: [&str; 9] = [
+    "revert",
+    "outofgas",
+    "opcode",
+    "invalidjump",
+    "stackunderflow",
+    "stackoverflow",
+    "returndataoutofbounds",
+    "evmerror",
+    "vmexecutionerror",
+];
+
+fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -187,13 +208,7 @@ fn open(id: u64, body: &[u8]) -> Result<Reply, Fault> {
 
 #[cfg(feature = "evm")]
 fn settled(reply: Reply) -> Result<Box<RawValue>, Fault> {
-    reply.map_err(|error| if error.is_revert() { Fault::Reverted } else { Fault::Answer })
-}
-
-/// Whether that is this machine.
-pub(crate) fn is_local(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    reply.map_err(|error| if error.is_failed_call() { Fault::Reverted } else { Fault::Answer })
 }
 
 #[cfg(all(test, feature = "evm"))]
@@ -217,6 +232,33 @@ mod tests {
         assert_eq!(result(r#"{"id":7}"#), Err(Fault::Answer));
         assert_eq!(result(r#"{"id":7,"result":1,"error":{"code":-32005}}"#), Err(Fault::Answer));
         assert_eq!(result(r#"{"id":7,"error":{"code":3,"message":"execution reverted"}}"#), Err(Fault::Reverted));
+    }
+
+    #[test]
+    fn a_call_that_failed_is_told_from_a_node_that_did() {
+        let says = |code: i64, message: &str| {
+            result(&serde_json::json!({ "id": 7, "error": { "code": code, "message": message } }).to_string())
+        };
+        for failed in [
+            "execution reverted",
+            "VM Exception: REVERT",
+            "out of gas",
+            "EVM error OutOfGas",
+            "out of gas: gas required exceeds: 3000000",
+            "invalid opcode: INVALID",
+            "EVM error InvalidFEOpcode",
+            "invalid jump destination",
+            "stack underflow (0 <=> 1)",
+            "VM execution error.",
+        ] {
+            assert_eq!(says(-32000, failed), Err(Fault::Reverted), "{failed}");
+        }
+        assert_eq!(says(3, ""), Err(Fault::Reverted));
+        for other in
+            ["header not found", "missing trie node", "limit exceeded", "method not found", "internal error", ""]
+        {
+            assert_eq!(says(-32000, other), Err(Fault::Answer), "{other}");
+        }
     }
 
     #[test]

@@ -1,4 +1,11 @@
-//! What the verifier and the wallet both need of an EVM chain: calls to its nodes, and the ABI of its tokens.
+//! What the verifier and the wallet both need of an EVM chain: calls to its nodes, what nodes say, and the ABI of contracts.
 
+pub(crate) mod block;
+#[cfg(feature = "evm")]
+pub(crate) mod erc1271;
 pub(crate) mod erc20;
 pub(crate) mod json_rpc;
+pub(crate) mod receipt;
+#[cfg(feature = "evm")]
+pub(crate) mod signature;
+pub(crate) mod transaction;

@@ -9,6 +9,7 @@
 //! | [`verification`] | choose RPC endpoints and finality |
 //! | [`operating`] | run a server: health, keys, restarts, backups |
 //! | [`paying`] | redeem by hand, read refusals, or let a client pay |
+//! | [`who_can_redeem`] | learn who can redeem a payment, tag a transfer, sign a redemption |
 //! | [`security`] | learn what is guarded, and what is not |
 //! | [`testing`] | test a service or a ledger of your own |
 //! | [`api_policy`] | learn what counts as public, and when it may change |
@@ -29,7 +30,7 @@ macro_rules! guides {
                         feature = "postgres",
                         feature = "redis",
                         feature = "sqlite",
-                        feature = "test-util",
+                        feature = "devchain",
                     )
                 ),
                 doc = include_str!($text)
@@ -45,6 +46,7 @@ guides! {
     verification = "verification.md";
     operating = "operating.md";
     paying = "paying.md";
+    who_can_redeem = "who_can_redeem.md";
     security = "security.md";
     testing = "testing.md";
     api_policy = "api_policy.md";

@@ -13,7 +13,25 @@ const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
 /// nobody showed it meanwhile: twice the twelve hours after which an OP-stack chain can still drop unsafe blocks.
 const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A wish to spend one of some transfers on one intent.
+/// A request to reserve an intent together with one of several candidate transfers.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{ledger::Claim, protocol::{Amount, ChainTime, IntentKey, Network, Transfer, TxHash}};
+/// let now = ChainTime::from_unix(1_795_280_400);
+/// let paid = |position, units| {
+///     Transfer::new(Network::BASE, TxHash::new([0xab; 32]), position)
+///         .with_amount(Amount::from_base_units(units))
+///         .with_block(22_000_000, now)
+/// };
+/// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16]))
+///     .transfers(vec![paid(0, 700_000), paid(4, 490_000)])
+///     .pay_until(now.after(Duration::from_secs(900)))
+///     .head(now)
+///     .build();
+/// // The smallest is tried first.
+/// assert_eq!(claim.transfers()[0].position, 4);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     resource: Arc<str>,
@@ -25,57 +43,100 @@ pub struct Claim {
     lease: Duration,
 }
 
-impl Claim {
-    /// A claim on one of `transfers`, which it puts in the order in which they are tried: smallest first, of equal
-    /// ones the earliest in the receipt.
-    ///
-    /// `pay_until` is the intent's expiry plus grace; `head` the chain time they were judged at; `lease` how long a
-    /// grant holds unless it is renewed.
-    #[must_use]
-    pub fn new(
-        resource: impl Into<Arc<str>>,
-        intent: IntentKey,
-        pay_until: ChainTime,
-        mut transfers: Vec<Transfer>,
-        head: ChainTime,
-        max_payment_age: Duration,
-        lease: Duration,
-    ) -> Self {
+/// Builds a [`Claim`]. What is not set: no candidate, times at the beginning of chain time, a payment age of a day and a lease of a
+/// minute.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClaimBuilder(Claim);
+
+impl ClaimBuilder {
+    /// Adds candidates, behind those that were added before. They are tried smallest first, and of equal ones the earliest in the
+    /// receipt first.
+    pub fn transfers(mut self, mut transfers: Vec<Transfer>) -> Self {
         transfers.sort_by_key(|transfer| (transfer.amount, transfer.position));
-        Self { resource: resource.into(), intent, pay_until, transfers, head, max_payment_age, lease }
+        match self.0.transfers.is_empty() {
+            true => self.0.transfers = transfers,
+            false => self.0.transfers.append(&mut transfers),
+        }
+        self
     }
 
-    /// The seller's name for what is bought.
+    /// Sets until when, in chain time, a payment for the intent counts: its expiry plus grace.
+    pub const fn pay_until(mut self, time: ChainTime) -> Self {
+        self.0.pay_until = time;
+        self
+    }
+
+    /// Sets the chain time at which the candidates were judged.
+    pub const fn head(mut self, head: ChainTime) -> Self {
+        self.0.head = head;
+        self
+    }
+
+    /// Sets how long ago, in chain time, a payment may have been mined.
+    pub const fn max_payment_age(mut self, age: Duration) -> Self {
+        self.0.max_payment_age = age;
+        self
+    }
+
+    /// Sets how long a grant holds unless it is renewed.
+    pub const fn lease(mut self, length: Duration) -> Self {
+        self.0.lease = length;
+        self
+    }
+
+    /// Returns the claim.
+    #[must_use]
+    pub fn build(self) -> Claim {
+        self.0
+    }
+}
+
+impl Claim {
+    /// Returns a builder of a claim on the intent, for the resource of that name.
+    pub fn builder(resource: impl Into<Arc<str>>, intent: IntentKey) -> ClaimBuilder {
+        ClaimBuilder(Self {
+            resource: resource.into(),
+            intent,
+            pay_until: ChainTime::default(),
+            transfers: Vec::new(),
+            head: ChainTime::default(),
+            max_payment_age: Duration::from_secs(24 * 60 * 60),
+            lease: Duration::from_secs(60),
+        })
+    }
+
+    /// Returns the seller's name for what is bought.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// The intent.
+    /// Returns the intent.
     #[must_use]
     pub const fn intent(&self) -> IntentKey {
         self.intent
     }
 
-    /// The candidates, in the order in which they are tried.
+    /// Returns the candidates, in the order in which they are tried.
     #[must_use]
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
     }
 
-    /// The chain time at which the candidates were judged: what a ledger forgets by.
+    /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {
         self.head
     }
 
-    /// How long a grant holds unless it is renewed.
+    /// Returns how long a grant holds unless it is renewed.
     #[must_use]
     pub const fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// How long, in chain time, a record of this intent and that transfer must be kept: until age rules out the return
+    /// Returns how long, in chain time, a record of this intent and that transfer must be kept: until age rules out the return
     /// of either, also where a reorganisation drops the transfer and it is mined again up to a day later.
     #[must_use]
     pub fn keep_until(&self, transfer: &Transfer) -> ChainTime {
@@ -95,30 +156,30 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// For a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
+    /// Returns the lease of a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
     pub fn new(claim: &Claim, transfer: &Transfer, fence: u64) -> Self {
         Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease }
     }
 
-    /// The intent that is held.
+    /// Returns the intent that is held.
     #[must_use]
     pub const fn intent(&self) -> IntentKey {
         self.intent
     }
 
-    /// The transfer that is held.
+    /// Returns the transfer that is held.
     #[must_use]
     pub const fn transfer(&self) -> &Transfer {
         &self.transfer
     }
 
-    /// What tells this holder from every other, earlier or later.
+    /// Returns the number that distinguishes this holder from every other, earlier or later.
     #[must_use]
     pub const fn fencing_token(&self) -> u64 {
         self.fence
     }
 
-    /// How long the lease lasts from its grant or its last renewal.
+    /// Returns how long the lease lasts from its grant or its last renewal.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.length

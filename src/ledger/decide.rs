@@ -80,17 +80,12 @@ mod tests {
     const LAPSED: Option<Entry> = Some(Entry::Lapsed);
 
     fn paid(block_time: u64) -> Transfer {
-        Transfer {
-            network: Network::BASE,
-            transaction: TxHash::new([1; 32]),
-            position: 0,
-            token: Address::ZERO,
-            payer: Address::ZERO,
-            recipient: Address::ZERO,
-            amount: Amount::from_base_units(1),
-            block_number: 1,
-            block_time: ChainTime::from_unix(block_time),
-        }
+        Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
+            .with_token(Address::ZERO)
+            .with_payer(Address::ZERO)
+            .with_recipient(Address::ZERO)
+            .with_amount(Amount::from_base_units(1))
+            .with_block(1, ChainTime::from_unix(block_time))
     }
 
     fn held(seconds: u64) -> Option<Entry> {

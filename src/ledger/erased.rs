@@ -2,19 +2,21 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome};
+use super::{
+    AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale,
+};
 use crate::protocol::{ChainTime, IntentKey};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime>;
-    /// Owns what it needs, so that it can outlive who asked.
+    /// Owns what it needs, so that it can outlive its caller.
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome>;
-    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, CommitOutcome>;
+    fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome>;
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
-    fn is_consumed(&self, intent: IntentKey) -> Boxed<'_, bool>;
+    fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn health(&self) -> Boxed<'_, ()>;
 }
 
@@ -31,16 +33,16 @@ impl<L: Ledger> ErasedLedger for L {
         Box::pin(Ledger::renew(self, lease))
     }
 
-    fn commit<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, CommitOutcome> {
-        Box::pin(Ledger::commit(self, lease))
+    fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome> {
+        Box::pin(Ledger::commit(self, lease, answer))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()> {
         Box::pin(Ledger::release(self, lease, handler))
     }
 
-    fn is_consumed(&self, intent: IntentKey) -> Boxed<'_, bool> {
-        Box::pin(Ledger::is_consumed(self, intent))
+    fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>> {
+        Box::pin(Ledger::consumed(self, intent))
     }
 
     fn health(&self) -> Boxed<'_, ()> {

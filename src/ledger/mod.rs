@@ -1,8 +1,10 @@
-//! Is it spent? The [`Ledger`] marks an intent and a transfer together, once; it knows nothing of chains or HTTP.
+//! Records what was sold. A [`Ledger`] consumes an intent and a transfer together, once; it knows nothing of chains or HTTP.
 //!
-//! A pair of intent and transfer is *free*, then *reserved* under a lease, then free again or *consumed* for good.
-//! A lease that is not kept up runs out and is taken over by the next [`reserve`](Ledger::reserve); the fence in
-//! it makes sure that whoever lost it can no longer renew, commit or release.
+//! A pair of intent and transfer is *free*, then *reserved* under a lease, then free again or *consumed* for good. A lease that is
+//! not renewed runs out, and the next [`reserve`](Ledger::reserve) takes it over. The fencing token of a lease ensures that a
+//! former holder can no longer renew, commit or release it.
+//!
+//! [`Maintenance`] is what operators need beside that.
 
 mod attempts;
 mod claim;
@@ -13,11 +15,13 @@ mod erased;
 mod error;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod events;
+mod maintenance;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod sale;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -25,71 +29,87 @@ mod sqlite;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-pub use claim::{Claim, Lease};
+pub use claim::{Claim, ClaimBuilder, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};
-pub use error::LedgerError;
+pub use error::{LedgerError, LedgerErrorKind};
+pub use maintenance::{Holdings, Maintenance};
 pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresLedger;
+pub use postgres::{PostgresLedger, PostgresLedgerBuilder};
 #[cfg(feature = "redis")]
 pub use redis::RedisLedger;
+pub use sale::{KeptAnswer, Sale};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sql::TablePrefixError;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
-/// The driver of the SQL ledgers, for whoever brings a pool.
+/// The driver of the SQL ledgers, for a pool of your own.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
 
 use crate::protocol::{ChainTime, IntentKey};
 
-/// Remembers what was sold.
+/// Records what was sold, so that each payment and each intent buys one answer.
 ///
-/// One recipient on one chain has one ledger, whatever the number of merchants, routes and processes: two would sell
-/// each transfer twice. Every method is one transaction or one script; what decides is a single write judged by
-/// unique indexes, never a value read earlier. An `Err` means only that the backend failed, and nothing is
-/// known of the outcome. Dropping a returned future must be harmless.
+/// One recipient on one chain has one ledger, however many merchants, routes and processes there are: two ledgers would sell each
+/// transfer twice. Every method is one transaction or one script. Its outcome is decided by a single write under unique indexes,
+/// never by a value that was read earlier.
+///
+/// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Ledger`",
+    label = "this is not a ledger, nor an `Arc` of one",
+    note = "pass an opened ledger by value or in an `Arc`, such as `SqliteLedger::open(path).await?`",
+    note = "`SqliteLedger`, `PostgresLedger` and `RedisLedger` need the features `sqlite`, `postgres` and `redis`"
+)]
 pub trait Ledger: Send + Sync + 'static {
-    /// Starts a ledger's memory, and tells its low-water mark: one that has none yet has it at `now`; any other stays as
-    /// it is. Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
+    /// Begins the ledger's memory and returns its low-water mark: `now` if the ledger had none, otherwise the mark that it has.
+    /// Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
     ///
-    /// `now` is a time that no payment which was shown to anybody has passed: what a ledger before this one sold is not
-    /// sold again.
+    /// `now` is a time that no payment shown so far has passed. What another ledger sold before this one is therefore not sold
+    /// again.
     fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
-    /// Passed over are transfers that are sold, that another lease holds, or that were mined at or below the
-    /// low-water mark. A lease that ran out is no obstacle: it is taken over here, in the same step, under a fresh fence.
+    /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
+    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
-    /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) says that the
-    /// handler was not started. After 16 attempts the pair cools down from the end of the last one (its release, or
-    /// the moment its lease ran out): 60 s, doubled by each further attempt, 15 min at most. While it does, the claim
-    /// is refused rather than given its next transfer, which is another customer's.
+    /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
+    /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
+    /// lease ran out), doubled by each further attempt, up to 15 min. Meanwhile the claim is refused. It is not given its next
+    /// transfer, which belongs to another customer.
     ///
-    /// A sale is forgotten in here, some at a time, when the claim's head is beyond its
-    /// [`keep_until`](Claim::keep_until), and the low-water mark is raised to its block time.
+    /// This method also forgets sales, a few at a time: those whose [`keep_until`](Claim::keep_until) is before the claim's head.
+    /// The low-water mark is raised to the block time of each. Their answers go with them, as do others whose time is over.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
-    /// Prolongs a lease by its full length from now, if it is still held: a lease that ran out is, until it is taken
-    /// over.
+    /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
     fn renew(&self, lease: &Lease) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send;
 
-    /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew));
-    /// [`CommitOutcome::Done`] also when this very lease is committed already.
-    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send;
+    /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew)). Repeatable: returns
+    /// [`CommitOutcome::Done`] also if this lease was committed before.
+    ///
+    /// An `answer` is stored in the same atomic step, and returned by [`consumed`](Self::consumed) for as long as it is to be
+    /// kept. A repeated commit neither changes nor prolongs what was stored. A ledger that lacks the space may keep no answer; it
+    /// records the sale all the same.
+    fn commit(
+        &self,
+        lease: &Lease,
+        answer: Option<&KeptAnswer>,
+    ) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send;
 
-    /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and not committed.
+    /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and was not committed.
     fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Whether this intent bought its answer.
-    fn is_consumed(&self, intent: IntentKey) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+    /// Returns what this intent bought; `None` if it is not consumed.
+    fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send;
 
-    /// Whether the backend can be reached and written to.
+    /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
 
-/// A handle that is shared.
+/// A shared handle.
 impl<L: Ledger> Ledger for Arc<L> {
     fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send {
         L::begin(self, now)
@@ -103,16 +123,20 @@ impl<L: Ledger> Ledger for Arc<L> {
         L::renew(self, lease)
     }
 
-    fn commit(&self, lease: &Lease) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send {
-        L::commit(self, lease)
+    fn commit(
+        &self,
+        lease: &Lease,
+        answer: Option<&KeptAnswer>,
+    ) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send {
+        L::commit(self, lease, answer)
     }
 
     fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send {
         L::release(self, lease, handler)
     }
 
-    fn is_consumed(&self, intent: IntentKey) -> impl Future<Output = Result<bool, LedgerError>> + Send {
-        L::is_consumed(self, intent)
+    fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send {
+        L::consumed(self, intent)
     }
 
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {
@@ -120,60 +144,59 @@ impl<L: Ledger> Ledger for Arc<L> {
     }
 }
 
-/// What became of a claim. Of several refusals that apply, the first in this order is given.
+/// The outcome of a reservation. Of several refusals that apply, the ledger returns the first in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum ReserveOutcome {
     /// Intent and transfer are held.
     Granted(Lease),
-    /// The intent bought its answer already.
+    /// The intent is consumed: it bought its answer.
     IntentConsumed,
-    /// Every transfer of the claim bought something already.
+    /// Every transfer of the claim is consumed.
     PaymentUsed,
-    /// The intent is held by another lease; or none of its transfers is free, and one at least is held.
+    /// Another lease holds the intent; or no transfer is free, and at least one is held.
     Busy {
-        /// When the lease that is in the way runs out unless it is renewed; of several, the first. Most end sooner.
+        /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner.
         retry_after: Duration,
     },
-    /// The handler was started too often for this intent and the transfer that it would get.
+    /// The handler was started too often for this intent and the transfer that it would be granted.
     TooManyAttempts {
-        /// When the next start is allowed.
+        /// The time until the next attempt is allowed.
         retry_after: Duration,
     },
-    /// Every transfer that is not used up was mined at or below the ledger's low-water mark: it may have been spent
-    /// before this ledger's memory began, or in what it has forgotten. Last of all: were one free or held, the
-    /// answer would be another.
+    /// Every transfer that is not consumed was mined at or below the low-water mark: it may have bought an answer before the
+    /// ledger's memory began, or one that the ledger has forgotten.
     BeforeMemory,
 }
 
-/// What became of a lease at renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum RenewOutcome {
-    /// It is held, and lasts its full length from now.
+    /// The lease is held, and lasts its full length from now.
     Held,
-    /// Another holds the pair, or nobody does.
+    /// The lease was taken over, released or committed.
     LeaseLost,
 }
 
-/// What became of a sale.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum CommitOutcome {
-    /// It is recorded, durably, under this lease.
+    /// The sale is recorded, durably, under this lease.
     Done,
-    /// The lease was lost; nothing was recorded under it.
+    /// The lease was lost, and nothing was recorded.
     LeaseLost,
 }
 
 /// Whether the handler ran under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// It was called: the attempt counts.
+    /// The handler was called: the attempt counts.
     Started,
-    /// It was never called: the attempt does not count.
+    /// The handler was not called: the attempt does not count.
     NotStarted,
 }

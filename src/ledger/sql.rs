@@ -1,7 +1,7 @@
 //! What the SQL ledgers share: how what a database shows is read for [`decide`], and how values are kept.
 //!
 //! A refusal follows from one look at one moment. A grant does not: the look only says what to try, and one write,
-//! judged by the unique indexes, decides. Whoever loses it looks again.
+//! judged by the unique indexes, decides. A claim that loses looks again.
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite looks, judges and writes in one transaction"))]
 
 use std::{future::Future, time::Duration};
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::protocol::{ChainTime, Transfer};
 
-/// The oldest schema that can stand for the one that this version reads and writes: what a later one added, whoever knows
-/// this one can leave alone. How far a ledger is, each of them knows by its own revision.
-pub(super) const SCHEMA: i64 = 1;
+/// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
+/// ledger counts those by its own revision.
+pub(super) const SCHEMA: i64 = 2;
 /// How many records one sweep forgets at most: more than one `reserve` can add, and too few to be noticed.
 pub(super) const BATCH: i64 = 16;
-/// How long a count of attempts, and a lease that nobody asked about, is remembered.
+/// How long a count of attempts, and an idle lease, is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 /// How long a ledger thinks about one question unless told otherwise: answered within two seconds, come what may.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
@@ -29,7 +29,7 @@ const TRIES: usize = 16;
 /// When to come back then.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Why a text is no table prefix.
+/// The error of a table prefix, or of a schema's name, that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit")]
 #[non_exhaustive]
@@ -66,7 +66,7 @@ pub(super) async fn in_time<T>(
 ) -> Result<T, LedgerError> {
     tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
         tracing::warn!("the ledger did not answer in time");
-        Err(LedgerError::Unavailable)
+        Err(LedgerError::unavailable())
     })
 }
 
@@ -84,12 +84,12 @@ pub(super) fn failed(error: &sqlx::Error) -> LedgerError {
         _ => "failed",
     };
     tracing::warn!(kind, code = code.as_deref().unwrap_or(""), "the ledger's database failed");
-    if incompatible { LedgerError::Incompatible } else { LedgerError::Unavailable }
+    if incompatible { LedgerError::incompatible() } else { LedgerError::unavailable() }
 }
 
 /// Holds a schema's version against the one that is read and written here; none: there is no schema.
 pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
-    if version == Some(SCHEMA) { Ok(()) } else { Err(LedgerError::Incompatible) }
+    if version == Some(SCHEMA) { Ok(()) } else { Err(LedgerError::incompatible()) }
 }
 
 /// One row of a look: the ledger, the claim's intent, and one candidate, which is all `None` where the claim has none. Spans in
@@ -153,7 +153,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Whether the grant holds by what is known now that nobody else can change it: the write may have been let
+    /// Whether the grant holds by what is known now that no other transaction can change it: the write may have been let
     /// through by a record that was forgotten since the look, or by a release that began a pause.
     pub(super) fn holds(&self, transfer: &Transfer) -> bool {
         !self.booked
@@ -162,7 +162,7 @@ impl Written {
     }
 
     pub(super) fn lease(&self, claim: &Claim, transfer: &Transfer) -> Result<Lease, LedgerError> {
-        let fence = u64::try_from(self.fence).map_err(|_| LedgerError::Incompatible)?;
+        let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
         Ok(Lease::new(claim, transfer, fence))
     }
 }
@@ -225,7 +225,7 @@ impl Snapshot {
     pub(super) fn decide<'c>(&self, claim: &'c Claim) -> Result<Decision<'c>, LedgerError> {
         let ledger = self.ledger();
         compatible(Some(ledger.version))?;
-        let mark = ledger.mark.ok_or(LedgerError::Unavailable)?;
+        let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
         let mark = ChainTime::from_unix(u64::try_from(mark).unwrap_or(0));
         let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
         Ok(decide(mark, ledger.intent(), candidates))
@@ -294,17 +294,12 @@ mod tests {
     use crate::protocol::{Address, Amount, Network, TxHash};
 
     fn paid(block_time: u64) -> Transfer {
-        Transfer {
-            network: Network::BASE,
-            transaction: TxHash::new([1; 32]),
-            position: 0,
-            token: Address::ZERO,
-            payer: Address::ZERO,
-            recipient: Address::ZERO,
-            amount: Amount::from_base_units(1),
-            block_number: 1,
-            block_time: ChainTime::from_unix(block_time),
-        }
+        Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
+            .with_token(Address::ZERO)
+            .with_payer(Address::ZERO)
+            .with_recipient(Address::ZERO)
+            .with_amount(Amount::from_base_units(1))
+            .with_block(1, ChainTime::from_unix(block_time))
     }
 
     #[test]

@@ -75,6 +75,8 @@ pin_project! {
     enum Kind<B> {
         Streaming { #[pin] body: B },
         Whole { data: Option<Bytes>, trailers: Trailers },
+        // Read in part, and then left to go on.
+        Continued { data: Option<Bytes>, trailers: Trailers, rest: Pin<Box<B>> },
     }
 }
 
@@ -94,7 +96,17 @@ impl<B> ResponseBody<B> {
     }
 
     pub(crate) fn whole(data: Bytes) -> Self {
-        Self { kind: Kind::whole(data, None) }
+        Self::whole_with(data, None)
+    }
+
+    pub(crate) fn whole_with(data: Bytes, trailers: Trailers) -> Self {
+        Self { kind: Kind::whole(data, trailers) }
+    }
+
+    /// A body of which this was read, and the rest is still to come.
+    pub(crate) fn continued(data: Bytes, trailers: Trailers, rest: Pin<Box<B>>) -> Self {
+        let data = Some(data).filter(|data| !data.is_empty());
+        Self { kind: Kind::Continued { data, trailers, rest } }
     }
 }
 
@@ -123,6 +135,14 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
                     data.take().map(Frame::data).or_else(|| trailers.take().map(|trailers| Frame::trailers(*trailers)));
                 Poll::Ready(frame.map(Ok))
             }
+            KindProjection::Continued { data, trailers, rest } => {
+                let read =
+                    data.take().map(Frame::data).or_else(|| trailers.take().map(|trailers| Frame::trailers(*trailers)));
+                match read {
+                    Some(frame) => Poll::Ready(Some(Ok(frame))),
+                    None => rest.as_mut().poll_frame(cx),
+                }
+            }
         }
     }
 
@@ -130,15 +150,29 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
         match self {
             Self::Streaming { body } => body.is_end_stream(),
             Self::Whole { data, trailers } => data.is_none() && trailers.is_none(),
+            Self::Continued { data, trailers, rest } => data.is_none() && trailers.is_none() && rest.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Streaming { body } => body.size_hint(),
-            Self::Whole { data, .. } => SizeHint::with_exact(data.as_ref().map_or(0, |data| data.len() as u64)),
+            Self::Whole { data, .. } => SizeHint::with_exact(length(data.as_ref())),
+            Self::Continued { data, rest, .. } => {
+                let (read, rest) = (length(data.as_ref()), rest.size_hint());
+                let mut hint = SizeHint::new();
+                hint.set_lower(rest.lower().saturating_add(read));
+                if let Some(upper) = rest.upper() {
+                    hint.set_upper(upper.saturating_add(read));
+                }
+                hint
+            }
         }
     }
+}
+
+fn length(data: Option<&Bytes>) -> u64 {
+    data.map_or(0, |data| data.len() as u64)
 }
 
 impl<B: Body<Data = Bytes>> RequestBody<B> {

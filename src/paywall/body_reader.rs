@@ -12,8 +12,8 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
-use super::{body::Trailers, media::Media};
-use crate::protocol::{ProblemCode, Proof, ScanResult, begins_json, form_names_proof, names_proof, scan_body};
+use super::body::Trailers;
+use crate::protocol::{Media, ProblemCode, Proof, ScanResult, begins_json, form_names_proof, names_proof, scan_body};
 
 /// Whether, and how, a body is scanned for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

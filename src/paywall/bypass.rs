@@ -6,10 +6,12 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, reques
 
 use super::{
     body::ResponseBody,
-    media::Media,
     problem::{ReplyFormat, without_bill},
 };
-use crate::protocol::headers::{X402_PAYMENT, keep_preflight_headers};
+use crate::protocol::{
+    Media,
+    headers::{X402_PAYMENT, keep_preflight_headers},
+};
 
 type FreeWhen = dyn Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync;
 /// A decision that must be waited for.

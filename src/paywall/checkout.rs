@@ -20,10 +20,10 @@ use super::{
     priced_request::PricedRequest,
     problem::{Rejection, without_bill},
     quote::{quote, quote_when_ready},
-    redeem::admit,
+    redeem::{reserve, unless_consumed},
     route::Route,
 };
-use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy};
+use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy, Redemption};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What may have to wait, boxed for it.
@@ -39,6 +39,8 @@ pub(crate) struct Checkout<S, B> {
     inner: S,
     /// Whether `inner` was polled ready: then it is dropped before anything is waited for.
     polled: bool,
+    /// What the head shows, where an answer may be kept for it: that one is delivered whatever the body says.
+    may_be_sold: Option<Box<Redemption>>,
 }
 
 /// What a checkout does next.
@@ -52,7 +54,7 @@ pub(crate) enum Next<S, B, ResB, E> {
 
 impl<S, B> Checkout<S, B> {
     pub(crate) fn new(route: Arc<Route>, polled: S, parts: Parts) -> Self {
-        Self { request: PricedRequest::new(route, parts), unread: None, inner: polled, polled: true }
+        Self { request: PricedRequest::new(route, parts), unread: None, inner: polled, polled: true, may_be_sold: None }
     }
 
     /// Whether another layer, outside this one, sold this request already.
@@ -78,7 +80,7 @@ impl<S, B, ResB> Checkout<S, B>
 where
     S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
-    ResB: Send + 'static,
+    ResB: Body<Data = Bytes> + Send + 'static,
 {
     /// Asks first whether the request is free, where that must be waited for. If it is not, `price` goes on.
     pub(crate) fn ask_bypass<F>(
@@ -108,6 +110,9 @@ where
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
         let shown = Proof::from_headers(&self.request.parts.headers);
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
+            if let (Ok(Some(Proof::Redemption(redemption))), Some(_)) = (&shown, self.request.route.redelivery) {
+                self.may_be_sold = Some(Box::new(redemption.clone()));
+            }
             return Next::ReadBody(BodyReader::new(body, plan, shown.unwrap_or_default()), self);
         }
         self.unread = Some(body);
@@ -128,7 +133,13 @@ where
                 self.request.redeem_by = RedeemBy::Header;
                 self.decide(Ok(None))
             }
-            Err(code) => Next::Answer(self.reject(code)),
+            Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
+                None => Next::Answer(self.reject(code)),
+                Some(redemption) => self.run(async move |checkout: Self| {
+                    let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
+                    Ok(checkout.reject(rejection))
+                }),
+            },
         }
     }
 
@@ -170,7 +181,7 @@ where
 
     /// A request with a proof, in part or whole: never answered 402.
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
-        match admit(&self.request, proof).await {
+        match reserve(&self.request, proof).await {
             Ok(Some((guard, receipt))) => deliver(self.request, self.unread, self.inner, guard, receipt).await,
             Ok(None) => {
                 let format = self.request.format();
@@ -207,7 +218,7 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
 /// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
 fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
     let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
-    matches!(shown, Ok(Some(Proof::Redemption { .. })))
+    matches!(shown, Ok(Some(Proof::Redemption(_))))
         && !body.is_end_stream()
         && announced.is_some_and(|most| most <= route.body_limit)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use tokio::sync::Notify;
 use tower_service::Service;
@@ -22,6 +22,8 @@ use super::{
     nested,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
+    read_ahead::{Read, ReadAhead},
+    redelivery::Redelivery,
     reservation::{Committed, HoldOutcome, LeaseGuard},
     route::Route,
 };
@@ -30,14 +32,24 @@ use crate::protocol::{
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
 };
 
+/// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
+const READ_AHEAD: Duration = Duration::from_secs(10);
+
 /// What becomes of the lease once the handler is done.
-enum Ending<ResB, E> {
+enum Ending<A, ResB, E> {
     /// It is committed, and only then does this answer leave.
-    Sale(Response<ResB>),
+    Sale(A),
     /// It is released, and this is the answer.
-    NoSale(Result<Response<ResB>, Unsold<E>>),
+    NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
     /// It belongs to another request: there is nothing to release.
     LeaseLost,
+}
+
+/// An answer that is to be sold.
+struct Answer<ResB> {
+    response: Response<ResponseBody<ResB>>,
+    /// What is kept of it: its body, and how.
+    kept: Option<(Redelivery, Bytes)>,
 }
 
 /// Why no answer of the handler's leaves.
@@ -64,6 +76,7 @@ pub(crate) async fn deliver<S, B, ResB>(
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
     B: Body<Data = Bytes>,
+    ResB: Body<Data = Bytes>,
 {
     let (route, format) = (Arc::clone(&request.route), request.format());
     let mut request = request.into_request(unread);
@@ -76,8 +89,9 @@ where
     let late = request.body_mut().watch(route.pace());
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
-    match settle(judge(outcome, &route, &guard), guard).await {
-        Ok(response) => Ok(response.map(ResponseBody::streaming)),
+    let ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
+    match settle(ending, guard).await {
+        Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
         Err(Unsold::Failed(error)) => Err(error),
     }
@@ -110,7 +124,7 @@ fn judge<ResB, E>(
     outcome: HoldOutcome<Result<Response<ResB>, E>>,
     route: &Route,
     guard: &LeaseGuard,
-) -> Ending<ResB, E> {
+) -> Ending<Response<ResB>, ResB, E> {
     let mut response = match outcome {
         HoldOutcome::Finished(Ok(response)) => response,
         HoldOutcome::Finished(Err(error)) => return Ending::NoSale(Err(Unsold::Failed(error))),
@@ -125,7 +139,7 @@ fn judge<ResB, E>(
         );
         route.nested.remember();
         guard.handler_not_reached();
-        return Ending::NoSale(Ok(response));
+        return Ending::NoSale(Ok(response.map(ResponseBody::streaming)));
     }
     if response.status() == StatusCode::PAYMENT_REQUIRED {
         return Ending::NoSale(Err(ProblemCode::UpstreamPaymentRequired.into()));
@@ -135,24 +149,84 @@ fn judge<ResB, E>(
         return Ending::Sale(response);
     }
     tracing::debug!(payment = %guard.transfer().payment_id(), status = response.status().as_u16(), "not sold");
-    Ending::NoSale(Ok(response))
+    Ending::NoSale(Ok(response.map(ResponseBody::streaming)))
+}
+
+/// Reads an answer to its end that is to be kept, while the lease is held.
+async fn read_ahead<ResB, E>(
+    ending: Ending<Response<ResB>, ResB, E>,
+    route: &Route,
+    guard: &LeaseGuard,
+) -> Ending<Answer<ResB>, ResB, E>
+where
+    ResB: Body<Data = Bytes>,
+{
+    let response = match ending {
+        Ending::Sale(response) => response,
+        Ending::NoSale(answer) => return Ending::NoSale(answer),
+        Ending::LeaseLost => return Ending::LeaseLost,
+    };
+    let redelivery = match route.redelivery {
+        // What follows a switch of protocols is no answer.
+        Some(redelivery) if response.status() != StatusCode::SWITCHING_PROTOCOLS && !is_stream(&response) => redelivery,
+        _ => return Ending::Sale(Answer { response: response.map(ResponseBody::streaming), kept: None }),
+    };
+    let (parts, body) = response.into_parts();
+    let mut ahead = ReadAhead::new(body, redelivery.limit());
+    let patience = READ_AHEAD.min(route.merchant.max_hold);
+    if let HoldOutcome::LeaseLost = guard.keep(patience, None, pin!(ahead.read())).await {
+        return Ending::LeaseLost;
+    }
+    let (body, kept) = match ahead.finish() {
+        Read::Whole(data) if has_its_length(&parts, &data) => {
+            (ResponseBody::whole(data.clone()), Some((redelivery, data)))
+        }
+        Read::Part(body) => (body, None),
+        Read::Whole(_) | Read::Broken => {
+            tracing::warn!(resource = &*route.resource, "the answer broke off before it was sold; nothing is taken");
+            return Ending::NoSale(Err(Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into()));
+        }
+    };
+    Ending::Sale(Answer { response: Response::from_parts(parts, body), kept })
+}
+
+/// Whether an answer comes bit by bit by its nature, or ends in trailers: it cannot be kept, and must not be waited for.
+fn is_stream<B>(response: &Response<B>) -> bool {
+    let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let begins =
+        |name: &str| content_type.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()));
+    begins("application/grpc") || begins("text/event-stream")
+}
+
+/// Whether a body is as long as its head announces: one that is not could never be received, however often it is delivered.
+fn has_its_length(head: &Parts, body: &Bytes) -> bool {
+    let announced = head.headers.get(header::CONTENT_LENGTH);
+    let announced = announced.map(|length| length.to_str().ok().and_then(|length| length.parse().ok()));
+    // A 304 announces what it does not send.
+    announced.is_none_or(|length| length == Some(body.len())) || head.status == StatusCode::NOT_MODIFIED
 }
 
 /// Ends the lease, and only then lets the answer leave.
-async fn settle<ResB, E>(ending: Ending<ResB, E>, mut guard: LeaseGuard) -> Result<Response<ResB>, Unsold<E>> {
-    let mut response = match ending {
-        Ending::Sale(response) => response,
+async fn settle<ResB, E>(
+    ending: Ending<Answer<ResB>, ResB, E>,
+    mut guard: LeaseGuard,
+) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
+    let Answer { mut response, kept } = match ending {
+        Ending::Sale(answer) => answer,
         Ending::NoSale(answer) => {
             guard.release().await;
             return answer;
         }
         Ending::LeaseLost => return Err(withheld(guard).await.into()),
     };
-    match guard.commit().await {
+    let paid = guard.transfer();
+    mark_sold(response.headers_mut(), paid);
+    let kept =
+        kept.map(|(redelivery, body)| redelivery.keep(paid.transaction, response.status(), response.headers(), &body));
+    match guard.commit(kept.as_ref()).await {
         Committed::Done => {
             let paid = guard.transfer();
             tracing::info!(payment = %paid.payment_id(), payer = ?paid.payer, amount = %paid.amount, "sold");
-            mark_sold(response.headers_mut(), paid);
             Ok(response)
         }
         Committed::LeaseLost => Err(withheld(guard).await.into()),
@@ -182,13 +256,13 @@ where
     .await
 }
 
-/// Another request holds the pair now, or sold it already: this answer must not leave.
-async fn withheld(guard: LeaseGuard) -> Problem {
+/// Another request holds the pair now, or sold it already: this answer must not leave. What was sold may be kept.
+async fn withheld(guard: LeaseGuard) -> Rejection {
     tracing::warn!(payment = %guard.transfer().payment_id(), "lease lost; the answer is withheld");
-    if guard.lost().await {
-        ProblemCode::AlreadyConsumed.into()
-    } else {
-        Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)
+    let transaction = guard.transfer().transaction;
+    match guard.lost().await {
+        Some(sale) => Rejection::sold_before(sale, transaction),
+        None => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into(),
     }
 }
 

@@ -197,7 +197,7 @@ impl HealthError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Verifier(error) => error.is_transient(),
-            Self::Ledger(error) => *error == LedgerError::Unavailable,
+            Self::Ledger(error) => error.is_transient(),
             Self::HeadBehindMark { .. } => true,
         }
     }

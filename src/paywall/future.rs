@@ -57,7 +57,7 @@ impl<S, B, ResB> ResponseFuture<S, B, ResB>
 where
     S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
-    ResB: Send + 'static,
+    ResB: Body<Data = Bytes> + Send + 'static,
 {
     /// A request that bypasses the paywall.
     pub(crate) fn free(response: S::Future, filter: AnswerFilter) -> Self {
@@ -83,7 +83,7 @@ impl<S, B, ResB> Future for ResponseFuture<S, B, ResB>
 where
     S: InnerService<B, ResponseBody = ResB> + Clone,
     B: Body<Data = Bytes> + Send + 'static,
-    ResB: Send + 'static,
+    ResB: Body<Data = Bytes> + Send + 'static,
 {
     type Output = Answer<ResB, S::Error>;
 

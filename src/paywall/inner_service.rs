@@ -3,7 +3,9 @@
 //! Both traits hold for every service that fits. They are not exported: code that is generic over a service asks for `Service`
 //! and `Clone`, and has them by that.
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body;
 use tower_service::Service;
 
 use super::body::RequestBody;
@@ -14,20 +16,20 @@ use super::body::RequestBody;
     label = "this service is typed on another request body",
     note = "`X402Layer` may read a body before the service sees it, and hands on a `tower_x402::RequestBody<{B}>`: \
             implement `Service<Request<RequestBody<B>>>`, or be generic over the body",
-    note = "the service must also be `Send + 'static`, with a future, an error and a response body that are `Send`"
+    note = "the service must also be `Send + 'static`, with a future, an error and a response body with `Data = Bytes` that are `Send`"
 )]
 pub trait InnerService<B>:
     Service<Request<RequestBody<B>>, Response = Response<Self::ResponseBody>, Error: Send, Future: Send> + Send + 'static
 {
     /// The body of its responses.
-    type ResponseBody: Send + 'static;
+    type ResponseBody: Body<Data = Bytes> + Send + 'static;
 }
 
 #[diagnostic::do_not_recommend]
 impl<S, B, ResB> InnerService<B> for S
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>, Error: Send, Future: Send> + Send + 'static,
-    ResB: Send + 'static,
+    ResB: Body<Data = Bytes> + Send + 'static,
 {
     type ResponseBody = ResB;
 }

@@ -5,7 +5,9 @@ use std::{future::Future, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
-use super::{error::BuildError, inner_service::CloneService, route::Route, service::X402, text};
+use super::{
+    error::BuildError, inner_service::CloneService, redelivery::Redelivery, route::Route, service::X402, text,
+};
 
 /// Puts a price on a service.
 ///
@@ -227,6 +229,15 @@ impl X402Layer {
     /// 402 of the handler's own is never sold.
     pub fn consume_when(self, rule: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.consumes = Arc::new(rule))
+    }
+}
+
+impl X402Layer {
+    /// Keeps the answers that are sold here, so that one that gets lost on its way is delivered again.
+    ///
+    /// By default none is kept: what is sold and lost is gone. See [`Redelivery`] for what is stored, where and for how long.
+    pub fn redeliver(self, redelivery: Redelivery) -> Self {
+        self.set(|route| route.redelivery = Some(redelivery).filter(Redelivery::is_on))
     }
 }
 

@@ -8,14 +8,13 @@ use tokio::time::timeout;
 
 use super::{
     body::{RequestBody, ResponseBody, Trailers},
-    media::Media,
     pricing::{Price, Prices},
     problem::{ASK_AGAIN, Fault, Problem, Rejection, ReplyFormat},
     route::Route,
 };
 use crate::protocol::{
-    Amount, DigestedHeaders, IntentTerms, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest, RouteSeal,
-    digest_request, query_names_proof,
+    Amount, DigestedHeaders, IntentTerms, Media, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest,
+    RouteSeal, digest_request, query_names_proof,
 };
 
 /// What is asked for, apart from the service that answers it.

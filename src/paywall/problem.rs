@@ -6,10 +6,13 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 
-use super::{body::ResponseBody, error::HealthError, media::Media, nested, pricing::Refusal};
-use crate::protocol::{
-    Amount, ProblemCode, RetryRule,
-    headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
+use super::{body::ResponseBody, error::HealthError, nested, pricing::Refusal, redelivery};
+use crate::{
+    ledger::Sale,
+    protocol::{
+        Amount, Media, ProblemCode, RetryRule, TxHash,
+        headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
+    },
 };
 
 /// When to ask again where a backend did not answer, or another redemption is under way.
@@ -77,11 +80,13 @@ pub(crate) struct Problem {
     /// What was paid, and what was asked.
     pub(crate) short: Option<(Amount, Amount)>,
     pub(crate) contact: Option<String>,
+    /// What the payer signs.
+    pub(crate) message: Option<String>,
 }
 
 impl From<ProblemCode> for Problem {
     fn from(code: ProblemCode) -> Self {
-        Self { code, retry_after: None, intent: None, short: None, contact: None }
+        Self { code, retry_after: None, intent: None, short: None, contact: None, message: None }
     }
 }
 
@@ -100,6 +105,11 @@ impl Problem {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
+    /// Asks who redeems to show that it is the payer, by a signature over `message`.
+    pub(crate) fn to_prove(code: ProblemCode, message: String) -> Self {
+        Self { message: Some(message), ..code.into() }
+    }
+
     pub(crate) fn into_response<ResB>(self, format: ReplyFormat) -> Response<ResponseBody<ResB>> {
         let code = self.code;
         let body = Body {
@@ -111,6 +121,7 @@ impl Problem {
             paid: self.short.map(|(paid, _)| paid),
             required: self.short.map(|(_, required)| required),
             contact: self.contact.as_deref(),
+            message: self.message.as_deref(),
         };
         // A struct of strings and numbers always serialises.
         let body = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
@@ -134,6 +145,8 @@ pub(crate) enum Rejection {
     /// The service's own answer to a request that it does not price.
     Refusal(Refusal),
     Fault(Fault),
+    /// The answer that was sold for this payment before.
+    Replay(Box<Response<Bytes>>),
 }
 
 /// The service is put together wrongly: nothing is served or charged.
@@ -170,6 +183,14 @@ impl From<Fault> for Rejection {
 }
 
 impl Rejection {
+    /// For an intent that bought its answer already: that answer again, if it is kept and was sold for this transaction.
+    pub(crate) fn sold_before(sale: Sale, transaction: TxHash) -> Self {
+        match sale.answer.and_then(|kept| redelivery::read(kept, transaction)) {
+            Some(answer) => Self::Replay(Box::new(answer)),
+            None => ProblemCode::AlreadyConsumed.into(),
+        }
+    }
+
     pub(crate) fn into_response<ResB>(self, format: ReplyFormat, resource: &str) -> Response<ResponseBody<ResB>> {
         match self {
             Self::Problem(problem) => {
@@ -178,6 +199,10 @@ impl Rejection {
             }
             Self::Refusal(refusal) => refusal.into_response().map(ResponseBody::whole),
             Self::Fault(fault) => fault.into_response(resource),
+            Self::Replay(answer) => {
+                tracing::info!(resource, "delivered again");
+                answer.map(ResponseBody::whole)
+            }
         }
     }
 }
@@ -215,6 +240,8 @@ struct Body<'a> {
     required: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]
     contact: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
 }
 
 /// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.

@@ -45,7 +45,7 @@ fn render<ResB>(request: &PricedRequest, template: &QuoteTemplate, amount: Amoun
         return request.reject(Fault::ZeroPrice);
     }
     let route = &*request.route;
-    let terms = request.intent_terms(route.seals.present(), amount);
+    let terms = request.intent_terms(route.seals.current(), amount);
     let price = route.price_text(amount);
     let quote = template.render(&price, terms.expiry(), request.redeem_by, |out| route.seals.seal_into(&terms, out));
     let mut response = Response::new(ResponseBody::whole(quote.body));

@@ -20,7 +20,8 @@ use tokio::{
 
 use crate::{
     ledger::{
-        AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, Lease, LedgerError, RenewOutcome, ReserveOutcome,
+        AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale,
     },
     protocol::Transfer,
 };
@@ -177,10 +178,10 @@ impl LeaseGuard {
     }
 
     /// Records the sale, and tries again for a while if the ledger does not answer.
-    pub(crate) async fn commit(&mut self) -> Committed {
+    pub(crate) async fn commit(&mut self, answer: Option<&KeptAnswer>) -> Committed {
         let end = Instant::now() + COMMIT_WAIT;
         loop {
-            match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease)).await {
+            match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease, answer)).await {
                 Ok(Ok(CommitOutcome::Done)) => {
                     self.settled = true;
                     return Committed::Done;
@@ -206,11 +207,11 @@ impl LeaseGuard {
         }
     }
 
-    /// The lease belongs to another request now: there is nothing to release. Returns whether the intent is consumed, as far
-    /// as the ledger can tell.
-    pub(crate) async fn lost(mut self) -> bool {
+    /// The lease belongs to another request now: there is nothing to release. Returns what the intent bought, as far as the
+    /// ledger can tell.
+    pub(crate) async fn lost(mut self) -> Option<Sale> {
         self.settled = true;
-        matches!(timeout(RELEASE_WAIT, self.ledger.is_consumed(self.lease.intent())).await, Ok(Ok(true)))
+        timeout(RELEASE_WAIT, self.ledger.consumed(self.lease.intent())).await.ok()?.ok()?
     }
 }
 

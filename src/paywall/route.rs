@@ -11,6 +11,7 @@ use super::{
     merchant::{Listing, MerchantInner},
     nested::Nested,
     pricing::Prices,
+    redelivery::Redelivery,
     text,
 };
 use crate::protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms};
@@ -40,6 +41,8 @@ pub(crate) struct Route {
     /// Headers that the digest of a request covers, sorted.
     pub(crate) bound_headers: Vec<HeaderName>,
     pub(crate) consumes: Arc<ConsumeRule>,
+    /// Whether answers are kept.
+    pub(crate) redelivery: Option<Redelivery>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
 }
@@ -72,6 +75,7 @@ impl Route {
             bind: false,
             bound_headers: Vec::new(),
             consumes: Arc::new(delivers),
+            redelivery: None,
             nested: Nested::default(),
         }
     }
@@ -89,14 +93,11 @@ impl Route {
     /// The terms of a payment to one of the merchant's recipients.
     pub(crate) fn terms(&self, recipient: Address, amount: Amount) -> Terms {
         let merchant = &self.merchant;
-        Terms::new(
-            Arc::clone(&self.resource),
-            merchant.network,
-            recipient,
-            Arc::clone(&merchant.accepted),
-            amount,
-            merchant.max_payment_age,
-        )
+        Terms::builder(merchant.network, recipient, amount)
+            .resource(Arc::clone(&self.resource))
+            .assets(Arc::clone(&merchant.accepted))
+            .max_payment_age(merchant.max_payment_age)
+            .build()
     }
 
     /// How a body must keep arriving while a payment is held for it.
@@ -124,7 +125,7 @@ impl Route {
 }
 
 fn template(merchant: &MerchantInner, label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets)
+    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets, merchant.unbound.refuse)
 }
 
 impl fmt::Debug for Route {
@@ -141,6 +142,7 @@ impl fmt::Debug for Route {
             .field("keep_ranges", &self.keep_ranges)
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
+            .field("redelivery", &self.redelivery)
             .finish_non_exhaustive()
     }
 }

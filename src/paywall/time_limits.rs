@@ -12,7 +12,7 @@ const VERIFIER: Duration = Duration::from_secs(10);
 
 /// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
 pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
-    let answer = timeout(LEDGER, answer).await.unwrap_or(Err(LedgerError::Unavailable));
+    let answer = timeout(LEDGER, answer).await.unwrap_or(Err(LedgerError::unavailable()));
     answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
 }
 

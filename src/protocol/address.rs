@@ -1,10 +1,10 @@
-//! `Address`: twenty bytes that name an account or a contract.
+//! `Address`: the 20-byte address of an account or a contract.
 
 use std::{fmt, str::FromStr};
 
-/// An EVM account or contract.
+/// The address of an EVM account or contract.
 ///
-/// Parsing takes `0x` and 40 hexadecimal digits; all lower or all upper case is taken as it is, mixed
+/// Parsing accepts `0x` and 40 hexadecimal digits. All lower or all upper case is accepted as it is; mixed
 /// case must be a correct [EIP-55](https://eips.ethereum.org/EIPS/eip-55) checksum. `Display` writes the
 /// checksummed form, `{:x}` the lower-case one (cheaper: no hash).
 ///
@@ -18,29 +18,29 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address([u8; 20]);
 
-/// Why a text is no [`Address`].
+/// The error returned when a text is not an [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an address is 0x and 40 hexadecimal digits; mixed case must be a correct EIP-55 checksum")]
 #[non_exhaustive]
 pub struct ParseAddressError;
 
 impl Address {
-    /// The zero address: where tokens are minted from and burnt to, never a payer or a recipient.
+    /// The zero address, which tokens are minted from and burnt to. It is never a payer or a recipient.
     pub const ZERO: Self = Self([0; 20]);
 
-    /// From the bytes.
+    /// Creates an address from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 20]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the address as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 20] {
         &self.0
     }
 
-    /// The EIP-55 form, without `0x`.
+    /// Returns the EIP-55 form, without `0x`.
     fn checksummed(self) -> [u8; 40] {
         let mut text = [0; 40];
         // Cannot fail: the buffer is twice the input.

@@ -1,4 +1,4 @@
-//! `Amount`: how much of a token, in base units; decimal text in and out, never rounded, never a float.
+//! `Amount`: a token amount in base units. It is read from and written as decimal text, never rounded, never a float.
 
 use std::{fmt, str::FromStr};
 
@@ -18,35 +18,35 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(U256);
 
-/// Why a text is no [`Amount`].
+/// The error returned when a text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseAmountError {
-    /// Not digits, or digits with one point between them.
+    /// The text is neither digits nor digits with one point between them.
     #[error("an amount is digits, with at most one point between them")]
     Malformed,
-    /// More digits after the point than the token has decimals.
+    /// There are more digits after the point than the token has decimals.
     #[error("an amount has no more decimals than its token")]
     TooManyDecimals,
-    /// Above 2²⁵⁶ − 1 base units.
+    /// The amount exceeds 2²⁵⁶ − 1 base units.
     #[error("an amount is at most 2^256 - 1 base units")]
     TooLarge,
 }
 
 impl Amount {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(U256::ZERO);
-    /// The most that a token can express.
+    /// The largest amount that a token can express: 2²⁵⁶ − 1 base units.
     pub const MAX: Self = Self(U256::MAX);
 
-    /// From a number of base units.
+    /// Creates an amount from a number of base units.
     #[must_use]
     pub fn from_base_units(units: u128) -> Self {
         Self(U256::from(units))
     }
 
-    /// From hundredths of a token's whole unit, of a token with that many decimals: for prices that are computed. Rounded up
-    /// where the token has fewer than two decimals, and at most [`MAX`](Self::MAX).
+    /// Creates an amount from hundredths of a whole token with `decimals` decimals, for computed prices. The amount is rounded up
+    /// if the token has fewer than two decimals, and capped at [`MAX`](Self::MAX).
     ///
     /// ```
     /// use tower_x402::protocol::Amount;
@@ -62,27 +62,27 @@ impl Amount {
         })
     }
 
-    /// From 32 big-endian bytes, as contracts write them.
+    /// Creates an amount from 32 big-endian bytes, the ABI encoding of `uint256`.
     #[must_use]
     pub const fn from_be_bytes(bytes: [u8; 32]) -> Self {
         Self(U256::from_be_bytes(bytes))
     }
 
-    /// As 32 big-endian bytes.
+    /// Returns the amount as 32 big-endian bytes.
     #[must_use]
     pub const fn to_be_bytes(self) -> [u8; 32] {
         self.0.to_be_bytes()
     }
 
-    /// How many of those bytes there are without the leading zeros.
+    /// Returns the number of those bytes without the leading zeros.
     pub(crate) const fn byte_len(self) -> usize {
         self.0.byte_len()
     }
 
-    /// Reads base units: decimal digits without sign, point, space or leading zero.
+    /// Parses base units: decimal digits without sign, point, space or leading zero.
     ///
     /// # Errors
-    /// [`ParseAmountError`] when the text is anything else.
+    /// Returns [`ParseAmountError`] if the text is anything else.
     pub fn parse_base_units(text: &str) -> Result<Self, ParseAmountError> {
         if !is_canonical_integer(text) {
             return Err(ParseAmountError::Malformed);
@@ -90,11 +90,11 @@ impl Amount {
         U256::from_str_radix(text, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
     }
 
-    /// Reads a decimal such as `0.49` of a token with that many decimals.
+    /// Parses a decimal such as `0.49` of a token with `decimals` decimals.
     ///
     /// # Errors
-    /// [`ParseAmountError`] for signs, exponents, separators, spaces, a missing digit on either side of the
-    /// point, leading zeros, and more decimals than the token has (refused, never rounded).
+    /// Returns [`ParseAmountError`] for signs, exponents, separators, spaces, a missing digit on either side of the
+    /// point, leading zeros, and more decimals than the token has (an error, never rounding).
     pub fn parse_decimal(text: &str, decimals: u8) -> Result<Self, ParseAmountError> {
         let (whole, fraction) = match text.split_once('.') {
             Some((whole, fraction)) => (whole, fraction),
@@ -109,7 +109,7 @@ impl Amount {
         U256::from_str_radix(&digits, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
     }
 
-    /// Writes a decimal such as `0.49`, without trailing zeros.
+    /// Formats the amount as a decimal such as `0.49`, without trailing zeros.
     #[must_use]
     pub fn to_decimal(self, decimals: u8) -> String {
         let width = usize::from(decimals) + 1;
@@ -121,19 +121,19 @@ impl Amount {
         }
     }
 
-    /// The sum, or `None` above [`Amount::MAX`].
+    /// Returns the sum, or `None` if it exceeds [`Amount::MAX`].
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// The difference, or `None` below zero.
+    /// Returns the difference, or `None` if it is below zero.
     #[must_use]
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.0.checked_sub(other.0).map(Self)
     }
 
-    /// Whether this is nothing.
+    /// Returns whether the amount is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.0.is_zero()
@@ -144,7 +144,7 @@ fn is_canonical_integer(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'))
 }
 
-/// Base units.
+/// Formats the amount in base units.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
@@ -157,7 +157,7 @@ impl fmt::Debug for Amount {
     }
 }
 
-/// Base units, as [`parse_base_units`](Amount::parse_base_units) reads them.
+/// Parses base units, as [`parse_base_units`](Amount::parse_base_units) does.
 impl FromStr for Amount {
     type Err = ParseAmountError;
 
@@ -166,7 +166,7 @@ impl FromStr for Amount {
     }
 }
 
-/// A decimal string of base units: JSON numbers lose digits.
+/// Serializes base units as a decimal string: JSON numbers lose digits.
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)

@@ -1,4 +1,4 @@
-//! `Asset`: a token that is accepted.
+//! `Asset`: an ERC-20 token that is accepted as payment.
 
 use std::borrow::Cow;
 
@@ -44,13 +44,13 @@ impl Asset {
         Self { network, contract: Address::new(contract), decimals: 6, symbol: Cow::Borrowed(symbol) }
     }
 
-    /// Any other token. What is said here of its decimals is checked against the chain when the merchant is built.
+    /// Creates any other token. Its decimals are checked against the chain when the merchant is built.
     #[must_use]
     pub fn new(network: Network, contract: Address, decimals: u8, symbol: impl Into<Cow<'static, str>>) -> Self {
         Self { network, contract, decimals, symbol: symbol.into() }
     }
 
-    /// The USDC of a chain that this crate knows.
+    /// Returns the native USDC of a chain, if this crate knows it.
     #[must_use]
     pub const fn usdc_of(network: Network) -> Option<Self> {
         match network {
@@ -60,25 +60,25 @@ impl Asset {
         }
     }
 
-    /// The chain.
+    /// Returns the chain.
     #[must_use]
     pub const fn network(&self) -> Network {
         self.network
     }
 
-    /// The token contract.
+    /// Returns the token contract.
     #[must_use]
     pub const fn contract(&self) -> Address {
         self.contract
     }
 
-    /// How many decimals one token has: USDC 6.
+    /// Returns the number of decimals of one token: 6 for USDC.
     #[must_use]
     pub const fn decimals(&self) -> u8 {
         self.decimals
     }
 
-    /// Its short name.
+    /// Returns the token's symbol.
     #[must_use]
     pub fn symbol(&self) -> &str {
         &self.symbol

@@ -1,4 +1,4 @@
-//! What the benchmarks measure and no user calls: not public, for all that it can be reached.
+//! Entry points of the benchmarks (feature `bench-internals`). Not part of the public API: they change without notice.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use super::{
     SealingKeys, Seals, scan_body,
 };
 
-/// A route's seals, and its quote with all but the intent written.
+/// A route's seals, and its quote rendered up to the intent.
 #[derive(Debug)]
 pub struct Desk {
     terms: IntentTerms,
@@ -21,14 +21,14 @@ impl Default for Desk {
         let amount = Amount::from_base_units(490_000);
         let terms = IntentTerms { amount, issued: 1_795_280_000, lifetime: 900, digest: None };
         let (recipient, network) = (Address::new([0x5a; 20]), Network::BASE);
-        let template = QuoteTemplate::new(recipient, network, "Demand insights", &[Asset::USDC_BASE]);
+        let template = QuoteTemplate::new(recipient, network, "Demand insights", &[Asset::USDC_BASE], false);
         let seals = Seals::new(&SealingKeys::new([7; 32]), "", network, &[recipient], "demand-insights");
         Self { terms, seals, price: template.price(amount), template }
     }
 }
 
 impl Desk {
-    /// An intent id.
+    /// Seals an intent id.
     #[must_use]
     pub fn seal(&self) -> Vec<u8> {
         let mut intent = Vec::with_capacity(192);
@@ -36,13 +36,13 @@ impl Desk {
         intent
     }
 
-    /// Whether this is one.
+    /// Returns whether an intent id opens.
     #[must_use]
     pub fn open(&self, intent: &IntentId) -> bool {
         black_box(self.seals.open(intent)).is_some()
     }
 
-    /// A quote's body and headers, with this for an intent.
+    /// Renders a quote with this intent, and returns its headers.
     #[must_use]
     pub fn quote(&self, intent: &[u8]) -> http::HeaderMap {
         self.template
@@ -51,7 +51,7 @@ impl Desk {
     }
 }
 
-/// Whether this body has a proof.
+/// Returns whether this body has a proof.
 #[must_use]
 pub fn has_proof(body: &[u8]) -> bool {
     matches!(scan_body(body), ScanResult::Proof(_))

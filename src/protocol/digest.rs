@@ -1,4 +1,4 @@
-//! Digests a request, for an intent whose price was asked for that request alone.
+//! Computes the digest of a request, for intents that are bound to one request.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,30 @@ use serde_json::value::RawValue;
 
 use super::{
     RequestDigest, RouteSeal,
+    media::essence,
     redemption::{Text, is_proof_member},
 };
 
-/// Whose the members are that are named like those of a proof.
+/// Who owns the JSON members that are named like those of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofMembers {
-    /// The payer's: they come and go between quote and redemption.
+    /// The payer: a redemption adds them to the request that was quoted.
     Payer,
-    /// The service's own, on a route that takes proofs by header only: what it asks may hang on them.
+    /// The service, on a route that accepts proofs in the header only: its price may depend on them.
     Service,
 }
 
-/// A request's headers, and which of them the route binds beside those of its body.
+/// A request's headers, and those that the route binds besides the ones that describe its body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DigestedHeaders<'a> {
     pub(crate) all: &'a HeaderMap,
     pub(crate) bound: &'a [HeaderName],
 }
 
-/// Digests a request: method, path, query, content type and encoding, the headers that are named, and the body; of a
-/// JSON object its members, the payer's left out, keys sorted, white space between tokens dropped; of any other body its
-/// bytes. No body is an object without members.
+/// Computes a digest of method, path, query, content type and encoding, the bound headers, and the body.
+///
+/// Of a JSON object the members are digested, without the payer's, sorted by name, and without white space between tokens;
+/// of any other body its bytes. An empty body counts as an object without members.
 pub(crate) fn digest_request(
     seal: &RouteSeal,
     method: &http::Method,
@@ -66,21 +68,18 @@ pub(crate) fn digest_request(
     fields.digest()
 }
 
-/// Whether a body without members has the type that a proof needs which is shown in it, or none: the type comes with
-/// the proof, and a quote for nothing must be redeemed in either way.
+/// Returns whether a body without members has no content type, or that of a proof in the body. That type arrives with
+/// the proof, and a quote for an empty body must be redeemable in the body and in the header.
 fn is_json_or_none(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     match (types.next(), types.next()) {
         (None, _) => true,
-        (Some(one), None) => {
-            let essence = one.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-            essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-        }
+        (Some(one), None) => essence(one).eq_ignore_ascii_case(b"application/json"),
         (Some(_), Some(_)) => false,
     }
 }
 
-/// Each with its length before it, so that no two lists of fields are one text.
+/// Hashes fields, each prefixed by its length, so that no two lists of fields give the same input.
 struct Fields(blake3::Hasher);
 
 impl Fields {
@@ -89,7 +88,7 @@ impl Fields {
         self.0.update(field);
     }
 
-    /// Name, number of values, values.
+    /// Adds a header: its name, the number of its values, and the values.
     fn header(&mut self, headers: &HeaderMap, name: &HeaderName) {
         let values = headers.get_all(name);
         self.push(name.as_str().as_bytes());
@@ -104,7 +103,7 @@ impl Fields {
     }
 }
 
-/// The members of a JSON object but for the payer's, sorted by name; several of one name stay, in their order.
+/// Returns the members of a JSON object without the payer's, sorted by name; duplicates are kept in their order.
 fn members(body: &[u8], proof_members: ProofMembers) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
     let Members(mut members) = serde_json::from_slice(body).ok()?;
     members.retain(|(name, _)| proof_members == ProofMembers::Service || !is_proof_member(name));
@@ -136,7 +135,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Drops white space between tokens; inside strings it means something. What has none, as compact JSON has, is not copied.
+/// Removes white space between tokens, not inside strings. Compact JSON is not copied.
 fn without_space(json: &str) -> Cow<'_, [u8]> {
     let json = json.as_bytes();
     let mut kept = Vec::new();
@@ -160,7 +159,7 @@ fn without_space(json: &str) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Where the string ends that begins at `start`.
+/// Returns the end of the string that begins at `start`.
 fn string_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     loop {

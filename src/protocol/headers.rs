@@ -1,36 +1,40 @@
-//! Every header name of the contract, and the small writers that belong to no other value.
+//! The names of all headers on the wire, and functions that edit headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// On a quote: recipient, chain, label, expiry and amount, as one JSON object.
+/// `Pay`, on a quote: recipient, chain, label, expiry and amount, as a JSON object.
 pub const PAY: HeaderName = HeaderName::from_static("pay");
-/// On a quote, and on errors that carry a fresh one: the intent id.
+/// `X-Price-Intent`, on a quote, and on errors that carry a new one: the intent id.
 pub const X_PRICE_INTENT: HeaderName = HeaderName::from_static("x-price-intent");
-/// On a quote: the accepted token contracts.
+/// `X-Payment-Contracts`, on a quote: the accepted token contracts.
 pub const X_PAYMENT_CONTRACTS: HeaderName = HeaderName::from_static("x-payment-contracts");
-/// On a request: a redemption, as JSON or base64 of it.
+/// `x402-payment`, on a request: a redemption, as JSON or base64 of it.
 pub const X402_PAYMENT: HeaderName = HeaderName::from_static("x402-payment");
-/// On an answer that was sold: what was taken.
+/// `PAYMENT-REQUIRED`, on a 402: the standard's quote, a [`PaymentRequired`](super::v2::PaymentRequired).
+pub const PAYMENT_REQUIRED: HeaderName = HeaderName::from_static("payment-required");
+/// `PAYMENT-SIGNATURE`, on a request: the standard's payment, a [`PaymentPayload`](super::v2::PaymentPayload).
+pub const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+/// `PAYMENT-RESPONSE`, on a paid answer: the payment that was consumed.
 pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 
-/// On every refusal, the quote included: its short code, for whoever reads no body (HEAD has none, gRPC neither).
+/// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
-/// The media type of every body the layer writes (RFC 9457).
+/// The content type of every body that the layer writes (RFC 9457).
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What a browser may read of our answers, as tower-http's `CorsLayer::expose_headers` takes it.
+/// The headers that a browser's script may read, as tower-http's `CorsLayer::expose_headers` accepts them.
 pub const EXPOSED: [HeaderName; 6] =
     [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
 
-/// The same as one line.
+/// [`EXPOSED`] as one line.
 pub(crate) const EXPOSED_LINE: HeaderValue =
     HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After");
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");
 
-/// Removes what only the layer may say, so that no handler can speak in its name.
+/// Removes the headers that only the layer may send, so that no handler can imitate it.
 pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
     for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_ERROR] {
         headers.remove(name);
@@ -38,7 +42,7 @@ pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
     remove_where(headers, |name| name.starts_with("payment-"));
 }
 
-/// Removes what tells shared caches to keep an answer: to some of them these count for more than `Cache-Control`.
+/// Removes headers that let shared caches store an answer: some caches prefer them to `Cache-Control`.
 pub(crate) fn strip_shared_caching(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         matches!(name, "expires" | "surrogate-control" | "edge-control" | "x-accel-expires")
@@ -46,7 +50,7 @@ pub(crate) fn strip_shared_caching(headers: &mut HeaderMap) {
     });
 }
 
-/// Removes all headers but those that make a CORS preflight's answer: whatever else stands there may be what is sold.
+/// Removes all headers but those of a CORS preflight's answer: any other may be part of what is sold.
 pub(crate) fn keep_preflight_headers(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         !name.starts_with("access-control-") && !matches!(name, "allow" | "cache-control" | "date" | "server" | "vary")
@@ -60,7 +64,7 @@ fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Adds our headers to what the answer exposes already, on however many lines that stands.
+/// Adds [`EXPOSED`] to the headers that the answer already exposes, on one line.
 pub(crate) fn expose(headers: &mut HeaderMap) {
     let mut merged = Vec::new();
     for line in headers.get_all(header::ACCESS_CONTROL_EXPOSE_HEADERS).iter().filter(|line| !line.is_empty()) {

@@ -1,11 +1,11 @@
-//! `IntentId`: the opaque text that ties one quote to one payment and one answer.
+//! `IntentId`: the opaque token that links one quote to one payment and one answer.
 
 use std::{fmt, str::FromStr};
 
-/// The longest intent id, in characters.
+/// The maximum length of an intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
 
-/// An intent id as it stands on the wire. Whether it means anything, only its seal tells.
+/// An intent id as sent on the wire. Its validity is known only to the seller, who checks its seal.
 ///
 /// ```
 /// use tower_x402::protocol::{INTENT_ID_MAX, IntentId};
@@ -16,24 +16,24 @@ pub const INTENT_ID_MAX: usize = 192;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IntentId(Box<str>);
 
-/// Why a text is no [`IntentId`].
+/// The error returned when a text is not an [`IntentId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid intent id: it has 1 to {INTENT_ID_MAX} characters")]
 #[non_exhaustive]
 pub struct ParseIntentIdError;
 
 impl IntentId {
-    /// Takes a text of 1 to [`INTENT_ID_MAX`] characters.
+    /// Creates an intent id from a text of 1 to [`INTENT_ID_MAX`] characters.
     ///
     /// # Errors
-    /// [`ParseIntentIdError`] when the text is empty or longer.
+    /// Returns [`ParseIntentIdError`] if the text is empty or longer.
     pub fn new(text: impl Into<Box<str>>) -> Result<Self, ParseIntentIdError> {
         let text = text.into();
         let fits = !text.is_empty() && text.chars().nth(INTENT_ID_MAX).is_none();
         fits.then_some(Self(text)).ok_or(ParseIntentIdError)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -56,32 +56,32 @@ impl fmt::Display for IntentId {
     }
 }
 
-/// Escaped: this may be anything that a caller sent.
+/// Escaped, because it may be any text that a client sent.
 impl fmt::Debug for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
 }
 
-/// What a ledger knows an intent by: 128 bits derived from its seal. Also its short name in logs.
+/// The key of an intent in a ledger: 128 bits derived from its seal. Logs show its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IntentKey([u8; 16]);
 
 impl IntentKey {
-    /// From the bytes.
+    /// Creates a key from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the key as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
 
-/// The first eight hexadecimal digits: enough to follow an intent through a log, too little to use it.
+/// Formats the first eight hexadecimal digits: enough to follow an intent through a log, too few to use it.
 impl fmt::Display for IntentKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in &self.0[..4] {

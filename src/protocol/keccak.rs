@@ -1,9 +1,9 @@
 //! Keccak-256, as Ethereum uses it.
 
-/// How many bytes one round takes in.
+/// The block size, in bytes.
 const RATE: usize = 136;
 
-/// The Keccak-256 hash of the parts, one after the other.
+/// Returns the Keccak-256 hash of the concatenated parts.
 pub(super) fn keccak256(parts: &[&[u8]]) -> [u8; 32] {
     let mut input = parts.concat();
     // Padded to whole blocks, as Keccak did before it became SHA-3: a one bit, zeros, a one bit.

@@ -1,16 +1,22 @@
-//! What is said: the values that go over the wire and their text. No I/O, no clock, no async.
+//! The values that go over the wire, and their text. Nothing here does I/O, reads a clock, or is async.
 
 mod address;
 mod amount;
 mod asset;
-#[cfg(feature = "test-util")]
+#[cfg(feature = "bench-internals")]
 #[doc(hidden)]
 pub mod bench;
+mod binding;
 mod digest;
+mod encoding;
 pub mod headers;
 mod intent;
 mod keccak;
+#[cfg(any(feature = "client", feature = "evm"))]
+mod loopback;
+mod media;
 mod network;
+mod payer_proof;
 mod payment_id;
 mod problem;
 mod quote;
@@ -26,24 +32,37 @@ mod tests;
 mod text;
 mod transfer;
 mod tx_hash;
+pub mod v2;
 
 pub use address::{Address, ParseAddressError};
 pub use amount::{Amount, ParseAmountError};
 pub use asset::Asset;
+pub use binding::{Binding, ProvedBy};
 pub use intent::{INTENT_ID_MAX, IntentId, IntentKey, ParseIntentIdError};
 pub use network::{Network, ParseNetworkError};
+pub use payer_proof::{
+    ParsePaymentSecretError, ParsePaymentSignatureError, PaymentSecret, PaymentSignature, SIGNATURE_MAX,
+    redemption_message,
+};
+
+pub(crate) use payment_id::CompactPaymentId;
 pub use payment_id::{ParsePaymentIdError, PaymentId};
 pub use problem::{ParseProblemCodeError, ProblemCode, RetryRule};
 pub use quote::{Quote, QuoteError};
 pub use receipt::Receipt;
-pub use redemption::{HEADER_MAX, InvalidRedemption, Proof};
+pub use redemption::{HEADER_MAX, InvalidRedemption, Proof, Redemption};
 pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
-pub use terms::Terms;
+pub use terms::{Terms, TermsBuilder};
 pub use transfer::{ChainTime, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
+#[cfg(any(feature = "client", feature = "evm"))]
+pub(crate) use loopback::is_loopback;
+pub(crate) use media::Media;
+#[cfg(feature = "client")]
+pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};
 pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};

@@ -1,8 +1,8 @@
-//! `Network`: which chain.
+//! `Network`: an EVM chain.
 
 use std::{fmt, str::FromStr};
 
-/// An EVM chain, by its EIP-155 id; its text is the CAIP-2 name, `eip155:8453`.
+/// An EVM chain, identified by its EIP-155 id. Its text is the CAIP-2 name, such as `eip155:8453`.
 ///
 /// ```
 /// use tower_x402::protocol::Network;
@@ -12,25 +12,25 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(u64);
 
-/// Why a text is no [`Network`].
+/// The error returned when a text is not a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a network is `eip155:` and a chain id, such as `eip155:8453`")]
 #[non_exhaustive]
 pub struct ParseNetworkError;
 
 impl Network {
-    /// Base.
+    /// Base mainnet.
     pub const BASE: Self = Self(8453);
-    /// Base's public test chain.
+    /// Base Sepolia, the public test network.
     pub const BASE_SEPOLIA: Self = Self(84532);
 
-    /// Any EVM chain.
+    /// Creates a network from an EIP-155 chain id.
     #[must_use]
     pub const fn eip155(chain_id: u64) -> Self {
         Self(chain_id)
     }
 
-    /// The EIP-155 id.
+    /// Returns the EIP-155 chain id.
     #[must_use]
     pub const fn chain_id(self) -> u64 {
         self.0

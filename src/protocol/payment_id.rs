@@ -6,66 +6,126 @@ use std::{
     str::FromStr,
 };
 
-use super::{Network, TxHash};
+use super::{Address, Network, TxHash};
 
-/// The name of one payment, fit to be an idempotency key: chain, transaction, and position of the transfer's log *inside that
-/// transaction's receipt*.
+/// The name of one payment, fit to be an idempotency key.
 ///
-/// Not the block-wide log index: a reorganisation can move it, and the same transfer would be spendable twice.
+/// | Payment | Named by | Text |
+/// |---|---|---|
+/// | ordinary transfer | chain, transaction, position of its log *inside that transaction's receipt* | `eip155:8453/0x…/3` |
+/// | transfer made from an EIP-3009 authorization | chain, token, payer, nonce | `eip155:8453/0x…/0x…/0x…` |
 ///
-/// Its text is `eip155:8453/0x…/3`. Parsing takes that one spelling and nothing else.
+/// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be spendable twice. An
+/// authorization can be used once, in whatever transaction, so it names its transfer before there is one.
+///
+/// Each id has one text, in lower case. Parsing takes that spelling and nothing else.
 ///
 /// ```
-/// use tower_x402::protocol::{Network, PaymentId, TxHash};
+/// use tower_x402::protocol::{Address, Asset, Network, PaymentId, TxHash};
 /// let id: PaymentId = format!("eip155:8453/0x{}/3", "ab".repeat(32)).parse()?;
-/// assert_eq!(id, PaymentId::new(Network::BASE, TxHash::new([0xab; 32]), 3));
+/// assert_eq!(id, PaymentId::of_transfer(Network::BASE, TxHash::new([0xab; 32]), 3));
 /// assert!(format!("{id}0x").parse::<PaymentId>().is_err());
+///
+/// let payer = Address::new([0x11; 20]);
+/// let id = PaymentId::of_authorization(Network::BASE, Asset::USDC_BASE.contract(), payer, [0xcd; 32]);
+/// assert_eq!(id.to_string().parse(), Ok(id));
 /// # Ok::<(), tower_x402::protocol::ParsePaymentIdError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PaymentId {
-    network: Network,
-    transaction: TxHash,
-    position: u32,
+pub struct PaymentId(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Transfer { network: Network, transaction: TxHash, position: u32 },
+    Authorization { network: Network, token: Address, payer: Address, nonce: [u8; 32] },
 }
 
 /// Why a text is no [`PaymentId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid payment id: write it as eip155:8453/0x…/3, with chain, transaction hash and position in the receipt")]
+#[error(
+    "invalid payment id: write it in lower case as eip155:8453/0x…/3, with chain, transaction hash and position in the receipt, or as eip155:8453/0x…/0x…/0x…, with chain, token, payer and nonce"
+)]
 #[non_exhaustive]
 pub struct ParsePaymentIdError;
 
 impl PaymentId {
     /// Names the transfer at `position` (from 0) among the logs of the transaction's receipt.
     #[must_use]
-    pub const fn new(network: Network, transaction: TxHash, position: u32) -> Self {
-        Self { network, transaction, position }
+    pub const fn of_transfer(network: Network, transaction: TxHash, position: u32) -> Self {
+        Self(Kind::Transfer { network, transaction, position })
+    }
+
+    /// Names the transfer that is made from the payer's authorization of this nonce.
+    #[must_use]
+    pub const fn of_authorization(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
+        Self(Kind::Authorization { network, token, payer, nonce })
     }
 
     /// Returns the chain.
     #[must_use]
     pub const fn network(&self) -> Network {
-        self.network
+        match self.0 {
+            Kind::Transfer { network, .. } | Kind::Authorization { network, .. } => network,
+        }
     }
 
-    /// Returns the transaction.
-    #[must_use]
-    pub const fn transaction(&self) -> TxHash {
-        self.transaction
+    /// In 32 bytes and a number, for tables of millions. No transfer has the number of the authorizations, and what is hashed into
+    /// their bytes no one can choose to meet another's.
+    pub(crate) fn compact(&self) -> CompactPaymentId {
+        let (name, position) = match self.0 {
+            Kind::Transfer { transaction, position, .. } => (*transaction.as_bytes(), position),
+            Kind::Authorization { token, payer, nonce, .. } => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(token.as_bytes()).update(payer.as_bytes()).update(&nonce);
+                (*hasher.finalize().as_bytes(), AUTHORIZATION)
+            }
+        };
+        CompactPaymentId { network: self.network(), name, position }
     }
 }
 
-/// By transaction and position: a ledger hashes each id many times, and chains hardly ever share transactions.
+/// The position of no transfer: a receipt of so many logs would be hundreds of gigabytes long.
+const AUTHORIZATION: u32 = u32::MAX;
+
+/// What tells a payment from every other, in little space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CompactPaymentId {
+    network: Network,
+    name: [u8; 32],
+    position: u32,
+}
+
+/// By name and position: a ledger hashes each id many times, and chains hardly ever share transactions.
+impl Hash for CompactPaymentId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.name);
+        state.write_u32(self.position);
+    }
+}
+
 impl Hash for PaymentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(self.transaction.as_bytes());
-        state.write_u32(self.position);
+        match self.0 {
+            Kind::Transfer { transaction, position, .. } => {
+                state.write(transaction.as_bytes());
+                state.write_u32(position);
+            }
+            Kind::Authorization { payer, nonce, .. } => {
+                state.write(&nonce);
+                state.write(payer.as_bytes());
+            }
+        }
     }
 }
 
 impl fmt::Display for PaymentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.network, self.transaction, self.position)
+        match self.0 {
+            Kind::Transfer { network, transaction, position } => write!(f, "{network}/{transaction}/{position}"),
+            Kind::Authorization { network, token, payer, nonce } => {
+                write!(f, "{network}/{token:x}/{payer:x}/{}", TxHash::new(nonce))
+            }
+        }
     }
 }
 
@@ -79,16 +139,23 @@ impl FromStr for PaymentId {
     type Err = ParsePaymentIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut parts = text.split('/');
-        let [Some(network), Some(transaction), Some(position), None] = [(); 4].map(|()| parts.next()) else {
-            return Err(ParsePaymentIdError);
-        };
-        let network = network.parse().map_err(|_| ParsePaymentIdError)?;
-        let transaction = transaction.parse().map_err(|_| ParsePaymentIdError)?;
-        let position = position.parse().map_err(|_| ParsePaymentIdError)?;
-        let id = Self { network, transaction, position };
         // One id, one text: no upper case, no leading zeros or signs.
-        if id.to_string() == text { Ok(id) } else { Err(ParsePaymentIdError) }
+        parse(text).filter(|id| id.to_string() == text).ok_or(ParsePaymentIdError)
+    }
+}
+
+fn parse(text: &str) -> Option<PaymentId> {
+    let mut parts = text.split('/');
+    let network = parts.next()?.parse().ok()?;
+    match [(); 4].map(|()| parts.next()) {
+        [Some(transaction), Some(position), None, _] => {
+            Some(PaymentId::of_transfer(network, transaction.parse().ok()?, position.parse().ok()?))
+        }
+        [Some(token), Some(payer), Some(nonce), None] => {
+            let nonce: TxHash = nonce.parse().ok()?;
+            Some(PaymentId::of_authorization(network, token.parse().ok()?, payer.parse().ok()?, *nonce.as_bytes()))
+        }
+        _ => None,
     }
 }
 
@@ -99,23 +166,29 @@ mod tests {
     use super::*;
 
     fn id(position: u32) -> PaymentId {
-        PaymentId::new(Network::BASE, TxHash::new([0xab; 32]), position)
+        PaymentId::of_transfer(Network::BASE, TxHash::new([0xab; 32]), position)
+    }
+
+    fn authorized(token: u8, payer: u8, nonce: u8) -> PaymentId {
+        let (token, payer) = (Address::new([token; 20]), Address::new([payer; 20]));
+        PaymentId::of_authorization(Network::BASE, token, payer, [nonce; 32])
     }
 
     #[test]
     fn a_text_and_its_id_name_each_other() {
-        for position in [0, 3, u32::MAX] {
-            let text = id(position).to_string();
-            assert_eq!(text.parse(), Ok(id(position)));
-            let json = serde_json::to_string(&id(position)).unwrap();
+        for id in [id(0), id(3), id(u32::MAX), authorized(0xab, 0, 0xff), authorized(1, 0xd1, 0)] {
+            let text = id.to_string();
+            assert_eq!(text.parse(), Ok(id));
+            let json = serde_json::to_string(&id).unwrap();
             assert_eq!(json, format!("\"{text}\""));
-            assert_eq!(serde_json::from_str::<PaymentId>(&json).unwrap(), id(position));
+            assert_eq!(serde_json::from_str::<PaymentId>(&json).unwrap(), id);
         }
     }
 
     #[test]
     fn no_other_spelling_is_taken() {
         let good = id(3).to_string();
+        let authorized = authorized(0xab, 0xcd, 0xef).to_string();
         let hash = "ab".repeat(32);
         for bad in [
             String::new(),
@@ -126,12 +199,43 @@ mod tests {
             good.replace("/3", "/4294967296"),
             good.replace("/3", ""),
             format!("{good}/"),
+            format!("{good}/0x{hash}"),
             format!(" {good}"),
             format!("8453/0x{hash}/3"),
             format!("eip155:08453/0x{hash}/3"),
             format!("eip155:8453/{hash}/3"),
+            authorized.replacen("ab", "AB", 1),
+            authorized.replacen("ef", "EF", 1),
+            authorized.replacen("0x", "", 1),
+            authorized.replacen("ef", "", 1),
+            format!("{authorized}/"),
+            format!("{authorized}/3"),
         ] {
             assert_eq!(bad.parse::<PaymentId>(), Err(ParsePaymentIdError), "{bad}");
         }
+    }
+
+    #[test]
+    fn payments_that_differ_anywhere_are_different_in_little_space_too() {
+        let elsewhere = PaymentId::of_transfer(Network::BASE_SEPOLIA, TxHash::new([0xab; 32]), 3);
+        let ids = [
+            id(3),
+            id(4),
+            id(u32::MAX),
+            elsewhere,
+            PaymentId::of_transfer(Network::BASE, TxHash::new([0xac; 32]), 3),
+            authorized(1, 2, 3),
+            authorized(2, 1, 3),
+            authorized(2, 2, 3),
+            authorized(1, 3, 3),
+            authorized(1, 2, 4),
+            PaymentId::of_authorization(Network::BASE_SEPOLIA, Address::new([1; 20]), Address::new([2; 20]), [3; 32]),
+            // A transaction that has the nonce's bytes.
+            PaymentId::of_transfer(Network::BASE, TxHash::new([3; 32]), u32::MAX),
+        ];
+        for (at, one) in ids.iter().enumerate() {
+            assert!(ids[..at].iter().all(|other| other != one && other.compact() != one.compact()), "{one}");
+        }
+        assert!(size_of::<CompactPaymentId>() <= 48);
     }
 }

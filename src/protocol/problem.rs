@@ -14,6 +14,9 @@ pub enum RetryRule {
     RedeemWithFreshIntent,
     /// Correct the request and send it again with the same proof. Do not pay.
     Correct,
+    /// Show that the payment is yours: send the same proof with the secret that the transfer was made for, or with a signature of
+    /// its payer over the answer's `message`. Do not pay.
+    ProvePayer,
     /// Send the same request again, after `Retry-After` where it is given. Do not pay.
     AskAgain,
     /// Nothing was taken by this request; find out why before paying again.
@@ -91,7 +94,7 @@ problems! {
         "Add `txHash`, the hash of the transaction that paid.";
     /// The proof is not in a shape that is read.
     InvalidRedemption = "invalid_redemption", BAD_REQUEST, Correct, "Invalid redemption",
-        "Send `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once, in the `x402-payment` header or, where bodies are read, as members of the JSON object in the body; not in a query, a form, an array or a string, and not with HEAD. Do not pay again.";
+        "Send `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), and where they are needed `paymentSecret` (16 to 192 characters) and `paymentSignature` (0x and hexadecimal digits), each once, in the `x402-payment` header or, where bodies are read, as members of the JSON object in the body; not in a query, a form, an array or a string, and not with HEAD. Do not pay again.";
     /// The content type says JSON, the body is none.
     InvalidBody = "invalid_body", BAD_REQUEST, Correct, "Invalid body",
         "Send one JSON value in UTF-8, or correct the content type.";
@@ -119,6 +122,15 @@ problems! {
     /// The transaction pays too little.
     InsufficientAmount = "insufficient_amount", UNPROCESSABLE_ENTITY, Investigate, "Insufficient amount",
         "No single transfer in the transaction reaches the price; transfers are not added up. Find out why before paying again; a further payment begins with a new quote.";
+    /// Every qualifying transfer is bound to another secret.
+    PaymentBound = "payment_bound", FORBIDDEN, ProvePayer, "Payment bound",
+        "This payment is given only to its payer. Send the same redemption with `paymentSecret`, the secret that it was made for, or with `paymentSignature`, its payer's signature (EIP-191) over `message`. Do not pay again.";
+    /// The payment is bound to nothing, and this seller accepts bound payments only.
+    PayerProofRequired = "payer_proof_required", FORBIDDEN, ProvePayer, "Proof of payer required",
+        "This seller wants to know that you are the payer. Send the same redemption with `paymentSignature`, the payer's signature (EIP-191) over `message`, or with `paymentSecret`, if the payment was made for one. Do not pay again.";
+    /// The signature is by none of the payers.
+    InvalidSignature = "invalid_signature", FORBIDDEN, ProvePayer, "Invalid signature",
+        "The signature is by none of this transaction's payers to this recipient. Sign `message` (EIP-191) with the account that sent the tokens. Do not pay again.";
     /// The payment is older than what is accepted.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
         "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";
@@ -149,6 +161,9 @@ problems! {
     /// The handler took too long.
     AnswerTimeout = "answer_timeout", GATEWAY_TIMEOUT, AskAgain, "Answer time-out",
         "The service took too long. Ask again; nothing was taken.";
+    /// The handler's answer broke off before it was sold.
+    AnswerBroken = "answer_broken", BAD_GATEWAY, AskAgain, "Answer broken off",
+        "The service's answer broke off before it was complete. Ask again; nothing was taken.";
     /// The handler itself asked for payment.
     UpstreamPaymentRequired = "upstream_payment_required", BAD_GATEWAY, AskAgain, "Upstream payment required",
         "The service itself met a payment it could not make. Ask again later; nothing was taken.";

@@ -1,10 +1,10 @@
-//! `Quote`: what a 402 says, as the payer reads it from the headers.
+//! `Quote`: a quote, as the payer reads it from the headers of a 402.
 
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
 
 use super::{
-    Address, Amount, IntentId, Network,
+    Address, Amount, ChainTime, IntentId, Network,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
 };
 
@@ -29,34 +29,34 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quote {
-    /// What ties the payment to the answer.
+    /// The intent, which links the payment to the answer.
     pub intent: IntentId,
-    /// Who is to be paid.
+    /// The account to pay.
     pub recipient: Address,
-    /// On which chain.
+    /// The chain to pay on.
     pub network: Network,
-    /// What for, in the seller's words.
+    /// The seller's description of what is sold.
     pub label: String,
-    /// The last moment at which a payment counts, in Unix seconds of chain time.
-    pub expiry: u64,
-    /// The least that is accepted, in base units.
+    /// The latest block time at which a payment counts.
+    pub expiry: ChainTime,
+    /// The minimum amount, in base units.
     pub amount: Amount,
     /// The decimals of every accepted token.
     pub decimals: u8,
-    /// The first token's short name.
+    /// The symbol of the first accepted token.
     pub symbol: String,
     /// The accepted token contracts.
     pub contracts: Vec<Address>,
 }
 
-/// Why a response is not read as a quote.
+/// The error returned when a response is not a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuoteError {
     /// A header of a quote is missing or given twice.
     #[error("the response has no single `{0}` header")]
     Header(&'static str),
-    /// A header of a quote does not say what it must.
+    /// A header of a quote is malformed.
     #[error("the response's `{0}` header cannot be read")]
     Malformed(&'static str),
 }
@@ -74,10 +74,10 @@ struct Pay {
 }
 
 impl Quote {
-    /// Reads `Pay`, `X-Price-Intent` and `X-Payment-Contracts`.
+    /// Reads a quote from the headers `Pay`, `X-Price-Intent` and `X-Payment-Contracts`.
     ///
     /// # Errors
-    /// [`QuoteError`] where one of them is missing, given twice, or malformed.
+    /// Returns [`QuoteError`] if one of them is missing, given twice, or malformed.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, QuoteError> {
         let pay: Pay = serde_json::from_str(single(headers, PAY, "Pay")?).map_err(|_| QuoteError::Malformed("Pay"))?;
         let intent = single(headers, X_PRICE_INTENT, "X-Price-Intent")?;
@@ -88,7 +88,7 @@ impl Quote {
             recipient: pay.recipient.parse().map_err(|_| QuoteError::Malformed("Pay"))?,
             network: Network::eip155(pay.chain_id),
             label: pay.label,
-            expiry: pay.expiry,
+            expiry: ChainTime::from_unix(pay.expiry),
             amount: pay.amount,
             decimals: pay.decimals,
             symbol: pay.symbol,

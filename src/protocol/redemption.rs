@@ -1,19 +1,15 @@
 //! `Proof`: an intent and a transaction hash, read strictly from a header or a JSON body.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, str::FromStr};
 
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{IntentId, TxHash, headers::X402_PAYMENT};
+use super::{IntentId, PaymentSecret, PaymentSignature, TxHash, encoding::decode_base64, headers::X402_PAYMENT};
 
-/// The longest `x402-payment` header, in bytes.
+/// The maximum length of the `x402-payment` header, in bytes, and the default for the headers of [`v2`](super::v2).
 pub const HEADER_MAX: usize = 8 * 1024;
 
 const INTENT: &str = "intentId";
@@ -21,15 +17,10 @@ const TX: &str = "txHash";
 const SECRET: &str = "paymentSecret";
 const SIGNATURE: &str = "paymentSignature";
 
-/// How deep a proof is looked for that is wrapped: in an array, or in a string that holds JSON again.
+/// The depth to which arrays, and strings that hold JSON, are searched for a proof.
 const WRAPPINGS: u32 = 3;
 
-const LENIENT: GeneralPurposeConfig =
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
-const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
-
-/// What a request shows of a payment: an intent id, a transaction hash, or both.
+/// A proof of payment in a request: an intent id, a transaction hash, or both.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};
@@ -45,41 +36,60 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proof {
-    /// Both: a redemption.
-    Redemption {
-        /// The intent of a quote.
-        intent: IntentId,
-        /// The payment.
-        transaction: TxHash,
-    },
-    /// Only the intent.
+    /// Both members: a redemption.
+    Redemption(Redemption),
+    /// The intent alone.
     IntentOnly(IntentId),
-    /// Only the transaction.
+    /// The transaction alone.
     TransactionOnly(TxHash),
 }
 
-/// A proof was presented in a shape that is not read: never a reason for a quote.
+/// A request to redeem a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redemption {
+    /// The intent of a quote.
+    pub intent: IntentId,
+    /// The transaction that paid.
+    pub transaction: TxHash,
+    /// The secret that the transfer was made for, where it is not the intent.
+    pub secret: Option<PaymentSecret>,
+    /// A signature of the payer over [`redemption_message`](super::redemption_message).
+    pub signature: Option<PaymentSignature>,
+}
+
+impl Redemption {
+    /// Returns a redemption without proof of who paid.
+    #[must_use]
+    pub const fn new(intent: IntentId, transaction: TxHash) -> Self {
+        Self { intent, transaction, secret: None, signature: None }
+    }
+}
+
+/// The error returned for a malformed proof. Such a request is refused; it is not answered with a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a redemption has `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), each once")]
+#[error(
+    "invalid redemption: it has `intentId` (a string) and `txHash` (0x and 64 hexadecimal digits), and may have `paymentSecret` (16 to 192 characters) and `paymentSignature` (0x and hexadecimal digits), each once"
+)]
 #[non_exhaustive]
 pub struct InvalidRedemption;
 
-/// What a JSON text shows.
+/// The result of scanning a body for a proof.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScanResult {
     /// No member of a proof.
     Nothing,
     Proof(Proof),
     Invalid,
-    /// Not one JSON value in UTF-8.
+    /// The text is not exactly one JSON value in UTF-8.
     NotJson,
 }
 
 impl Proof {
-    /// Reads the `x402-payment` header: `None` where there is none.
+    /// Reads the `x402-payment` header. Returns `None` if there is none.
     ///
     /// # Errors
-    /// [`InvalidRedemption`] for a header that is sent twice, is empty, too long, or is neither a JSON object
+    /// Returns [`InvalidRedemption`] if the header is sent twice, is empty, too long, or is neither a JSON object
     /// with a proof nor base64 of one.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, InvalidRedemption> {
         let mut values = headers.get_all(X402_PAYMENT).iter();
@@ -97,7 +107,7 @@ impl Proof {
         }
         let json = match bytes.first() {
             Some(b'{') => Cow::Borrowed(bytes),
-            _ => Cow::Owned(STANDARD.decode(bytes).or_else(|_| URL_SAFE.decode(bytes)).map_err(|_| InvalidRedemption)?),
+            _ => Cow::Owned(decode_base64(bytes).ok_or(InvalidRedemption)?),
         };
         match scan_body(&json) {
             ScanResult::Proof(proof) => Ok(proof),
@@ -106,32 +116,32 @@ impl Proof {
     }
 }
 
-/// Whether a member belongs to the payer, and not to the service.
+/// Returns whether a member belongs to the payer, not to the service.
 pub(crate) fn is_proof_member(name: &str) -> bool {
     [INTENT, TX, SECRET, SIGNATURE].contains(&name)
 }
 
-/// Whether a text that is not read as JSON names a member of a proof all the same, however it is quoted.
+/// Returns whether a text that is not parsed as JSON contains the name of a proof's member, however it is quoted.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
 }
 
-/// Whether a text is JSON, or the beginning of it.
+/// Returns whether a text is JSON, or the beginning of JSON.
 pub(crate) fn begins_json(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
 }
 
-/// Whether a query names both members: one alone may well be the service's own.
+/// Returns whether a query has fields with the names of both members: one alone may be the service's own.
 pub(crate) fn query_names_proof(query: &str) -> bool {
     has_field(query.as_bytes(), INTENT) && has_field(query.as_bytes(), TX)
 }
 
-/// Whether a form has a field named like a member of a proof: no place for one, and so a slip of the pen.
+/// Returns whether a form has a field with the name of a proof's member. Proofs do not belong in forms, so this is a client's mistake.
 pub(crate) fn form_names_proof(form: &[u8]) -> bool {
     has_field(form, INTENT) || has_field(form, TX)
 }
 
-/// Whether a form or a query has a field of this name, percent-encoded or not.
+/// Returns whether a form or a query has a field of this name, percent-encoded or not.
 fn has_field(pairs: &[u8], name: &str) -> bool {
     pairs.split(|byte| *byte == b'&').any(|pair| {
         let encoded = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -153,7 +163,7 @@ fn percent_decoded(mut encoded: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Reads a proof's members from a JSON text. One pass; whatever else stands in it is skipped, however deep.
+/// Reads a proof's members from a JSON text in one pass. All other members are skipped.
 pub(crate) fn scan_body(json: &[u8]) -> ScanResult {
     // serde_json does not check the UTF-8 of what it skips.
     let Ok(text) = std::str::from_utf8(json) else { return ScanResult::NotJson };
@@ -167,7 +177,7 @@ pub(crate) fn scan_body(json: &[u8]) -> ScanResult {
     }
 }
 
-/// A proof in an array, or in a string that holds JSON, is a slip of the pen, not the absence of a proof.
+/// Returns whether an array, or a string that holds JSON, contains a proof: a client's mistake, not the absence of a proof.
 fn wraps_proof(json: &str, wrappings: u32) -> bool {
     let json = json.trim_start();
     let Some(deeper) = wrappings.checked_sub(1) else { return false };
@@ -179,7 +189,7 @@ fn wraps_proof(json: &str, wrappings: u32) -> bool {
     }
 }
 
-/// Whether a text within another is a proof, good or bad.
+/// Returns whether a nested text is a proof, valid or not.
 fn is_proof(text: &str, wrappings: u32) -> bool {
     if !text.trim_start().starts_with('{') {
         return wraps_proof(text, wrappings);
@@ -191,28 +201,9 @@ fn is_proof(text: &str, wrappings: u32) -> bool {
     }
 }
 
-fn proof(intent: Member<'_>, tx: Member<'_>) -> Option<Proof> {
-    let intent = match intent {
-        Member::Absent => None,
-        Member::Text(text) => Some(IntentId::new(text).ok()?),
-        Member::Invalid => return None,
-    };
-    let tx = match tx {
-        Member::Absent => None,
-        Member::Text(text) => Some(text.parse().ok()?),
-        Member::Invalid => return None,
-    };
-    match (intent, tx) {
-        (Some(intent), Some(transaction)) => Some(Proof::Redemption { intent, transaction }),
-        (Some(intent), None) => Some(Proof::IntentOnly(intent)),
-        (None, Some(transaction)) => Some(Proof::TransactionOnly(transaction)),
-        (None, None) => None,
-    }
-}
-
 #[derive(Default)]
 enum Member<'a> {
-    /// Not there, `null` or empty.
+    /// Missing, `null` or empty.
     #[default]
     Absent,
     Text(Cow<'a, str>),
@@ -224,8 +215,17 @@ impl<'a> Member<'a> {
         matches!(self, Self::Absent)
     }
 
-    /// Takes the value as it is written: what no Rust type holds (`1e999`, half a surrogate pair) is an invalid
-    /// proof, not a text that is no JSON.
+    /// Parses the value, if there is one.
+    fn parse<T: FromStr>(&self) -> Result<Option<T>, InvalidRedemption> {
+        match self {
+            Self::Absent => Ok(None),
+            Self::Text(text) => text.parse().map(Some).map_err(|_| InvalidRedemption),
+            Self::Invalid => Err(InvalidRedemption),
+        }
+    }
+
+    /// Reads the value as it is written: a value that no Rust type can hold (`1e999`, half a surrogate pair) is an invalid
+    /// proof, not malformed JSON.
     fn read(value: &'a RawValue) -> Self {
         match value.get() {
             "null" => Self::Absent,
@@ -238,7 +238,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What stands in an object under the four names that are the payer's.
+/// The values of an object's four members that belong to the payer.
 struct Members<'a> {
     intent: Member<'a>,
     tx: Member<'a>,
@@ -247,13 +247,23 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    fn scan_result(self) -> ScanResult {
-        let beside = [self.secret, self.signature];
-        match (self.intent, self.tx) {
-            // What shows how a payment is bound shows no payment.
-            (Member::Absent, Member::Absent) if beside.iter().all(Member::is_absent) => ScanResult::Nothing,
-            _ if beside.iter().any(|member| matches!(member, Member::Invalid)) => ScanResult::Invalid,
-            (intent, tx) => proof(intent, tx).map_or(ScanResult::Invalid, ScanResult::Proof),
+    fn scan_result(&self) -> ScanResult {
+        if [&self.intent, &self.tx, &self.secret, &self.signature].into_iter().all(Member::is_absent) {
+            return ScanResult::Nothing;
+        }
+        self.proof().map_or(ScanResult::Invalid, ScanResult::Proof)
+    }
+
+    fn proof(&self) -> Result<Proof, InvalidRedemption> {
+        let (secret, signature) = (self.secret.parse()?, self.signature.parse()?);
+        match (self.intent.parse()?, self.tx.parse()?) {
+            (Some(intent), Some(transaction)) => {
+                Ok(Proof::Redemption(Redemption { intent, transaction, secret, signature }))
+            }
+            (Some(intent), None) => Ok(Proof::IntentOnly(intent)),
+            (None, Some(transaction)) => Ok(Proof::TransactionOnly(transaction)),
+            // What shows who paid shows no payment.
+            (None, None) => Err(InvalidRedemption),
         }
     }
 }
@@ -301,7 +311,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// A JSON string, unescaped, borrowed where it can be.
+/// A JSON string, unescaped, borrowed if possible.
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {

@@ -1,4 +1,4 @@
-//! `RequestDigest`: what ties an intent to one request, where its price was asked for that request.
+//! `RequestDigest`: binds an intent to one request.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl RequestDigest {
     }
 }
 
-/// In constant time: a digest stands for a request that only its author should know.
+/// Compares in constant time: a digest stands for a request that only its author should know.
 impl PartialEq for RequestDigest {
     fn eq(&self, other: &Self) -> bool {
         constant_time_eq::constant_time_eq_16(&self.0, &other.0)

@@ -1,4 +1,4 @@
-//! Sealing: an intent id is a token under a keyed MAC, so that quotes need no storage and any replica can open them.
+//! Sealing: an intent id is a token with a keyed MAC, so that quotes need no storage and any replica can open them.
 //!
 //! The token, before base64url: version (1 byte), key id (4), nonce (12), issue time (8), lifetime in seconds (4),
 //! amount (length byte and that many bytes, no leading zero), digest flag (1) and, if set, digest (16), tag (16).
@@ -17,10 +17,10 @@ const TOKEN_MAX: usize = 1 + 4 + 12 + 8 + 4 + 33 + 1 + 16 + TAG;
 
 type KeyId = [u8; 4];
 
-/// The keys that seal intents: the first one seals, all of them open.
+/// The keys that seal intents. The first one seals; all of them open.
 ///
-/// Replicas share them. To rotate, put a new key in front and keep the old one listed until every quote
-/// it sealed has aged out: quote lifetime + grace + maximum payment age.
+/// Replicas share the same keys. To rotate, put a new key first, and keep the old one listed until every quote
+/// that it sealed has expired: quote lifetime + grace + maximum payment age.
 ///
 /// ```
 /// use tower_x402::protocol::SealingKeys;
@@ -33,38 +33,38 @@ type KeyId = [u8; 4];
 #[derive(Clone)]
 pub struct SealingKeys(Vec<([u8; 32], KeyId)>);
 
-/// Why sealing keys cannot be used. Says nothing of what they are.
+/// The error returned when sealing keys cannot be used. It reveals nothing about them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealingKeyError {
-    /// Not 32 bytes in hexadecimal.
+    /// The text is not 32 bytes in hexadecimal.
     #[error("a sealing key is 64 hexadecimal digits (32 bytes); make one with `openssl rand -hex 32`")]
     Malformed,
     /// The environment variable that should hold the keys is unset or empty.
     #[error("environment variable {name} holds no sealing key: set it to 64 hexadecimal digits")]
     MissingVariable {
-        /// Its name.
+        /// The variable's name.
         name: String,
     },
-    /// One key was given twice.
+    /// A key is listed twice.
     #[error("a sealing key is listed twice: name each key once, the sealing one first")]
     Duplicate,
-    /// The operating system gave no randomness to make a key from.
-    #[error("the system has no randomness to make a key from")]
+    /// The operating system provided no randomness to generate a key from.
+    #[error("the operating system provided no randomness: no key was generated")]
     NoRandomness,
 }
 
 impl SealingKeys {
-    /// One key: 32 random bytes.
+    /// Creates a set of one key: 32 random bytes.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self(vec![(key, key_id(&key))])
     }
 
-    /// Adds a former key, which opens and no longer seals.
+    /// Adds a former key, which opens intents and no longer seals them.
     ///
     /// # Errors
-    /// [`SealingKeyError::Duplicate`] when it is listed already.
+    /// Returns [`SealingKeyError::Duplicate`] if it is already listed.
     pub fn with_former(mut self, key: [u8; 32]) -> Result<Self, SealingKeyError> {
         let id = key_id(&key);
         if self.0.iter().any(|(_, known)| *known == id) {
@@ -74,20 +74,20 @@ impl SealingKeys {
         Ok(self)
     }
 
-    /// Keys as text: 64 hexadecimal digits each, separated by commas, the sealing one first.
+    /// Parses keys: 64 hexadecimal digits each, separated by commas, the sealing one first.
     ///
     /// # Errors
-    /// [`SealingKeyError::Malformed`], [`SealingKeyError::Duplicate`].
+    /// Returns [`SealingKeyError::Malformed`] or [`SealingKeyError::Duplicate`].
     pub fn parse(text: &str) -> Result<Self, SealingKeyError> {
         let mut keys = text.split(',').map(parse_key);
         let first = keys.next().ok_or(SealingKeyError::Malformed)??;
         keys.try_fold(Self::new(first), |all, key| all.with_former(key?))
     }
 
-    /// Keys from an environment variable, in the form of [`parse`](Self::parse).
+    /// Reads keys from an environment variable, in the form of [`parse`](Self::parse).
     ///
     /// # Errors
-    /// [`SealingKeyError::MissingVariable`] when it is unset or empty, else as [`parse`](Self::parse).
+    /// Returns [`SealingKeyError::MissingVariable`] if it is unset or empty; otherwise the errors of [`parse`](Self::parse).
     pub fn from_env(name: &str) -> Result<Self, SealingKeyError> {
         match std::env::var(name) {
             Ok(text) if !text.trim().is_empty() => Self::parse(&text),
@@ -95,10 +95,10 @@ impl SealingKeys {
         }
     }
 
-    /// A key that lives with this process: its quotes cannot be redeemed after a restart or at a replica.
+    /// Generates a key for this process only: its quotes cannot be redeemed after a restart or at a replica.
     ///
     /// # Errors
-    /// [`SealingKeyError::NoRandomness`] when the operating system has none.
+    /// Returns [`SealingKeyError::NoRandomness`] if the operating system provides none.
     pub fn random() -> Result<Self, SealingKeyError> {
         use rand::TryRngCore as _;
         let mut key = [0; 32];
@@ -107,7 +107,7 @@ impl SealingKeys {
     }
 }
 
-/// As [`parse`](SealingKeys::parse) reads them.
+/// Parses keys as [`parse`](SealingKeys::parse) does.
 impl std::str::FromStr for SealingKeys {
     type Err = SealingKeyError;
 
@@ -116,7 +116,7 @@ impl std::str::FromStr for SealingKeys {
     }
 }
 
-/// Tells how many keys there are, and nothing else.
+/// Shows the number of keys, and nothing else.
 impl fmt::Debug for SealingKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SealingKeys").field("keys", &self.0.len()).finish_non_exhaustive()
@@ -135,7 +135,7 @@ fn key_id(key: &[u8; 32]) -> KeyId {
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// What a token fixes beside what its route's key fixes.
+/// The terms that a token carries. All others are part of its route's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IntentTerms {
     pub(crate) amount: Amount,
@@ -145,7 +145,7 @@ pub(crate) struct IntentTerms {
 }
 
 impl IntentTerms {
-    /// The last moment at which a payment for this quote counts, grace not included.
+    /// Returns the latest time at which a payment for this quote counts, without the grace period.
     pub(crate) const fn expiry(&self) -> u64 {
         self.issued.saturating_add(self.lifetime as u64)
     }
@@ -176,7 +176,7 @@ impl RouteSeal {
         Self { id, key, digest_key: blake3::derive_key("tower-x402 2026-11 request digest", &key) }
     }
 
-    /// A keyed hash of anything, 128 bits, apart from what tags use.
+    /// Returns a keyed hasher for request digests, independent of the one for tags.
     pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
         blake3::Hasher::new_keyed(&self.digest_key)
     }
@@ -207,7 +207,7 @@ impl RouteSeal {
         out.truncate(start + written);
     }
 
-    /// The tag of these bytes, for tests that forge with the right key.
+    /// Returns the tag of these bytes, for tests that forge with the right key.
     #[cfg(test)]
     pub(super) fn tag_of(&self, token: &[u8]) -> [u8; TAG] {
         self.tag(token).0.0
@@ -222,7 +222,7 @@ impl RouteSeal {
     }
 }
 
-/// A token's tag. It has no `==`: that would tell a forger, by its time, how many bytes are right.
+/// A token's tag. It does not implement `==`, whose duration would tell a forger how many bytes are right.
 struct Tag([u8; TAG]);
 
 impl Tag {
@@ -231,12 +231,12 @@ impl Tag {
     }
 }
 
-/// A route's seals: the first one seals, all of them open. One for each sealing key and each recipient, present or former.
+/// A route's seals, one for each sealing key and each recipient, current or former. The first one seals; all of them open.
 #[derive(Clone)]
 pub(crate) struct Seals(Vec<(Address, RouteSeal)>);
 
 impl Seals {
-    /// `recipients`: the present one first.
+    /// Derives the seals. `recipients` lists the current one first.
     pub(crate) fn new(
         keys: &SealingKeys,
         realm: &str,
@@ -252,23 +252,23 @@ impl Seals {
         )
     }
 
-    /// The seal that new intents get: of the present recipient, under the present key.
+    /// Returns the seal of new intents: of the current recipient, under the current key.
     #[expect(clippy::indexing_slicing, reason = "there is always a recipient and a key")]
-    pub(crate) fn present(&self) -> &RouteSeal {
+    pub(crate) fn current(&self) -> &RouteSeal {
         &self.0[0].1
     }
 
-    /// The seal of that recipient, present or former, under the present key.
+    /// Returns the seal of a current or former recipient, under the current key.
     pub(crate) fn of(&self, recipient: Address) -> &RouteSeal {
-        self.0.iter().find(|(known, _)| *known == recipient).map_or(self.present(), |(_, seal)| seal)
+        self.0.iter().find(|(known, _)| *known == recipient).map_or(self.current(), |(_, seal)| seal)
     }
 
     /// Appends a fresh intent id to `out`.
     pub(crate) fn seal_into(&self, terms: &IntentTerms, out: &mut Vec<u8>) {
-        self.present().seal_into(terms, out);
+        self.current().seal_into(terms, out);
     }
 
-    /// Opens an intent id: what it fixes, the recipient it was sealed for, the key a ledger knows it by, and the seal.
+    /// Opens an intent id: returns its terms, the recipient it was sealed for, its key in the ledger, and the seal.
     pub(crate) fn open(&self, id: &IntentId) -> Option<(IntentTerms, Address, IntentKey, &RouteSeal)> {
         let mut buffer = [0; TOKEN_MAX + 2];
         let length = URL_SAFE_NO_PAD.decode_slice(id.as_str(), &mut buffer).ok()?;
@@ -283,7 +283,7 @@ impl Seals {
     }
 }
 
-/// Says nothing: everything in here is derived from a key.
+/// Shows nothing: every field is derived from a key.
 impl fmt::Debug for Seals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seals").finish_non_exhaustive()
@@ -325,7 +325,7 @@ impl Default for Token {
 }
 
 impl Token {
-    /// Every field has a bound, and `TOKEN_MAX` is their sum.
+    /// Appends a field. Every field is bounded, and `TOKEN_MAX` is the sum of the bounds.
     fn push(&mut self, field: &[u8]) {
         let end = self.length + field.len();
         self.bytes[self.length..end].copy_from_slice(field);

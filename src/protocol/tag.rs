@@ -57,18 +57,24 @@ impl PaymentTag {
         bytes
     }
 
-    /// Whether bytes hold anything that may be a tag.
-    #[cfg(feature = "wallet")]
+    /// Whether bytes hold anything that may be a tag: the mark, and 32 bytes behind it. The last mark that has room is as good as
+    /// the first, so one look is enough.
     pub(crate) fn any_in(bytes: &[u8]) -> bool {
-        memchr::memmem::find_iter(bytes, MARK).any(|at| bytes.len() >= at + Self::CALL_DATA_LEN)
+        let room = bytes.len().saturating_sub(Self::CALL_DATA_LEN - MARK.len());
+        holds(&bytes[..room], MARK)
     }
 
     /// Whether call data holds this tag, mark included, anywhere behind its four-byte selector.
     #[must_use]
     pub fn is_in(&self, call_data: &[u8]) -> bool {
         let wanted = self.to_call_data();
-        call_data.get(4..).is_some_and(|rest| memchr::memmem::find(rest, &wanted).is_some())
+        call_data.get(4..).is_some_and(|rest| holds(rest, &wanted))
     }
+}
+
+/// Whether bytes hold others, which begin with the mark. A searcher costs more to build than call data costs to look through.
+fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+    memchr::memchr_iter(MARK[0], bytes).any(|at| bytes[at..].starts_with(wanted))
 }
 
 /// As hexadecimal digits behind `0x`.
@@ -105,6 +111,21 @@ mod tests {
         ] {
             assert!(!tag.is_in(&without), "{without:02x?}");
         }
+    }
+
+    /// It would bind a payment to a tag that nobody can have.
+    #[test]
+    fn a_mark_without_room_for_a_tag_behind_it_is_none() {
+        let tail = PaymentTag::of("an intent").to_call_data();
+        for before in [&[][..], &[0; 64], b"x", b"xx40", MARK] {
+            let with = [before, &tail, b"more"].concat();
+            assert!(PaymentTag::any_in(&with), "{with:02x?}");
+            assert!(PaymentTag::of("an intent").is_in(&[&[0; 4][..], &with].concat()));
+        }
+        for without in [&[][..], MARK, &tail[..35], &tail[1..], &[&[0; 64][..], MARK].concat()] {
+            assert!(!PaymentTag::any_in(without), "{without:02x?}");
+        }
+        assert!(PaymentTag::any_in(&[&tail[..], MARK].concat()), "one of two has room");
     }
 
     /// Secrets of every length fit, longer ones than one block of the hash included.

@@ -56,15 +56,22 @@ pub(crate) struct RenderedQuote {
 }
 
 impl QuoteTemplate {
-    /// `assets`: at least one, all of the same decimals; `label` was checked.
-    pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset]) -> Self {
+    /// `assets`: at least one, all of the same decimals; `label` was checked. `bound`: no unbound payment is accepted.
+    pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset], bound: bool) -> Self {
         let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
         let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
         let problem = ProblemCode::PaymentRequired;
+        // Said before anything is paid: some wallets can do neither.
+        let condition = match bound {
+            true => {
+                " The payment must carry this intent's tag, or be signed for by its payer: an ordinary transfer alone is refused."
+            }
+            false => "",
+        };
         // The detail goes on behind the price.
         let before_intent = ["", " in the x402-payment header"].map(|place| {
             let how = ascii_json(&format!(
-                " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{place}.",
+                " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{place}.{condition}",
             ));
             format!(r#"{},"error":"{problem}","intentId":""#, how.trim_start_matches('"')).into()
         });
@@ -78,7 +85,11 @@ impl QuoteTemplate {
             network.chain_id(),
             ascii_json(label)
         );
-        let mut after_units = format!(r#"","decimals":{decimals},"symbol":{}}}"#, ascii_json(symbol));
+        let mut after_units = format!(
+            r#"","decimals":{decimals},"symbol":{},"binding":["tag","nonce","signature"]{}}}"#,
+            ascii_json(symbol),
+            if bound { r#","bindingRequired":true"# } else { "" },
+        );
         let end = after_units.len();
         let _ = write!(after_units, r#","contracts":["{}"]}}"#, contracts.join(r#"",""#));
         Self {

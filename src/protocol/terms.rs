@@ -9,14 +9,11 @@ use super::{Address, Amount, Asset, Network, Transfer};
 /// ```
 /// use std::time::Duration;
 /// use tower_x402::protocol::{Address, Amount, Asset, Network, Terms};
-/// let terms = Terms::new(
-///     "demand-insights",
-///     Network::BASE,
-///     Address::new([0x5a; 20]),
-///     [Asset::USDC_BASE, Asset::USDBC_BASE],
-///     Amount::from_base_units(490_000),
-///     Duration::from_secs(24 * 60 * 60),
-/// );
+/// let terms = Terms::builder(Network::BASE, Address::new([0x5a; 20]), Amount::from_base_units(490_000))
+///     .resource("demand-insights")
+///     .assets([Asset::USDC_BASE, Asset::USDBC_BASE])
+///     .max_payment_age(Duration::from_secs(24 * 60 * 60))
+///     .build();
 /// assert_eq!(terms.assets()[0].symbol(), "USDC");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,60 +26,93 @@ pub struct Terms {
     max_payment_age: Duration,
 }
 
-impl Terms {
-    /// Terms with every part named.
-    #[must_use]
-    pub fn new(
-        resource: impl Into<Arc<str>>,
-        network: Network,
-        recipient: Address,
-        assets: impl Into<Arc<[Asset]>>,
-        amount: Amount,
-        max_payment_age: Duration,
-    ) -> Self {
-        Self { resource: resource.into(), network, recipient, assets: assets.into(), amount, max_payment_age }
+/// Builds [`Terms`]. What is not set: no resource name, no token, and a payment age of a day.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TermsBuilder {
+    resource: Option<Arc<str>>,
+    network: Network,
+    recipient: Address,
+    assets: Option<Arc<[Asset]>>,
+    amount: Amount,
+    max_payment_age: Duration,
+}
+
+impl TermsBuilder {
+    /// Sets the seller's name for what is sold.
+    pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+        self.resource = Some(resource.into());
+        self
     }
 
-    /// The seller's name for what is sold.
+    /// Sets the tokens that count.
+    pub fn assets(mut self, assets: impl Into<Arc<[Asset]>>) -> Self {
+        self.assets = Some(assets.into());
+        self
+    }
+
+    /// Sets how long ago, in chain time, a payment may have been mined.
+    pub const fn max_payment_age(mut self, age: Duration) -> Self {
+        self.max_payment_age = age;
+        self
+    }
+
+    /// Returns the terms.
+    #[must_use]
+    pub fn build(self) -> Terms {
+        let Self { resource, network, recipient, assets, amount, max_payment_age } = self;
+        let (resource, assets) = (resource.unwrap_or_default(), assets.unwrap_or_default());
+        Terms { resource, network, recipient, assets, amount, max_payment_age }
+    }
+}
+
+impl Terms {
+    /// Returns a builder of terms by which `recipient` is paid at least `amount`, in base units, in one transfer.
+    pub fn builder(network: Network, recipient: Address, amount: Amount) -> TermsBuilder {
+        let max_payment_age = Duration::from_secs(24 * 60 * 60);
+        TermsBuilder { resource: None, network, recipient, assets: None, amount, max_payment_age }
+    }
+
+    /// Returns the seller's name for what is sold.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// The chain.
+    /// Returns the chain.
     #[must_use]
     pub const fn network(&self) -> Network {
         self.network
     }
 
-    /// Who is paid.
+    /// Returns the account that is paid.
     #[must_use]
     pub const fn recipient(&self) -> Address {
         self.recipient
     }
 
-    /// The tokens that count.
+    /// Returns the tokens that count.
     #[must_use]
     pub fn assets(&self) -> &[Asset] {
         &self.assets
     }
 
-    /// The least that one transfer must carry, in base units.
+    /// Returns the least that one transfer must carry, in base units.
     #[must_use]
     pub const fn amount(&self) -> Amount {
         self.amount
     }
 
-    /// How long ago, in chain time, a payment may have been mined.
+    /// Returns how long ago, in chain time, a payment may have been mined.
     #[must_use]
     pub const fn max_payment_age(&self) -> Duration {
         self.max_payment_age
     }
 
-    /// Whether this transfer, on its own, pays what these terms ask: chain, recipient, token and amount.
-    /// Its age is judged by chain time, and so elsewhere.
+    /// Returns whether this transfer, on its own, pays what these terms ask: chain, recipient, token and amount.
+    /// Its age is judged by chain time, elsewhere.
     #[must_use]
-    pub fn admit(&self, transfer: &Transfer) -> bool {
+    pub fn are_met_by(&self, transfer: &Transfer) -> bool {
         transfer.network == self.network
             && transfer.recipient == self.recipient
             && transfer.amount >= self.amount

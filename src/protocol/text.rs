@@ -1,6 +1,6 @@
-//! Text that goes into headers: ASCII on the wire.
+//! Text in headers: ASCII on the wire.
 
-/// A JSON string, quotes included, with everything beyond ASCII as `\u` escapes, so that it fits a header.
+/// Returns a JSON string, with quotes, and with non-ASCII characters as `\u` escapes, so that it can be a header's value.
 pub(crate) fn ascii_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -20,7 +20,7 @@ pub(crate) fn ascii_json(text: &str) -> String {
     out
 }
 
-/// Serde by `Display` and `FromStr`: values that stand in files and messages as their one canonical text.
+/// Implements serde by `Display` and `FromStr`: the values are written as their canonical text.
 macro_rules! serde_as_text {
     ($($name:ident),+) => {$(
         impl serde::Serialize for $name {

@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use super::{Address, Amount, Network, PaymentId, TxHash};
+use super::{Address, Amount, Binding, Network, PaymentId, TxHash};
 
 /// A moment in chain time: a block's timestamp, in Unix seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainTime(u64);
 
 impl ChainTime {
-    /// From Unix seconds.
+    /// Returns the moment of these Unix seconds.
     #[must_use]
     pub const fn from_unix(seconds: u64) -> Self {
         Self(seconds)
     }
 
-    /// Unix seconds.
+    /// Returns the moment in Unix seconds.
     #[must_use]
     pub const fn unix(self) -> u64 {
         self.0
     }
 
-    /// That much later (fractions of a second are dropped).
+    /// Returns the moment that much later. Fractions of a second are dropped.
     #[must_use]
     pub const fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span.as_secs()))
@@ -29,7 +29,21 @@ impl ChainTime {
 }
 
 /// One mined transfer of an accepted token to the recipient.
+///
+/// A verifier makes them. [`new`](Self::new) names the transfer; the fields that follow from the chain are set on the result.
+///
+/// ```
+/// use tower_x402::protocol::{Address, Amount, Asset, ChainTime, Network, Transfer, TxHash};
+/// let transfer = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3)
+///     .with_token(Asset::USDC_BASE.contract())
+///     .with_payer(Address::new([0x11; 20]))
+///     .with_recipient(Address::new([0x5a; 20]))
+///     .with_amount(Amount::from_base_units(490_000))
+///     .with_block(22_000_000, ChainTime::from_unix(1_795_280_400));
+/// assert_eq!(transfer.payment_id().to_string(), format!("eip155:8453/0x{}/3", "ab".repeat(32)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transfer {
     /// The chain.
     pub network: Network,
@@ -39,22 +53,86 @@ pub struct Transfer {
     pub position: u32,
     /// The token contract.
     pub token: Address,
-    /// Who sent the money: the transfer's `from`, not the transaction's.
+    /// The account that sent the money: the transfer's `from`, not the transaction's.
     pub payer: Address,
-    /// Who got it.
+    /// The account that received it.
     pub recipient: Address,
-    /// How much, in base units.
+    /// The amount, in base units.
     pub amount: Amount,
     /// The height of its block.
     pub block_number: u64,
     /// The time of its block.
     pub block_time: ChainTime,
+    /// What it says about who may redeem it.
+    pub binding: Binding,
 }
 
 impl Transfer {
+    /// Returns an unbound transfer of nothing, from the zero address to itself, in block 0: the rest is set on it.
+    #[must_use]
+    pub const fn new(network: Network, transaction: TxHash, position: u32) -> Self {
+        Self {
+            network,
+            transaction,
+            position,
+            token: Address::ZERO,
+            payer: Address::ZERO,
+            recipient: Address::ZERO,
+            amount: Amount::ZERO,
+            block_number: 0,
+            block_time: ChainTime::from_unix(0),
+            binding: Binding::none(),
+        }
+    }
+
+    /// Sets the token contract.
+    #[must_use]
+    pub const fn with_token(mut self, token: Address) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// Sets the account that sent the money.
+    #[must_use]
+    pub const fn with_payer(mut self, payer: Address) -> Self {
+        self.payer = payer;
+        self
+    }
+
+    /// Sets the account that received the money.
+    #[must_use]
+    pub const fn with_recipient(mut self, recipient: Address) -> Self {
+        self.recipient = recipient;
+        self
+    }
+
+    /// Sets the amount, in base units.
+    #[must_use]
+    pub const fn with_amount(mut self, amount: Amount) -> Self {
+        self.amount = amount;
+        self
+    }
+
+    /// Sets height and time of its block.
+    #[must_use]
+    pub const fn with_block(mut self, number: u64, time: ChainTime) -> Self {
+        (self.block_number, self.block_time) = (number, time);
+        self
+    }
+
+    /// Sets what it says about who may redeem it.
+    #[must_use]
+    pub fn with_binding(mut self, binding: Binding) -> Self {
+        self.binding = binding;
+        self
+    }
+
     /// Returns the name of this transfer.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
-        PaymentId::new(self.network, self.transaction, self.position)
+        match self.binding.nonce() {
+            Some(nonce) => PaymentId::of_authorization(self.network, self.token, self.payer, *nonce),
+            None => PaymentId::of_transfer(self.network, self.transaction, self.position),
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! `TxHash`: thirty-two bytes that name a transaction.
+//! `TxHash`: the 32-byte hash of a transaction.
 
 use std::{fmt, str::FromStr};
 
-/// A transaction hash. Uniqueness is judged on these bytes, never on a spelling.
+/// A transaction hash. Hashes are compared by their bytes, never by their text.
 ///
-/// Parsing takes `0x` and 64 hexadecimal digits in either case, and nothing else; `Display` writes lower case.
+/// Parsing accepts `0x` and 64 hexadecimal digits in either case; `Display` writes lower case.
 ///
 /// ```
 /// use tower_x402::protocol::TxHash;
@@ -17,20 +17,20 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxHash([u8; 32]);
 
-/// Why a text is no [`TxHash`].
+/// The error returned when a text is not a [`TxHash`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a transaction hash is 0x and 64 hexadecimal digits")]
 #[non_exhaustive]
 pub struct ParseTxHashError;
 
 impl TxHash {
-    /// From the bytes.
+    /// Creates a hash from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the hash as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

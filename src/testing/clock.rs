@@ -1,4 +1,4 @@
-//! `FakeClock`: time that moves when it is told to.
+//! `FakeClock`: a clock that a test controls.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::clock::Clock;
 
-/// A clock that stands still until it is moved. Clones show the same time.
+/// A clock that changes only when a test changes it. Clones share one time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,13 +32,13 @@ struct Now {
 }
 
 impl FakeClock {
-    /// A clock that shows this many seconds since 1970-01-01 UTC; its monotonic time starts at zero.
+    /// Creates a clock at this Unix time, in seconds. Its monotonic time starts at zero.
     #[must_use]
     pub fn new(unix: u64) -> Self {
         Self { now: Arc::new(Mutex::new(Now { unix: Duration::from_secs(unix), monotonic: Duration::ZERO })) }
     }
 
-    /// Lets time pass, on both of its scales.
+    /// Advances both the Unix time and the monotonic time.
     pub fn advance(&self, span: Duration) {
         self.with(|now| {
             now.unix = now.unix.saturating_add(span);
@@ -46,7 +46,7 @@ impl FakeClock {
         });
     }
 
-    /// Sets the date, forward or back. Monotonic time does not notice.
+    /// Sets the Unix time, in seconds, forward or back. The monotonic time does not change.
     pub fn set_unix(&self, unix: u64) {
         self.with(|now| now.unix = Duration::from_secs(unix));
     }

@@ -1,4 +1,4 @@
-//! A local chain to test a paid service on.
+//! `DevChain`: a local chain for tests of paid services.
 
 mod accounts;
 mod builder;

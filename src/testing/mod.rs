@@ -1,9 +1,9 @@
-//! Tools for testing a service behind the layer: a scripted verifier, a fake clock and, with `evm`, a local chain.
+//! Tools for tests of services behind the layer: a scripted verifier, a fake clock and, with `devchain`, a local chain.
 
 mod clock;
-#[cfg(feature = "evm")]
+#[cfg(feature = "devchain")]
 pub mod contracts;
-#[cfg(feature = "evm")]
+#[cfg(feature = "devchain")]
 mod devchain;
 #[cfg(feature = "client")]
 mod payer;
@@ -12,7 +12,7 @@ mod verifier;
 pub use clock::FakeClock;
 #[cfg(feature = "client")]
 pub use payer::{ScriptedPayer, Sending};
-pub use verifier::ScriptedVerifier;
+pub use verifier::{ScriptedVerifier, scripted_signature};
 
-#[cfg(feature = "evm")]
-pub use devchain::*;
+#[cfg(feature = "devchain")]
+pub use devchain::{DevAccount, DevChain, DevChainBuilder, DevChainError};

@@ -1,19 +1,20 @@
-//! `ScriptedPayer`: a wallet that does what a test tells it to do, on a chain that does too.
+//! `ScriptedPayer`: a payer whose transfers a test controls.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::ScriptedVerifier;
+use super::{ScriptedVerifier, scripted_signature};
 use crate::{
     client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::{Address, ChainTime, Transfer, TxHash},
+    protocol::{Address, Binding, ChainTime, PaymentSignature, PaymentTag, Transfer, TxHash},
     verify::Verifier as _,
 };
 
-/// A wallet without keys: its transfers arrive on a [`ScriptedVerifier`], at once unless told otherwise. Each moves the
-/// chain's head on by one block, in which it is. Clones are one wallet.
+/// A payer without keys, whose transfers appear on a [`ScriptedVerifier`], at once unless scripted otherwise. Each one advances the
+/// chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the payer
+/// [signs](Self::signing) for them. Clones share one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -42,35 +43,37 @@ use crate::{
 pub struct ScriptedPayer {
     chain: ScriptedVerifier,
     address: Address,
+    tagged: bool,
+    signing: bool,
     turn: Arc<tokio::sync::Mutex<()>>,
     account: Arc<Mutex<Account>>,
 }
 
-/// What becomes of a transfer that is sent.
+/// The outcome of sending a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sending {
-    /// It is mined at once, in a new block.
+    /// The transfer is mined at once, in a new block.
     Mined,
-    /// It is mined, and the sender gets a time-out.
+    /// The transfer is mined, but sending it fails with a time-out.
     MinedUnheard,
-    /// It is mined, and transfers nothing.
+    /// The transaction is mined and reverts: nothing is transferred.
     Reverted,
-    /// It waits, until [`ScriptedPayer::release`].
+    /// The transfer is pending until [`ScriptedPayer::release`].
     Held,
-    /// It is taken, and lost.
+    /// The transfer is accepted and then lost.
     Lost,
-    /// It is refused.
+    /// The transfer is refused.
     Refused,
 }
 
 #[derive(Debug, Default)]
 struct Account {
     script: VecDeque<Sending>,
-    /// By nonce, as what was mined.
+    /// Pending transactions, by nonce.
     waiting: HashMap<u64, TxHash>,
     mined: HashMap<u64, Mined>,
-    /// Everything that was made ready, by its hash.
+    /// All prepared transfers, by hash.
     prepared: HashMap<TxHash, (u64, Transfer)>,
     sent: usize,
     outage: bool,
@@ -84,18 +87,32 @@ enum Mined {
 }
 
 impl ScriptedPayer {
-    /// A wallet of this account, whose transfers arrive on that chain.
+    /// Creates a wallet of this account, whose transfers appear on this chain.
     #[must_use]
     pub fn new(chain: ScriptedVerifier, address: Address) -> Self {
-        Self { chain, address, turn: Arc::default(), account: Arc::default() }
+        Self { chain, address, tagged: true, signing: true, turn: Arc::default(), account: Arc::default() }
     }
 
-    /// What becomes of the next transfers that are sent, one after the other; those after them are mined.
+    /// Sets whether transfers from here carry their purchase's tag.
+    #[must_use]
+    pub const fn tagged(mut self, tagged: bool) -> Self {
+        self.tagged = tagged;
+        self
+    }
+
+    /// Sets whether this handle signs messages.
+    #[must_use]
+    pub const fn signing(mut self, signing: bool) -> Self {
+        self.signing = signing;
+        self
+    }
+
+    /// Sets the outcomes of the next transfers that are sent, in order. Later ones are mined.
     pub fn script(&self, sendings: impl IntoIterator<Item = Sending>) {
         self.account().script.extend(sendings);
     }
 
-    /// Mines everything that waits.
+    /// Mines all pending transfers.
     pub fn release(&self) {
         let mut account = self.account();
         let waiting: Vec<_> = account.waiting.values().copied().collect();
@@ -104,7 +121,7 @@ impl ScriptedPayer {
         }
     }
 
-    /// Mines foreign transactions in the place of everything that was prepared and is not mined.
+    /// Mines foreign transactions under the nonces of all prepared transfers that are not mined.
     pub fn displace(&self) {
         let mut account = self.account();
         account.waiting.clear();
@@ -119,19 +136,19 @@ impl ScriptedPayer {
         self.account().outage = outage;
     }
 
-    /// How many transfers moved money.
+    /// Returns the number of transfers that moved money.
     #[must_use]
     pub fn transfers(&self) -> usize {
         self.account().mined.values().filter(|mined| matches!(mined, Mined::Paid(_))).count()
     }
 
-    /// How many transfers were made ready, replacements included.
+    /// Returns the number of prepared transfers, replacements included.
     #[must_use]
     pub fn prepared(&self) -> usize {
         self.account().prepared.len()
     }
 
-    /// How often something was sent, repetitions included.
+    /// Returns the number of times that a transfer was sent, repetitions included.
     #[must_use]
     pub fn sent(&self) -> usize {
         self.account().sent
@@ -160,7 +177,7 @@ impl Account {
         chain.mine(transaction, [Transfer { block_number: block_time.unix() / 2, block_time, ..transfer.clone() }]);
     }
 
-    /// The lowest that nothing sent has taken.
+    /// Returns the lowest nonce that no mined or pending transaction has.
     fn next_nonce(&self) -> u64 {
         (0..).find(|nonce| !self.mined.contains_key(nonce) && !self.waiting.contains_key(nonce)).unwrap_or_default()
     }
@@ -212,17 +229,13 @@ impl Payer for ScriptedPayer {
         let head = self.chain.head().await.map_err(|_| PayerError::Unavailable("the scripted chain is away"))?;
         let token = payment.assets.first().ok_or(PayerError::Funds { payer: self.address })?.contract();
         let mut account = self.reachable()?;
-        let transfer = Transfer {
-            network: payment.network,
-            transaction: TxHash::new([0; 32]),
-            position: 0,
-            token,
-            payer: self.address,
-            recipient: payment.recipient,
-            amount: payment.amount,
-            block_number: head.unix() / 2,
-            block_time: ChainTime::from_unix(head.unix()),
-        };
+        let transfer = Transfer::new(payment.network, TxHash::new([0; 32]), 0)
+            .with_token(token)
+            .with_payer(self.address)
+            .with_recipient(payment.recipient)
+            .with_amount(payment.amount)
+            .with_binding(if self.tagged { tagged(&payment.tag) } else { Binding::none() })
+            .with_block(head.unix() / 2, ChainTime::from_unix(head.unix()));
         let nonce = account.next_nonce();
         Ok(account.enter(nonce, transfer))
     }
@@ -260,4 +273,17 @@ impl Payer for ScriptedPayer {
         let (nonce, transfer) = account.prepared.get(&last).cloned().ok_or(PayerError::Foreign)?;
         Ok(Some(account.enter(nonce, transfer)))
     }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        drop(self.reachable()?);
+        if prepared.payer != self.address {
+            return Err(PayerError::Foreign);
+        }
+        Ok(self.signing.then(|| scripted_signature(self.address, message)))
+    }
+}
+
+/// What the call data of an ERC-20 transfer with this tag says.
+fn tagged(tag: &PaymentTag) -> Binding {
+    Binding::none().with_call_data([&[0; 68][..], &tag.to_call_data()].concat())
 }

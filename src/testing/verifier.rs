@@ -1,4 +1,4 @@
-//! `ScriptedVerifier`: a chain that says what a test tells it to say.
+//! `ScriptedVerifier`: a verifier with transactions and failures that a test sets.
 
 use std::{
     collections::HashMap,
@@ -7,17 +7,17 @@ use std::{
 };
 
 use crate::{
-    protocol::{Address, Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash},
+    protocol::{Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, Transfer, TxHash},
     verify::{Verdict, Verifier, VerifyError},
 };
 
-/// Base makes a block every two seconds.
+/// Base produces a block every two seconds.
 const BLOCK_TIME: Duration = Duration::from_secs(2);
 
-/// A chain without a chain: it has the transactions that a test puts on it, and judges them by the terms it is asked
-/// about, as a real verifier does. Clones are handles on one chain.
+/// A verifier over a simulated chain. It holds the transactions that a test adds, and judges them by the terms of each
+/// request, as a real verifier does. Clones share one chain.
 ///
-/// What it was not told of is [`Verdict::NotConfirmed`].
+/// A transaction that was not added is [`Verdict::NotConfirmed`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ const BLOCK_TIME: Duration = Duration::from_secs(2);
 ///
 /// let terms = |price| {
 ///     let price = Amount::from_base_units(price);
-///     Terms::new("insights", Network::BASE, seller, [Asset::USDC_BASE], price, Duration::from_secs(86_400))
+///     Terms::builder(Network::BASE, seller, price).resource("insights").assets([Asset::USDC_BASE]).max_payment_age(Duration::from_secs(86_400)).build()
 /// };
 /// assert!(matches!(chain.verify(&terms(490_000), paid).await?, Verdict::Paid { transfers, .. } if transfers.len() == 1));
 /// assert!(matches!(chain.verify(&terms(490_001), paid).await?, Verdict::Insufficient { .. }));
@@ -65,7 +65,7 @@ struct Script {
     minted: u64,
 }
 
-/// What a transaction is answered with.
+/// The outcome of a transaction.
 #[derive(Clone, Debug)]
 enum Act {
     Judge(Vec<Transfer>),
@@ -74,13 +74,13 @@ enum Act {
 }
 
 impl ScriptedVerifier {
-    /// An empty Base whose head has this time.
+    /// Creates an empty chain, Base, whose head has this time.
     #[must_use]
     pub fn new(head: ChainTime) -> Self {
         Self::on(Network::BASE, head)
     }
 
-    /// An empty chain whose head has this time.
+    /// Creates an empty chain whose head has this time.
     #[must_use]
     pub fn on(network: Network, head: ChainTime) -> Self {
         let script = Script {
@@ -96,8 +96,8 @@ impl ScriptedVerifier {
         Self { script: Arc::new(Mutex::new(script)) }
     }
 
-    /// Puts a transaction with one transfer on the chain, and tells its hash. It counts once the head's time is not
-    /// below its `block_time`.
+    /// Adds a transaction with one transfer, and returns its hash. It counts once the head's time has reached
+    /// its `block_time`.
     pub fn pay(
         &self,
         recipient: Address,
@@ -108,66 +108,61 @@ impl ScriptedVerifier {
     ) -> TxHash {
         self.with(|script| {
             let transaction = script.fresh_hash();
-            let transfer = Transfer {
-                network: script.network,
-                transaction,
-                position: 0,
-                token,
-                payer,
-                recipient,
-                amount,
-                block_number: block_time.unix() / BLOCK_TIME.as_secs(),
-                block_time,
-            };
+            let transfer = Transfer::new(script.network, transaction, 0)
+                .with_token(token)
+                .with_payer(payer)
+                .with_recipient(recipient)
+                .with_amount(amount)
+                .with_block(block_time.unix() / BLOCK_TIME.as_secs(), block_time);
             script.transactions.insert(transaction, Act::Judge(vec![transfer]));
             transaction
         })
     }
 
-    /// Puts a transaction with these transfers on the chain, in place of what it was before. Their `transaction` is
-    /// overwritten with this hash; none at all is a transaction that pays nobody.
+    /// Adds a transaction with these transfers, or replaces it. Their `transaction` is
+    /// overwritten with this hash. Without transfers, it is a transaction that pays no one.
     pub fn mine(&self, transaction: TxHash, transfers: impl IntoIterator<Item = Transfer>) {
         let transfers = transfers.into_iter().map(|transfer| Transfer { transaction, ..transfer }).collect();
         self.act(transaction, Act::Judge(transfers));
     }
 
-    /// Says this of a transaction from now on, whatever the terms.
+    /// Sets the verdict on a transaction, whatever the terms.
     pub fn answer(&self, transaction: TxHash, verdict: Verdict) {
         self.act(transaction, Act::Say(Ok(verdict)));
     }
 
-    /// Fails whenever it is asked about this transaction.
+    /// Makes every request about this transaction fail.
     pub fn fail(&self, transaction: TxHash, error: VerifyError) {
         self.act(transaction, Act::Say(Err(error)));
     }
 
-    /// Never answers when it is asked about this transaction.
+    /// Leaves every request about this transaction unanswered.
     pub fn hang(&self, transaction: TxHash) {
         self.act(transaction, Act::Hang);
     }
 
-    /// Forgets a transaction, as a reorganisation does.
+    /// Removes a transaction, as a reorganisation does.
     pub fn forget(&self, transaction: TxHash) {
         self.with(|script| script.transactions.remove(&transaction));
     }
 
-    /// Fails whatever it is asked, the head included, until it is told `None`.
+    /// Makes every request fail, those for the head included. `None` ends the outage.
     pub fn outage(&self, error: impl Into<Option<VerifyError>>) {
         let error = error.into();
         self.with(|script| script.outage = error);
     }
 
-    /// Takes this long for every verdict, in tokio's time.
+    /// Delays every verdict, in tokio's time.
     pub fn delay(&self, delay: Duration) {
         self.with(|script| script.delay = delay);
     }
 
-    /// Moves the head.
+    /// Sets the time of the head.
     pub fn set_head(&self, head: ChainTime) {
         self.with(|script| script.head = head);
     }
 
-    /// Moves the head on by one block, and tells its time.
+    /// Advances the head by one block, and returns its time.
     #[cfg(feature = "client")]
     pub(super) fn next_block(&self) -> ChainTime {
         self.with(|script| {
@@ -176,12 +171,12 @@ impl ScriptedVerifier {
         })
     }
 
-    /// Answers [`check`](Verifier::check) with this; with `Ok` unless told otherwise.
+    /// Sets the outcome of [`check`](Verifier::check). Default: `Ok`.
     pub fn answer_check(&self, outcome: Result<(), VerifyError>) {
         self.with(|script| script.check = outcome);
     }
 
-    /// How often it was asked for a verdict.
+    /// Returns the number of requests for a verdict.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.with(|script| script.calls)
@@ -197,7 +192,7 @@ impl ScriptedVerifier {
 }
 
 impl Script {
-    /// A hash that no transaction has had: a counter behind a mark, so that it is easy to see where it comes from.
+    /// Returns a hash that no transaction has had: a counter behind a recognizable prefix.
     fn fresh_hash(&mut self) -> TxHash {
         self.minted += 1;
         let mut bytes = [0xfa; 32];
@@ -231,12 +226,32 @@ impl Verifier for ScriptedVerifier {
         }
     }
 
+    async fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> Result<Option<Address>, VerifyError> {
+        self.with(|script| script.outage.clone().map_or(Ok(()), Err))?;
+        let signed = |account: &&Address| scripted_signature(**account, message) == *signature;
+        Ok(accounts.iter().find(signed).copied())
+    }
+
     async fn head(&self) -> Result<ChainTime, VerifyError> {
         self.with(|script| script.outage.clone().map_or(Ok(script.head), Err))
     }
 }
 
-/// The rules of a real verifier, for transfers that are all of one block.
+/// Returns the signature of this account over the message, as [`ScriptedVerifier`] knows it: no key is needed.
+#[must_use]
+pub fn scripted_signature(account: Address, message: &str) -> PaymentSignature {
+    let mut bytes = vec![0; 65];
+    blake3::Hasher::new().update(account.as_bytes()).update(message.as_bytes()).finalize_xof().fill(&mut bytes);
+    // 65 bytes are few enough.
+    PaymentSignature::new(bytes).unwrap_or_else(|_| unreachable!())
+}
+
+/// Judges transfers of one block by the rules of a real verifier.
 fn judge(transfers: Vec<Transfer>, terms: &Terms, head: ChainTime) -> Verdict {
     let Some(mined) = transfers.first().map(|transfer| transfer.block_time) else { return Verdict::NoTransfer };
     if mined > head {
@@ -256,7 +271,7 @@ fn judge(transfers: Vec<Transfer>, terms: &Terms, head: ChainTime) -> Verdict {
     }
 }
 
-/// An accepted token, from somebody else, to the recipient.
+/// Returns whether a transfer of an accepted token goes from another account to the recipient.
 fn is_ours(transfer: &Transfer, terms: &Terms) -> bool {
     transfer.network == terms.network()
         && transfer.recipient == terms.recipient()
@@ -274,21 +289,20 @@ mod tests {
     const AGE: Duration = Duration::from_secs(100);
 
     fn terms(price: u128) -> Terms {
-        Terms::new("r", Network::BASE, SELLER, [Asset::USDC_BASE], Amount::from_base_units(price), AGE)
+        Terms::builder(Network::BASE, SELLER, Amount::from_base_units(price))
+            .resource("r")
+            .assets([Asset::USDC_BASE])
+            .max_payment_age(AGE)
+            .build()
     }
 
     fn transfer(amount: u128, position: u32) -> Transfer {
-        Transfer {
-            network: Network::BASE,
-            transaction: TxHash::new([0; 32]),
-            position,
-            token: Asset::USDC_BASE.contract(),
-            payer: BUYER,
-            recipient: SELLER,
-            amount: Amount::from_base_units(amount),
-            block_number: 1,
-            block_time: HEAD,
-        }
+        Transfer::new(Network::BASE, TxHash::new([0; 32]), position)
+            .with_token(Asset::USDC_BASE.contract())
+            .with_payer(BUYER)
+            .with_recipient(SELLER)
+            .with_amount(Amount::from_base_units(amount))
+            .with_block(1, HEAD)
     }
 
     #[tokio::test]

@@ -3,13 +3,19 @@
 use std::{future::Future, pin::Pin};
 
 use super::{Verdict, Verifier, VerifyError};
-use crate::protocol::{Asset, ChainTime, Network, Terms, TxHash};
+use crate::protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TxHash};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send + 'a>>;
 
 pub(crate) trait ErasedVerifier: Send + Sync + 'static {
     fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()>;
     fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict>;
+    fn signer<'a>(
+        &'a self,
+        message: &'a str,
+        signature: &'a PaymentSignature,
+        accounts: &'a [Address],
+    ) -> Boxed<'a, Option<Address>>;
     fn head(&self) -> Boxed<'_, ChainTime>;
     fn horizon(&self) -> Boxed<'_, ChainTime>;
 }
@@ -21,6 +27,15 @@ impl<V: Verifier> ErasedVerifier for V {
 
     fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict> {
         Box::pin(Verifier::verify(self, terms, transaction))
+    }
+
+    fn signer<'a>(
+        &'a self,
+        message: &'a str,
+        signature: &'a PaymentSignature,
+        accounts: &'a [Address],
+    ) -> Boxed<'a, Option<Address>> {
+        Box::pin(Verifier::signer(self, message, signature, accounts))
     }
 
     fn head(&self) -> Boxed<'_, ChainTime> {

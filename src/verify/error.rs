@@ -1,70 +1,70 @@
-//! Why the chain could not be asked. Nothing that a node said, and no URL, gets into it.
+//! `VerifyError`: why the chain could not be read. It contains no URL and no text of a node.
 
 use std::fmt;
 
 use crate::protocol::{Address, Network};
 
-/// A verifier that cannot answer.
+/// An error of a [`Verifier`](super::Verifier): the chain could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyError {
     kind: VerifyErrorKind,
 }
 
-/// What went wrong.
+/// The kind of a [`VerifyError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VerifyErrorKind {
-    /// No endpoint answered in time with something usable.
+    /// No endpoint gave a usable answer in time.
     Unavailable,
-    /// More look-ups are under way than are allowed.
+    /// The limit of concurrent look-ups is reached.
     Overloaded,
-    /// The chain has not moved for too long.
+    /// The chain's head has not moved for too long.
     StaleHead,
-    /// No endpoint was named, or one is no URL.
+    /// No endpoint was named, or one is not an http or https URL.
     BadEndpoint,
     /// A setting is out of range.
     BadSetting {
-        /// Which.
+        /// The name of the setting.
         what: &'static str,
     },
     /// An endpoint serves another chain.
     WrongChain {
-        /// The chain that was meant.
+        /// The configured chain.
         expected: Network,
-        /// The chain it serves.
+        /// The chain that the endpoint serves.
         found: Network,
     },
-    /// A contract is no token, or has other decimals.
+    /// A contract is not a token, or states other decimals.
     WrongToken {
         /// The contract.
         contract: Address,
-        /// The decimals that were meant.
+        /// The configured decimals.
         expected: u8,
-        /// What it says; `None` where it is no token.
+        /// The decimals that it states; `None` if it is not a token.
         found: Option<u8>,
     },
 }
 
 impl VerifyError {
-    /// An error of that kind.
+    /// Creates an error of this kind.
     #[must_use]
     pub const fn new(kind: VerifyErrorKind) -> Self {
         Self { kind }
     }
 
-    /// The chain cannot be asked right now.
+    /// Creates an error of kind [`Unavailable`](VerifyErrorKind::Unavailable).
     #[must_use]
     pub const fn unavailable() -> Self {
         Self::new(VerifyErrorKind::Unavailable)
     }
 
-    /// Whether it may pass without anybody changing a setting: the endpoints are silent, busy or behind.
+    /// Returns whether the error may pass by itself, because the endpoints are silent, busy or behind.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self.kind, VerifyErrorKind::Unavailable | VerifyErrorKind::Overloaded | VerifyErrorKind::StaleHead)
     }
 
-    /// What went wrong.
+    /// Returns the kind of this error.
     #[must_use]
     pub const fn kind(&self) -> &VerifyErrorKind {
         &self.kind

@@ -1,4 +1,4 @@
-//! Is it paid? The [`Verifier`] asks a chain; it knows nothing of what was spent already.
+//! Verification of payments: a [`Verifier`] reads them from a chain. What was spent already is the ledger's to know.
 
 mod erased;
 mod error;
@@ -10,60 +10,74 @@ use std::{future::Future, time::Duration};
 pub(crate) use erased::ErasedVerifier;
 pub use error::{VerifyError, VerifyErrorKind};
 
-use crate::protocol::{Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash};
+use crate::protocol::{Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, Transfer, TxHash};
 
-/// Tells whether a transaction pays what some terms ask.
+/// Verifies whether a transaction pays what some terms ask.
 ///
-/// An `Err` means only that the chain could not be asked; everything the chain says is a [`Verdict`].
-/// A verdict holds for the very terms and the very moment it was given for, and must not be cached.
+/// An `Err` means that the chain could not be read. Everything that was read from it is a [`Verdict`]. A verdict is valid for its
+/// terms, at the moment it is given, and must not be cached.
 ///
-/// Dropping a returned future must be harmless. A verifier bounds its own waiting: the layer gives up on a verdict
-/// after 10 seconds, as if the chain could not be asked.
+/// Dropping a returned future must be harmless. A verifier sets its own time limits. The layer waits 10 seconds at most, and then
+/// answers as for an `Err`.
 pub trait Verifier: Send + Sync + 'static {
-    /// Checks, before the first sale, that the chain is the one it is said to be and each token has the
-    /// decimals it is said to have.
+    /// Checks, before the first sale, that this is the right chain and that each token has the decimals that are configured.
     fn check(&self, network: Network, assets: &[Asset]) -> impl Future<Output = Result<(), VerifyError>> + Send;
 
-    /// Judges one transaction by these terms, at the present head of the chain.
+    /// Verifies one transaction against these terms, at the current head of the chain.
     fn verify(&self, terms: &Terms, transaction: TxHash) -> impl Future<Output = Result<Verdict, VerifyError>> + Send;
 
-    /// The time of the chain's present head.
+    /// Returns the account among `accounts` that signed the message (EIP-191), or `None`.
+    ///
+    /// A plain account signs with its key: ECDSA over secp256k1, as 65 bytes with a `v` of 0, 1, 27 or 28 or as the 64 bytes of
+    /// EIP-2098, with a low `s`. If the signature recovers to none of `accounts`, those with code are asked whether they accept it
+    /// (EIP-1271).
+    ///
+    /// The layer calls this only for redemptions with a signature. An `Err` means that the chain could not be read; it says nothing
+    /// about the signature.
+    fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> impl Future<Output = Result<Option<Address>, VerifyError>> + Send;
+
+    /// Returns the time of the chain's current head.
     fn head(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send;
 
-    /// A time that no payment has passed which anybody was shown until now: where a ledger's memory
-    /// [begins](crate::ledger::Ledger::begin). Nothing is quoted before the head has reached it.
+    /// Returns a chain time that is not before any payment seen so far. The records of a new ledger
+    /// [begin](crate::ledger::Ledger::begin) there, and nothing is quoted until the head has reached it.
     ///
-    /// By default the head's time. That is too early where the node behind it is a block behind the one that showed the last
-    /// sale before a restart: a chain that keeps the time of day answers with the later of the two.
+    /// The default is the head's time. After a restart that can be too early, if the node is a block behind the one that verified the
+    /// last sale. Implementations for chains whose timestamps follow the time of day return the later of the two.
     fn horizon(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send {
         self.head()
     }
 }
 
-/// What the chain says of one transaction, under one set of terms, at one moment.
+/// The result of verifying one transaction against one set of terms at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It has these transfers that qualify, each on its own; at least one.
+    /// At least one transfer qualifies by itself.
     Paid {
-        /// All that qualify, in the order of the receipt.
+        /// All transfers that qualify, in the order of the receipt.
         transfers: Vec<Transfer>,
-        /// The head that they were judged at.
+        /// The time of the chain's head when they were verified.
         head: ChainTime,
     },
-    /// Unknown, pending, or not deep enough yet.
+    /// The transaction is unknown, pending, or not deep enough yet.
     NotConfirmed {
         /// When to ask again.
         retry_after: Duration,
     },
-    /// Final, without a transfer of an accepted token to the recipient.
+    /// The transaction is final and transfers no accepted token to the recipient.
     NoTransfer,
-    /// Final, with such transfers, the largest of which is below the price.
+    /// The transaction is final, and its largest such transfer is below the price.
     Insufficient {
-        /// The largest single one.
+        /// The amount of the largest single transfer.
         paid: Amount,
     },
-    /// Final, and mined longer ago than the terms allow.
+    /// The transaction was mined longer ago than the terms allow.
     TooOld,
 }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tower_x402::{
-    protocol::{Address, Amount, TxHash},
+    protocol::{Address, Amount, ChainTime, TxHash},
     testing::{
         DevChain, DevChainError,
         contracts::{self, Lie, Word},
@@ -154,11 +154,11 @@ async fn the_default_is_a_block_every_two_seconds() {
     let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
     let hash = chain.transfer(account(&chain, 0), account(&chain, 1), usdc(1)).await.unwrap();
     chain.wait_until_mined(hash).await.unwrap();
-    let first = chain.timestamp().await.unwrap();
+    let first = chain.timestamp().await.unwrap().unix();
 
     let hash = chain.transfer(account(&chain, 0), account(&chain, 1), usdc(1)).await.unwrap();
     chain.wait_until_mined(hash).await.unwrap();
-    assert!((2..=6).contains(&(chain.timestamp().await.unwrap() - first)));
+    assert!((2..=6).contains(&(chain.timestamp().await.unwrap().unix() - first)));
 
     let hash = chain.transfer(account(&chain, 0), account(&chain, 1), usdc(1)).await.unwrap();
     chain.mine(1).await.unwrap();
@@ -182,33 +182,33 @@ async fn automining_mines_each_transaction_as_it_comes() {
 async fn time_jumps_forward_and_runs_on_from_there() {
     let chain = quiet().await;
     chain.mine(1).await.unwrap();
-    let before = chain.timestamp().await.unwrap();
+    let before = chain.timestamp().await.unwrap().unix();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     assert!(before.abs_diff(now) <= 5);
 
     chain.increase_time(Duration::from_secs(86_400)).await.unwrap();
     chain.mine(1).await.unwrap();
-    assert!((86_400..86_410).contains(&(chain.timestamp().await.unwrap() - before)));
+    assert!((86_400..86_410).contains(&(chain.timestamp().await.unwrap().unix() - before)));
 
     let exact = before + 1_000_000;
-    chain.set_next_block_timestamp(exact).await.unwrap();
+    chain.set_next_block_timestamp(ChainTime::from_unix(exact)).await.unwrap();
     let hash = chain.transfer(account(&chain, 0), account(&chain, 1), usdc(1)).await.unwrap();
     let receipt = mined(&chain, hash).await;
     let block = chain.rpc("eth_getBlockByHash", json!([receipt["blockHash"], false])).await.unwrap();
     assert_eq!(block["timestamp"], format!("{exact:#x}"));
     chain.mine(1).await.unwrap();
-    assert!((0..10).contains(&(chain.timestamp().await.unwrap() - exact)));
+    assert!((0..10).contains(&(chain.timestamp().await.unwrap().unix() - exact)));
 
-    let error = chain.set_next_block_timestamp(exact - 100).await.unwrap_err();
+    let error = chain.set_next_block_timestamp(ChainTime::from_unix(exact - 100)).await.unwrap_err();
     assert!(matches!(error, DevChainError::Refused { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_chain_can_begin_in_the_past() {
     let builder = DevChain::builder().install_with_npm(true).mine_every(None);
-    let chain = builder.genesis_time(1_700_000_000).start().await.unwrap();
+    let chain = builder.genesis_time(ChainTime::from_unix(1_700_000_000)).start().await.unwrap();
     chain.mine(1).await.unwrap();
-    assert!((1_700_000_000..1_700_000_030).contains(&chain.timestamp().await.unwrap()));
+    assert!((1_700_000_000..1_700_000_030).contains(&chain.timestamp().await.unwrap().unix()));
 }
 
 #[tokio::test]

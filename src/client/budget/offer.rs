@@ -27,7 +27,7 @@ impl Offer<'_> {
 /// theirs, so it is asked more than once.
 pub(in crate::client) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
     let least = Duration::from_secs(least.as_secs());
-    match quote.expiry.checked_sub(now.unix()).map(Duration::from_secs) {
+    match quote.expiry.unix().checked_sub(now.unix()).map(Duration::from_secs) {
         None | Some(Duration::ZERO) => Err(BudgetDenial::Expired),
         Some(left) if left < least => Err(BudgetDenial::ExpiresSoon { left, least }),
         Some(_) => Ok(()),

@@ -41,7 +41,7 @@ impl PurchaseState {
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
 /// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
-/// holds intent and transaction hash, which together are a bearer proof: the first to present them gets the
+/// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -150,6 +150,6 @@ impl JournalEntry {
 
     pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
         self.intent = quote.intent.as_str().to_owned();
-        self.expiry = ChainTime::from_unix(quote.expiry);
+        self.expiry = quote.expiry;
     }
 }

@@ -1,5 +1,7 @@
 //! `JournalError`: why a journal cannot be relied on.
 
+use crate::client::box_error::BoxError;
+
 /// The error of a [`Journal`](crate::client::Journal): it cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,5 +28,5 @@ pub enum JournalError {
     Io(#[from] std::io::Error),
     /// Anything else, for journals of your own.
     #[error("the journal failed, for a reason of its own")]
-    Other(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Other(#[source] BoxError),
 }

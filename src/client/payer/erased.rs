@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::TxHash;
+use crate::protocol::{PaymentSignature, TxHash};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -16,6 +16,11 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
         &'a self,
         prepared: &'a [PreparedTransfer],
     ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>>;
+    fn sign<'a>(
+        &'a self,
+        message: &'a str,
+        prepared: &'a PreparedTransfer,
+    ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
 }
 
 impl<P: Payer> ErasedPayer for P {
@@ -40,5 +45,13 @@ impl<P: Payer> ErasedPayer for P {
         prepared: &'a [PreparedTransfer],
     ) -> Boxed<'a, Result<Option<PreparedTransfer>, PayerError>> {
         Box::pin(Payer::replace(self, prepared))
+    }
+
+    fn sign<'a>(
+        &'a self,
+        message: &'a str,
+        prepared: &'a PreparedTransfer,
+    ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>> {
+        Box::pin(Payer::sign(self, message, prepared))
     }
 }

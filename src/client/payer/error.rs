@@ -1,6 +1,9 @@
 //! `PayerError`: why a payer could not do as it was asked.
 
-use crate::protocol::{Address, Network};
+use crate::{
+    client::box_error::BoxError,
+    protocol::{Address, Network},
+};
 
 /// The error of a [`Payer`](crate::client::Payer).
 #[derive(Debug, thiserror::Error)]
@@ -42,5 +45,5 @@ pub enum PayerError {
     Foreign,
     /// Any other error. Its text must not contain a key, nor a URL that contains one.
     #[error("the payer failed, for a reason of its own")]
-    Other(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Other(#[source] BoxError),
 }

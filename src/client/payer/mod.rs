@@ -16,7 +16,7 @@ pub(super) use none::NoPayer;
 pub use status::TransferStatus;
 pub use transfer::{PreparedTransfer, TransferRequest};
 
-use crate::protocol::TxHash;
+use crate::protocol::{PaymentSignature, TxHash};
 
 /// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -32,13 +32,24 @@ use crate::protocol::TxHash;
 /// for one purchase must exclude each other (a wallet: one nonce; a custodian: one idempotency key), and `send` of
 /// the same [`PreparedTransfer`] must be repeatable: sent twice, it pays once.
 ///
+/// **Who can redeem.** Everybody sees a transaction on the chain. What a payer does decides who can redeem it:
+///
+/// | The payer | Then |
+/// |---|---|
+/// | appends the request's [tag](TransferRequest::tag) to the call data of a transaction of its own | only who knows the purchase's intent can redeem it: this client does, also under another intent, and needs no signature |
+/// | [signs](Payer::sign) | this client can redeem it wherever the seller asks who paid, tagged or not |
+/// | does neither | the seller gives the answer to whoever shows the transaction first, some seconds after it was mined; one that accepts bound payments only refuses it, and the call ends in [`PayError::Unproven`](super::PayError::Unproven) |
+///
+/// A tag counts only where the account that pays also sends the transaction. A custodian that pays from a common account, or through
+/// a relay, cannot tag, and mostly cannot sign either: ask it before relying on sellers that require bound payments.
+///
 /// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, with an error
 /// if it must. One that hangs in `prepare` or `send` keeps every other payment waiting.
 ///
 /// ```
 /// use tower_x402::{
 ///     client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-///     protocol::{Address, TxHash},
+///     protocol::{Address, PaymentSignature, TxHash},
 /// };
 ///
 /// /// A custodian that pays once for each idempotency key. (Its HTTP calls are left out.)
@@ -68,6 +79,10 @@ use crate::protocol::TxHash;
 ///
 ///     async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
 ///         Ok(None)
+///     }
+///
+///     async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+///         Ok(None) // it does not sign messages
 ///     }
 /// }
 /// ```
@@ -104,4 +119,18 @@ pub trait Payer: Send + Sync + 'static {
         &self,
         prepared: &[PreparedTransfer],
     ) -> impl Future<Output = Result<Option<PreparedTransfer>, PayerError>> + Send;
+
+    /// Signs a message (EIP-191) with the account that pays this transfer; `None` if this payer signs no messages.
+    ///
+    /// A seller has asked who paid. The message is [`redemption_message`](crate::protocol::redemption_message), which the
+    /// layer makes of what it knows itself: nothing of it comes from the seller but the intent, which is one line of plain
+    /// characters. It names one transaction, and serves to redeem that one only.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed now. The payment stays as it is.
+    fn sign(
+        &self,
+        message: &str,
+        prepared: &PreparedTransfer,
+    ) -> impl Future<Output = Result<Option<PaymentSignature>, PayerError>> + Send;
 }

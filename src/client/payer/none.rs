@@ -1,7 +1,7 @@
 //! `NoPayer`: for clients that redeem what was paid elsewhere, and pay nothing.
 
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::TxHash;
+use crate::protocol::{PaymentSignature, TxHash};
 
 /// Pays nothing.
 pub(in crate::client) struct NoPayer;
@@ -27,5 +27,9 @@ impl Payer for NoPayer {
 
     async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         Err(REFUSAL)
+    }
+
+    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        Ok(None)
     }
 }

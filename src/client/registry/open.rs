@@ -29,7 +29,7 @@ struct Record {
 }
 
 impl OpenPurchases {
-    /// Enters a purchase in its present state.
+    /// Enters a purchase in its current state.
     pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
         self.close(entry.id);
         let place = place(&entry);

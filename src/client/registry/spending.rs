@@ -38,7 +38,7 @@ impl Spendings {
         self.0.insert(entry.id, spending);
     }
 
-    /// Takes over the present state of a purchase; one that was paid elsewhere does not count.
+    /// Takes over the current state of a purchase; one that was paid elsewhere does not count.
     pub(super) fn follow(&mut self, entry: &JournalEntry) {
         if let Some(spending) = self.0.get_mut(&entry.id) {
             spending.is_under_way = entry.state == PurchaseState::Paying;

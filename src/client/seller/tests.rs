@@ -6,7 +6,7 @@ use http_body_util::{BodyExt as _, Full};
 use tower::service_fn;
 
 use super::*;
-use crate::client::Body as RequestBody;
+use crate::{client::Body as RequestBody, protocol::TxHash};
 
 type Answer = Response<Full<Bytes>>;
 
@@ -43,7 +43,7 @@ async fn a_body_that_cannot_be_sent_again_buys_nothing() {
     assert!(matches!(offered(bill, once()).await, Err(PayError::NotReplayable)));
     assert!(matches!(offered(|| Response::new(Full::default()), once()).await, Ok(Offered::Answered(_))));
     let seller = Seller::new(service_fn(async |_: Request<RequestBody>| Ok::<_, Infallible>(bill())), request(once()));
-    assert!(seller.proven("intent", TxHash::new([1; 32]), ProofIn::Header).is_none());
+    assert!(seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).is_none());
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_proof_travels_beside_the_same_body_and_its_reply_is_judged() {
         Ok::<_, Infallible>(refusal.body(Full::<Bytes>::from(r#"{"error":"tx_already_used"}"#)).unwrap())
     });
     let mut seller = Seller::new(service, request("x".into()));
-    let proven = seller.proven("intent", TxHash::new([1; 32]), ProofIn::Header).unwrap();
+    let proven = seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).unwrap();
     let replied = seller.present(proven, Duration::from_secs(1)).await.unwrap();
     assert!(matches!(replied.reply, SellerReply::Refused(code) if code.as_str() == "tx_already_used"));
     assert!(replied.body.collect().await.unwrap().to_bytes().starts_with(b"{"), "what was read of it is still there");
@@ -67,6 +67,6 @@ async fn a_proof_travels_beside_the_same_body_and_its_reply_is_judged() {
 async fn a_seller_that_hangs_has_not_replied() {
     let service = service_fn(async |_: Request<RequestBody>| pending::<Result<Answer, Infallible>>().await);
     let mut seller = Seller::new(service, request("x".into()));
-    let proven = seller.proven("intent", TxHash::new([1; 32]), ProofIn::Header).unwrap();
+    let proven = seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).unwrap();
     assert!(seller.present(proven, Duration::from_secs(600)).await.is_none());
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use super::*;
@@ -11,7 +12,7 @@ use crate::{
         Budget, Journal, JournalError, MemoryJournal, Payer, PurchaseId, SubmitGuard, payer::ErasedPayer,
         registry::PurchaseRegistry,
     },
-    protocol::{Address, Amount, Asset, IntentId, Network},
+    protocol::{Address, Amount, Asset, IntentId, Network, PaymentSignature},
     testing::FakeClock,
 };
 
@@ -24,6 +25,9 @@ type Effects = Arc<Mutex<Vec<&'static str>>>;
 /// Says what it is told to say, and writes down what it is asked.
 struct Script {
     effects: Effects,
+    clock: FakeClock,
+    /// How long it takes to prepare.
+    takes: Duration,
     fates: Mutex<VecDeque<TransferStatus>>,
 }
 
@@ -49,6 +53,7 @@ impl Payer for Script {
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         self.does("prepare");
+        self.clock.advance(self.takes);
         Ok(PreparedTransfer::signed(Address::new([1; 20]), payment.assets[0].contract(), 7, TX, "raw"))
     }
 
@@ -63,6 +68,11 @@ impl Payer for Script {
 
     async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.does("replace");
+        Ok(None)
+    }
+
+    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        self.does("sign");
         Ok(None)
     }
 }
@@ -100,11 +110,17 @@ struct Stage {
 
 impl Stage {
     async fn new(fates: impl IntoIterator<Item = TransferStatus>, journal_fails: bool) -> Self {
+        Self::taking(Duration::ZERO, fates, journal_fails).await
+    }
+
+    /// The payer takes that long to prepare.
+    async fn taking(takes: Duration, fates: impl IntoIterator<Item = TransferStatus>, journal_fails: bool) -> Self {
         let (effects, kept) = (Effects::default(), MemoryJournal::new());
         let clock = FakeClock::new(NOW);
         let diary = Diary { effects: Arc::clone(&effects), kept: kept.clone(), fails: journal_fails };
         let registry = PurchaseRegistry::open(Box::new(diary), Arc::new(clock.clone())).await.unwrap();
-        let script = Script { effects: Arc::clone(&effects), fates: Mutex::new(fates.into_iter().collect()) };
+        let fates = Mutex::new(fates.into_iter().collect());
+        let script = Script { effects: Arc::clone(&effects), clock: clock.clone(), takes, fates };
         Self { effects, kept, payer: Box::new(script), clock, settings: Settings::default(), registry }
     }
 
@@ -128,7 +144,7 @@ fn quote(amount: u128, expiry: u64) -> Quote {
         recipient: Address::new([2; 20]),
         network: Network::BASE,
         label: "x".to_owned(),
-        expiry,
+        expiry: ChainTime::from_unix(expiry),
         amount: Amount::from_base_units(amount),
         decimals: 6,
         symbol: "USDC".to_owned(),
@@ -190,6 +206,21 @@ async fn a_quote_that_leaves_too_little_time_is_not_paid() {
     let paid = stage.driver(entry(false, NOW + 9)).pay(&payment(), &quote(490_000, NOW + 9)).await;
     assert!(matches!(paid, Err(PayError::Declined(BudgetDenial::ExpiresSoon { .. }))));
     assert_eq!(stage.effects(), ["turn", "turn over"]);
+}
+
+/// Nodes may take long to say what a payment needs.
+#[tokio::test]
+async fn a_quote_that_ends_while_its_transfer_is_prepared_is_not_paid() {
+    for (takes, is_paid) in [(590, true), (591, false), (601, false)] {
+        let stage = Stage::taking(Duration::from_secs(takes), [], false).await;
+        let paid = stage.driver(entry(false, NOW + 600)).pay(&payment(), &quote(490_000, NOW + 600)).await;
+        assert_eq!(stage.effects().contains(&"send"), is_paid, "after {takes} seconds");
+        assert_eq!(stage.kept.entries().len(), usize::from(is_paid));
+        if !is_paid {
+            assert!(matches!(paid, Err(PayError::Declined(_))));
+            assert!(stage.registry.unfinished().is_empty());
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

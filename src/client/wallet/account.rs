@@ -5,11 +5,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use alloy::{network::TxSigner, primitives::Signature};
-
 use super::{
     nodes::Nodes,
     nonce_manager::NonceManager,
+    signer::Signer,
     transaction::{self, Sent},
 };
 use crate::{
@@ -21,8 +20,6 @@ use crate::{
 const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// After how many blocks a block is believed to stay unless said otherwise.
 const FINAL_AFTER: u64 = 12;
-
-pub(super) type Signer = Box<dyn TxSigner<Signature> + Send + Sync>;
 
 /// A key, and the nodes that its transactions go to.
 pub(super) struct Account {

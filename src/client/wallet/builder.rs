@@ -6,21 +6,25 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use alloy::{network::TxSigner, primitives::Signature, signers::local::PrivateKeySigner};
+use alloy::{
+    network::TxSigner,
+    primitives::Signature,
+    signers::{self, local::PrivateKeySigner},
+};
 use futures_util::future::join_all;
 use reqwest::Url;
 
 use super::{
     WalletError, WalletErrorKind, WalletPayer,
-    account::{Account, Policy, Signer},
+    account::{Account, Policy},
     node::Node,
     nodes::Nodes,
     nonce_manager::NonceManager,
+    signer::Signer,
 };
 use crate::{
     client::PayerError,
-    evm::json_rpc::is_local,
-    protocol::{Address, Network},
+    protocol::{Address, Network, is_loopback},
 };
 
 impl WalletPayer {
@@ -76,8 +80,19 @@ impl WalletPayerBuilder {
 
     /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
     ///
-    /// While it signs, no other payment is prepared, and no time limit applies.
-    pub fn signer(mut self, signer: impl TxSigner<Signature> + Send + Sync + 'static) -> Self {
+    /// It signs transactions, and a message where a seller asks who paid. While it signs a transaction, no other payment is
+    /// prepared, and no time limit applies.
+    ///
+    /// ```
+    /// use tower_x402::client::{WalletPayer, alloy::signers::local::PrivateKeySigner};
+    /// let key = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d".parse::<PrivateKeySigner>()?;
+    /// let wallet = WalletPayer::builder().signer(key).endpoint("https://mainnet.base.org");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn signer(
+        mut self,
+        signer: impl TxSigner<Signature> + signers::Signer<Signature> + Send + Sync + 'static,
+    ) -> Self {
         self.signer = Ok(Box::new(signer));
         self
     }
@@ -128,7 +143,7 @@ impl WalletPayerBuilder {
         }
         let account = Account {
             nodes: Nodes::new(nodes, chain_id),
-            address: Address::new(signer.address().into()),
+            address: Address::new(TxSigner::address(&*signer).into()),
             signer,
             network: Network::eip155(chain_id),
             turn: Arc::default(),
@@ -142,7 +157,7 @@ impl WalletPayerBuilder {
 fn node(url: &str, plain_http: bool) -> Result<Node, WalletError> {
     let parsed = Url::parse(url.trim()).map_err(|error| WalletError::because(WalletErrorKind::Url, error))?;
     let node = Node::new(url).ok_or(WalletErrorKind::Url)?;
-    if parsed.scheme() == "http" && !is_local(&parsed) && !plain_http {
+    if parsed.scheme() == "http" && !parsed.host_str().is_some_and(is_loopback) && !plain_http {
         return Err(WalletErrorKind::PlainHttp.into());
     }
     Ok(node)

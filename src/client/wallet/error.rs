@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::client::box_error::BoxError;
 
 /// The error of [`WalletPayerBuilder::connect`](super::WalletPayerBuilder::connect). Neither its text nor its source holds
 /// the key or a URL.

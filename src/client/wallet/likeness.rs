@@ -1,14 +1,12 @@
 //! Whether a transaction makes the transfer of a purchase: by its tag, never by what two purchases can have in common.
 
 use alloy::{
-    consensus::{Transaction as _, TxEip1559, TxEnvelope},
-    eips::eip2718::Encodable2718,
-    primitives::{TxKind, keccak256},
-    rpc::types,
+    consensus::{Transaction as _, TxEip1559},
+    primitives::TxKind,
 };
 
 use crate::{
-    evm::erc20::TRANSFER_LEN,
+    evm::{erc20::TRANSFER_LEN, transaction::SignedTransaction},
     protocol::{Address, PaymentTag, TxHash},
 };
 
@@ -20,22 +18,15 @@ pub(super) struct Proven {
 }
 
 impl Proven {
-    /// From a node's JSON. The hash is computed and the signer recovered; only what that account signed for that chain and
-    /// nonce is given.
+    /// Reads a node's JSON. Only what that account signed for that chain and nonce is given.
     pub(super) fn read(json: &str, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
-        let told: types::Transaction = serde_json::from_str(json).ok()?;
-        Self::of(told.inner.inner(), account, chain_id, nonce)
+        Self::of(&SignedTransaction::read(json)?, account, chain_id, nonce)
     }
 
-    fn of(transaction: &TxEnvelope, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
-        let signer = transaction.signature().recover_address_from_prehash(&transaction.signature_hash()).ok()?;
-        let signed =
-            signer.0 == *account.as_bytes() && transaction.chain_id() == Some(chain_id) && transaction.nonce() == nonce;
-        signed.then(|| Self {
-            hash: TxHash::new(keccak256(transaction.encoded_2718()).0),
-            to: transaction.kind(),
-            input: transaction.input().to_vec(),
-        })
+    fn of(signed: &SignedTransaction, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
+        let SignedTransaction { hash, signer, envelope } = signed;
+        let is_it = *signer == account && envelope.chain_id() == Some(chain_id) && envelope.nonce() == nonce;
+        is_it.then(|| Self { hash: *hash, to: envelope.kind(), input: signed.input().to_vec() })
     }
 }
 
@@ -71,7 +62,7 @@ pub(super) fn likeness(ours: &TxEip1559, other: &Proven) -> Likeness {
 #[cfg(test)]
 mod tests {
     use alloy::{
-        consensus::{SignableTransaction as _, TxLegacy},
+        consensus::{SignableTransaction as _, TxEnvelope, TxLegacy},
         network::TxSignerSync as _,
         signers::local::PrivateKeySigner,
     };
@@ -141,7 +132,9 @@ mod tests {
         let account = Address::new(mine.address().into());
         let transaction = TxEip1559 { chain_id: 8453, nonce: 5, ..transfer(&payment(7, 1), &Asset::USDC_BASE, None) };
         let good = signed(&mine, transaction.clone());
-        let read = |transaction: &TxEnvelope, chain_id, nonce| Proven::of(transaction, account, chain_id, nonce);
+        let read = |transaction: &TxEnvelope, chain_id, nonce| {
+            Proven::of(&SignedTransaction::of(transaction.clone())?, account, chain_id, nonce)
+        };
         assert_eq!(read(&good, 8453, 5).map(|proven| proven.hash.to_string()), Some(good.hash().to_string()));
         assert!(read(&good, 8453, 6).is_none() && read(&good, 1, 5).is_none());
         assert!(read(&signed(&stranger, transaction.clone()), 8453, 5).is_none());

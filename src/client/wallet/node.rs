@@ -16,7 +16,11 @@ use tokio::time::{Instant, timeout};
 use super::nonce_manager::Counted;
 use crate::{
     client::PayerError,
-    evm::json_rpc::{Question, RpcError, Transport},
+    evm::{
+        block::Block,
+        json_rpc::{Question, RpcError, Transport},
+        receipt::Inclusion,
+    },
     protocol::{Address, TxHash},
 };
 
@@ -83,10 +87,13 @@ impl Node {
     }
 
     pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
+        serde_json::from_str(self.ask_raw(method, params).await?.get()).map_err(|_| Failure::Nonsense)
+    }
+
+    async fn ask_raw(&self, method: &'static str, params: Value) -> Result<Box<RawValue>, Failure> {
         let question = Question { method, params };
         let reply = timeout(LIMIT, self.transport.ask(&question)).await.map_err(|_| self.hung())?;
-        let result = reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)?;
-        serde_json::from_str(result.get()).map_err(|_| Failure::Nonsense)
+        reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
     }
 
     pub(super) async fn chain_id(&self) -> Result<u64, Failure> {
@@ -95,12 +102,17 @@ impl Node {
 
     /// The newest block.
     pub(super) async fn head(&self) -> Result<Block, Failure> {
-        self.ask("eth_getBlockByNumber", json!(["latest", false])).await
+        self.block_at("latest").await?.ok_or(Failure::Nonsense)
     }
 
     /// The block at that height, as this chain has it now.
     pub(super) async fn block(&self, number: u64) -> Result<Option<Block>, Failure> {
-        self.ask("eth_getBlockByNumber", json!([hex(number), false])).await
+        self.block_at(&hex(number)).await
+    }
+
+    async fn block_at(&self, height: &str) -> Result<Option<Block>, Failure> {
+        let told = self.ask_raw("eth_getBlockByNumber", json!([height, false])).await?;
+        Block::read(told.get()).map_err(|_| Failure::Nonsense)
     }
 
     /// The block at that height with its transactions.
@@ -123,8 +135,9 @@ impl Node {
         self.ask::<Quantity>("eth_getTransactionCount", json!([account, block])).await?.small()
     }
 
-    pub(super) async fn receipt(&self, hash: TxHash) -> Result<Option<TxReceipt>, Failure> {
-        self.ask("eth_getTransactionReceipt", json!([hash])).await
+    pub(super) async fn receipt(&self, hash: TxHash) -> Result<Option<Inclusion>, Failure> {
+        let told = self.ask_raw("eth_getTransactionReceipt", json!([hash])).await?;
+        Inclusion::read(told.get(), hash).map_err(|_| Failure::Nonsense)
     }
 
     pub(super) async fn transaction(&self, hash: TxHash) -> Result<Option<Transaction>, Failure> {
@@ -145,7 +158,7 @@ impl Node {
         let call = json!({"to": contract, "data": const_hex::encode_prefixed(call)});
         match self.ask::<String>("eth_call", json!([call, "pending"])).await {
             Ok(text) => Ok(const_hex::decode_to_array(text).ok()),
-            Err(Failure::Refusal(error)) if error.is_revert() => Ok(None),
+            Err(Failure::Refusal(error)) if error.is_failed_call() => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -175,12 +188,6 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Block {
-    pub(super) number: Quantity,
-    pub(super) hash: TxHash,
-}
-
-#[derive(Debug, Deserialize)]
 pub(super) struct FullBlock {
     pub(super) transactions: Vec<Box<RawValue>>,
 }
@@ -191,15 +198,6 @@ pub(super) struct Transaction {
     pub(super) hash: TxHash,
     pub(super) from: Address,
     pub(super) nonce: Quantity,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TxReceipt {
-    pub(super) transaction_hash: TxHash,
-    pub(super) block_hash: Option<TxHash>,
-    pub(super) block_number: Option<Quantity>,
-    pub(super) status: Option<Quantity>,
 }
 
 #[derive(Debug, Deserialize)]

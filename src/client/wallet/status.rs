@@ -11,12 +11,13 @@ use tokio::time::timeout;
 use super::{
     account::Account,
     likeness::{Likeness, likeness},
-    node::{Failure, Node, TxReceipt},
+    node::{Failure, Node},
     taker::{Search, search},
     transaction::Sent,
 };
 use crate::{
     client::{PayerError, TransferStatus},
+    evm::receipt::Inclusion,
     protocol::TxHash,
 };
 
@@ -96,11 +97,11 @@ async fn by_receipt(
 
 async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
     // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
-    let head = node.head().await?.number.small()?;
+    let head = node.head().await?.number;
     let mut found = Look::Absent;
     for hash in hashes {
         let Some(receipt) = node.receipt(*hash).await? else { continue };
-        found = judged(node, head, *hash, &receipt).await?;
+        found = judged(node, head, *hash, receipt).await?;
         if matches!(found, Look::InBlock { .. }) {
             break;
         }
@@ -109,22 +110,16 @@ async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
 }
 
 /// What a receipt says, given the head that was read before it.
-async fn judged(node: &Node, head: u64, hash: TxHash, receipt: &TxReceipt) -> Result<Look, Failure> {
-    if receipt.transaction_hash != hash {
-        return Err(Failure::Nonsense);
-    }
+async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Look, Failure> {
     // Without a block: announced, not mined.
-    let (Some(number), Some(in_block)) = (receipt.block_number, receipt.block_hash) else { return Ok(Look::Shallow) };
-    let number = number.small()?;
-    let Some(depth) = head.checked_sub(number) else { return Ok(Look::Shallow) };
-    let block = node.block(number).await?;
-    if !block.is_some_and(|block| block.hash == in_block && block.number.0 == u128::from(number)) {
+    let Some(mined_in) = receipt.mined_in else { return Ok(Look::Shallow) };
+    let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Look::Shallow) };
+    let block = node.block(mined_in.number).await?;
+    if !block.is_some_and(|block| mined_in.is(&block)) {
         return Ok(Look::Shallow);
     }
-    match receipt.status.map(|status| status.0) {
-        Some(status @ (0 | 1)) => Ok(Look::InBlock { transaction: hash, succeeded: status == 1, depth }),
-        _ => Err(Failure::Nonsense),
-    }
+    let succeeded = receipt.success.ok_or(Failure::Nonsense)?;
+    Ok(Look::InBlock { transaction, succeeded, depth })
 }
 
 /// The status that the account's nonce tells, where it was used long enough ago.

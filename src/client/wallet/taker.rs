@@ -24,7 +24,7 @@ pub(super) async fn search(
     nonce: u64,
     final_after: u64,
 ) -> Result<Search, Failure> {
-    let head = node.head().await?.number.small()?;
+    let head = node.head().await?.number;
     let Some(deep) = head.checked_sub(final_after) else { return Ok(Search::Unused) };
     if node.count_at(account, deep).await? <= nonce {
         return Ok(Search::Unused);

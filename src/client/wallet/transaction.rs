@@ -3,11 +3,10 @@
 use alloy::{
     consensus::{SignableTransaction, TxEip1559, TxEnvelope},
     eips::eip2718::{Decodable2718, Encodable2718},
-    network::TxSigner,
-    primitives::{Signature, TxKind, keccak256},
+    primitives::{TxKind, keccak256},
 };
 
-use super::fees::Fees;
+use super::{fees::Fees, signer::Sign};
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
     evm::erc20,
@@ -35,7 +34,7 @@ pub(super) fn with_fees(mut transaction: TxEip1559, fees: Fees) -> TxEip1559 {
 
 /// Signs it.
 pub(super) async fn sign(
-    signer: &(dyn TxSigner<Signature> + Send + Sync),
+    signer: &dyn Sign,
     mut transaction: TxEip1559,
     payer: Address,
     token: Address,

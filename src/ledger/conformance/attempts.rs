@@ -60,7 +60,7 @@ pub(super) async fn running_out_counts<H: Harness>(fixture: &Fixture<'_, H>) -> 
     fixture.begin().await?;
     let (intent, paid) = (fixture.intent(), [fixture.paid()]);
     fixture.fail(&fixture.claim(intent, &paid), 14).await?;
-    // One is taken over by a stranger, one by nobody.
+    // One is taken over by a stranger, one is not.
     let _ = fixture.hold(&fixture.brief(intent, &paid)).await?;
     fixture.run_out().await;
     fixture.fail(&fixture.claim(fixture.intent(), &paid), 1).await?;

@@ -92,28 +92,23 @@ impl<'a, H: Harness> Fixture<'a, H> {
         bytes
     }
 
-    /// An intent that nobody has used.
+    /// An unused intent.
     pub(super) fn intent(&self) -> IntentKey {
         IntentKey::new(self.name())
     }
 
-    /// A payment that nobody has used.
+    /// An unused payment.
     pub(super) fn paid(&self) -> Transfer {
         self.paid_at(PAID)
     }
 
     pub(super) fn paid_at(&self, block_time: u64) -> Transfer {
-        Transfer {
-            network: Network::BASE,
-            transaction: TxHash::new(self.name()),
-            position: 0,
-            token: Address::new([0x55; 20]),
-            payer: Address::new([0x66; 20]),
-            recipient: Address::new([0x77; 20]),
-            amount: Amount::from_base_units(490_000),
-            block_number: block_time / 2,
-            block_time: ChainTime::from_unix(block_time),
-        }
+        Transfer::new(Network::BASE, TxHash::new(self.name()), 0)
+            .with_token(Address::new([0x55; 20]))
+            .with_payer(Address::new([0x66; 20]))
+            .with_recipient(Address::new([0x77; 20]))
+            .with_amount(Amount::from_base_units(490_000))
+            .with_block(block_time / 2, ChainTime::from_unix(block_time))
     }
 
     /// A claim with a lease that no check outlives.
@@ -156,7 +151,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
     /// Sells what must be free.
     pub(super) async fn sell(&self, claim: &Claim) -> Result<Lease, Fault> {
         let lease = self.hold(claim).await?;
-        must_be!(self.ledger.commit(&lease).await?, super::super::CommitOutcome::Done, "commit of a held lease");
+        must_be!(self.ledger.commit(&lease, None).await?, super::super::CommitOutcome::Done, "commit of a held lease");
         Ok(lease)
     }
 
@@ -172,5 +167,11 @@ impl<'a, H: Harness> Fixture<'a, H> {
 
 pub(super) fn claim(intent: IntentKey, transfers: &[Transfer], pay_until: u64, head: u64, lease: Duration) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
-    Claim::new("conformance", intent, pay_until, transfers.to_vec(), head, AGE, lease)
+    Claim::builder("conformance", intent)
+        .pay_until(pay_until)
+        .transfers(transfers.to_vec())
+        .head(head)
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
 }

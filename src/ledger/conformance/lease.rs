@@ -1,4 +1,4 @@
-//! Leases: who holds, for how long, and what is left to who held before.
+//! Leases: their holder, their length, and what a former holder can still do.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     must_be!(fixture.twin.reserve(&claim).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held pair");
     let other = fixture.claim(fixture.intent(), claim.transfers());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held payment");
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the holder's commit");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
     // Of several that are held, the first to run out is told, whichever it is.
     let first = fixture.paid();
     let both = [first.clone(), Transfer { position: 1, ..first }];
@@ -49,7 +49,7 @@ pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     let other = fixture.claim(intent, &[fixture.paid()]);
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { .. }, "a held intent with another payment");
     let _ = fixture.hold(&fixture.claim(fixture.intent(), other.transfers())).await?;
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the holder's commit");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
     Ok(())
 }
 
@@ -60,9 +60,9 @@ pub(super) async fn released_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> Re
         let lease = fixture.hold(&claim).await?;
         fixture.ledger.release(&lease, handler).await?;
         must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal of a released lease");
-        must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::LeaseLost, "commit of a released lease");
+        must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::LeaseLost, "commit of a released lease");
         must_be!(
-            fixture.ledger.is_consumed(claim.intent()).await?,
+            fixture.ledger.consumed(claim.intent()).await?.is_some(),
             false,
             "the intent of a released lease is consumed"
         );
@@ -77,8 +77,8 @@ pub(super) async fn run_out_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>) 
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
     let new = fixture.sell(&fixture.brief(fixture.intent(), claim.transfers())).await?;
-    must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of who took over");
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "the old holder's intent is consumed");
+    must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the new holder");
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "the old holder's intent is consumed");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the old holder's pair");
     Ok(())
 }
@@ -90,13 +90,17 @@ pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> 
     fixture.run_out().await;
     let new = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
     must_be!(fixture.ledger.renew(&old).await?, RenewOutcome::LeaseLost, "the old holder's renewal");
-    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit");
+    must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the old holder's commit");
     fixture.ledger.release(&old, AttemptOutcome::Started).await?;
     fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the pair after the old holder's release");
     must_be!(fixture.ledger.renew(&new).await?, RenewOutcome::Held, "the new holder's renewal");
-    must_be!(fixture.ledger.commit(&new).await?, CommitOutcome::Done, "the new holder's commit");
-    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit after the sale");
+    must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the new holder's commit");
+    must_be!(
+        fixture.ledger.commit(&old, None).await?,
+        CommitOutcome::LeaseLost,
+        "the old holder's commit after the sale"
+    );
     fixture.ledger.release(&old, AttemptOutcome::Started).await?;
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the payment in the end");
     Ok(())
@@ -109,10 +113,14 @@ pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>
     fixture.run_out().await;
     let new = fixture.hold(&fixture.claim(intent, &paid)).await?;
     must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the second lease");
-    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the first lease");
+    must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "commit of the first lease");
     fixture.ledger.release(&old, AttemptOutcome::Started).await?;
-    must_be!(fixture.ledger.commit(&new).await?, CommitOutcome::Done, "commit of the second lease");
-    must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the first lease after the sale");
+    must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "commit of the second lease");
+    must_be!(
+        fixture.ledger.commit(&old, None).await?,
+        CommitOutcome::LeaseLost,
+        "commit of the first lease after the sale"
+    );
     Ok(())
 }
 
@@ -127,11 +135,15 @@ pub(super) async fn take_over_frees_the_rest<H: Harness>(fixture: &Fixture<'_, H
     let crossed = fixture.hold(&fixture.claim(a, &paid_b)).await?;
     for lost in [&old_a, &old_b] {
         must_be!(fixture.ledger.renew(lost).await?, RenewOutcome::LeaseLost, "renewal of a lease that was taken over");
-        must_be!(fixture.ledger.commit(lost).await?, CommitOutcome::LeaseLost, "commit of a lease that was taken over");
+        must_be!(
+            fixture.ledger.commit(lost, None).await?,
+            CommitOutcome::LeaseLost,
+            "commit of a lease that was taken over"
+        );
     }
     let rest = fixture.hold(&fixture.claim(b, &paid_a)).await?;
     for held in [&crossed, &rest] {
-        must_be!(fixture.ledger.commit(held).await?, CommitOutcome::Done, "commit of who took over");
+        must_be!(fixture.ledger.commit(held, None).await?, CommitOutcome::Done, "commit of the new holder");
     }
     Ok(())
 }
@@ -141,7 +153,7 @@ pub(super) async fn late_holder_commits<H: Harness>(fixture: &Fixture<'_, H>) ->
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "commit after the lease ran out");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "commit after the lease ran out");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after that");
     Ok(())
 }
@@ -163,7 +175,7 @@ pub(super) async fn late_holder_releases<H: Harness>(fixture: &Fixture<'_, H>) -
     fixture.run_out().await;
     fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal after a late release");
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::LeaseLost, "commit after a late release");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::LeaseLost, "commit after a late release");
     let _ = fixture.sell(&claim).await?;
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) async fn begin_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) ->
         let _ = fixture.sell(&above).await?;
         let at = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK)]);
         must_be!(fixture.reserve(&at).await?, ReserveOutcome::BeforeMemory, "a payment at the first mark");
-        must_be!(fixture.ledger.is_consumed(above.intent()).await?, true, "what was sold is consumed");
+        must_be!(fixture.ledger.consumed(above.intent()).await?.is_some(), true, "what was sold is consumed");
     }
     Ok(())
 }
@@ -51,7 +51,11 @@ pub(super) async fn kept_to_the_second<H: Harness>(fixture: &Fixture<'_, H>) -> 
         let lease = fixture.sell(&sold).await?;
         let last = sold.keep_until(lease.transfer()).unix();
         nudge(fixture, last, None).await?;
-        must_be!(fixture.ledger.is_consumed(sold.intent()).await?, true, "in its last second the intent is consumed");
+        must_be!(
+            fixture.ledger.consumed(sold.intent()).await?.is_some(),
+            true,
+            "in its last second the intent is consumed"
+        );
         let back = fixture.claim_at(last, sold.intent(), sold.transfers());
         must_be!(fixture.reserve(&back).await?, ReserveOutcome::IntentConsumed, "the pair in its last second");
         let other = fixture.claim_at(last, fixture.intent(), sold.transfers());
@@ -98,7 +102,7 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
         nudge(fixture, last, None).await?;
         let back = at(last, fixture.intent(), &moved(9));
         must_be!(fixture.reserve(&back).await?, ReserveOutcome::PaymentUsed, "the payment in its new last second");
-        must_be!(fixture.ledger.is_consumed(sold.intent()).await?, true, "until then its intent is consumed");
+        must_be!(fixture.ledger.consumed(sold.intent()).await?.is_some(), true, "until then its intent is consumed");
         nudge(fixture, last + 1, Some(paid + 9 * HOUR)).await?;
         refused(fixture, last + 1, &at(last, sold.intent(), &moved(9))).await?;
         let _ = fixture.sell(&at(last + 1, fixture.intent(), &[fixture.paid_at(paid + 9 * HOUR + 1)])).await?;
@@ -127,7 +131,11 @@ pub(super) async fn the_mark_never_falls<H: Harness>(fixture: &Fixture<'_, H>) -
     let earlier = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK + 10)]);
     let _ = fixture.sell(&earlier).await?;
     let _ = sell_and_outlive(fixture, &later).await?;
-    must_be!(fixture.ledger.is_consumed(earlier.intent()).await?, true, "what need not be forgotten yet is consumed");
+    must_be!(
+        fixture.ledger.consumed(earlier.intent()).await?.is_some(),
+        true,
+        "what need not be forgotten yet is consumed"
+    );
     let beyond = earlier.keep_until(&earlier.transfers()[0]).unix() + 1;
     nudge(fixture, beyond, None).await?;
     for head in [beyond, HEAD] {

@@ -1,7 +1,7 @@
 //! What every ledger must do, as checks that any backend can run.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
-//! [`run`]. What is found wrong is told by the name of the check and the rule that it stands for.
+//! [`run`]. A violation is reported with the name of the check and its rule.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,12 +38,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod answer;
 mod attempts;
 mod fixture;
 mod harness;
 mod lease;
 mod mark;
 mod order;
+mod payment;
 mod race;
 mod sale;
 
@@ -195,8 +197,17 @@ checks! {
     sale::consumed_means_committed: "an intent is consumed from its commit on, not from its reservation";
     sale::commit_is_repeatable: "a committed lease commits again, and again";
     sale::committed_stays: "neither release nor renewal undoes a commit";
-    sale::release_is_repeatable: "a second release does nothing, whoever holds the pair by then";
+    sale::release_is_repeatable: "a second release does nothing, not even to a new holder of the pair";
     sale::healthy: "a ledger that works says so";
+    payment::an_authorization_is_one_payment: "a transfer made from an authorization is the same payment in whatever transaction";
+    payment::a_lease_follows_its_authorization: "leases and attempts are an authorization's, in whatever transaction it is used";
+    payment::authorizations_are_told_apart: "an authorization is chain, token, payer and nonce, all four";
+    answer::kept_byte_for_byte: "an answer is given back as it was kept, through every handle";
+    answer::kept_from_the_commit_on: "an answer is kept with its sale, and no other";
+    answer::kept_for_its_time: "an answer is given back in its time and not after; its sale stays";
+    answer::a_repeated_commit_keeps_the_first: "a repeated commit neither changes nor prolongs what is kept";
+    answer::a_lost_lease_keeps_nothing: "a lease that was lost keeps no answer";
+    answer::for_no_time_none_is_kept: "an answer is kept for as long as is asked, be it no time or for ever";
     lease::held_is_busy: "what is held is refused, and when to ask again is told";
     lease::intent_holds_one: "an intent under a live lease gets no other transfer";
     lease::released_is_lost: "a released lease neither renews nor commits";
@@ -212,16 +223,16 @@ checks! {
     attempts::not_started_is_none: "a handler that was not started is no attempt";
     attempts::strangers_do_not_count: "attempts are counted for intent and transfer together";
     attempts::running_out_counts: "a lease that ran out was an attempt";
-    attempts::no_other_transfer_instead: "who has to pause is not given another customer's transfer";
+    attempts::no_other_transfer_instead: "an intent that has to pause is not given another customer's transfer";
     attempts::pauses_double @minutes: "pauses double, to a quarter of an hour";
-    attempts::pauses_begin_at_the_end @minutes: "a pause begins when the attempt ended, not when somebody asked";
+    attempts::pauses_begin_at_the_end @minutes: "a pause begins when the attempt ended, not at the next question";
     mark::begin_is_repeatable: "the low-water mark is where the first begin put it";
     mark::payments_at_or_below_are_refused: "a payment at or below the low-water mark is refused";
     mark::payments_above_are_taken: "of several transfers those above the low-water mark are taken";
     mark::kept_to_the_second: "a sale is remembered up to the last second in which it could come back";
     mark::forgetting_raises_the_mark: "what is forgotten is refused by the low-water mark from then on";
     mark::mined_again_is_kept_by_its_later_time: "a sold payment that is shown with a later block time is kept by that one";
-    mark::mined_again_is_refused_unseen: "a sold payment that is mined again within a day is refused, though nobody showed it meanwhile";
+    mark::mined_again_is_refused_unseen: "a sold payment that is mined again within a day is refused, also if it was not shown meanwhile";
     mark::the_mark_never_falls: "forgetting an earlier payment does not lower the mark, nor does a head that goes back";
     mark::nothing_sold_nothing_raised: "what was held and not sold is forgotten without a trace";
     order::intent_consumed_comes_first: "an intent that bought its answer is told so, whatever else is true";

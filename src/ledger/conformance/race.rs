@@ -1,4 +1,4 @@
-//! Many at once. What decides must be one step: whoever looks first and marks then is caught here.
+//! Many at once. The decision must be one step: a ledger that looks first and marks later is caught here.
 
 use std::{collections::HashSet, future::Future, sync::Arc};
 
@@ -85,7 +85,7 @@ pub(super) async fn one_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
             .collect();
         let grants = grants(fixture, claims).await?;
         must_be!(grants.len(), 1, "grants of what ran out");
-        must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "the old holder's commit");
+        must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the old holder's commit");
         settle(fixture, &grants).await?;
     }
     Ok(())
@@ -102,7 +102,7 @@ pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) ->
             let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
             async move {
                 Ok(if task == TASKS / 2 {
-                    (ledger.commit(&old).await? == CommitOutcome::Done, false)
+                    (ledger.commit(&old, None).await? == CommitOutcome::Done, false)
                 } else {
                     (false, matches!(ledger.reserve(&claim).await?, ReserveOutcome::Granted(_)))
                 })
@@ -112,7 +112,7 @@ pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) ->
         let sold = outcomes.iter().filter(|(sold, _)| *sold).count();
         let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
         must_be!((sold, granted), (1, 0) | (0, 1), "late commits, and take-overs");
-        must_be!(fixture.ledger.is_consumed(claim.intent()).await?, consumed if consumed == (sold == 1), "the intent is consumed");
+        must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), consumed if consumed == (sold == 1), "the intent is consumed");
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ pub(super) async fn release_and_reserve<H: Harness>(fixture: &Fixture<'_, H>) ->
         });
         let grants: Vec<_> = together(tasks).await?.into_iter().flatten().collect();
         must_be!(grants.len(), 0 | 1, "grants of what was released");
-        must_be!(fixture.ledger.commit(&old).await?, CommitOutcome::LeaseLost, "commit of the released lease");
+        must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "commit of the released lease");
         settle(fixture, &grants).await?;
     }
     Ok(())
@@ -159,7 +159,7 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
                             return Ok(0);
                         }
                         ReserveOutcome::Granted(lease) => {
-                            return Ok(usize::from(ledger.commit(&lease).await? == CommitOutcome::Done));
+                            return Ok(usize::from(ledger.commit(&lease, None).await? == CommitOutcome::Done));
                         }
                         ReserveOutcome::Busy { .. } => tokio::task::yield_now().await,
                         ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed => return Ok(0),
@@ -204,7 +204,7 @@ async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Resul
     for lease in leases {
         let tasks = (0..4).map(|task| {
             let (ledger, lease) = (handle(fixture, task), lease.clone());
-            async move { Ok(ledger.commit(&lease).await?) }
+            async move { Ok(ledger.commit(&lease, None).await?) }
         });
         let outcomes = together(tasks).await?;
         must_be!(

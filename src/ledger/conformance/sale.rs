@@ -53,7 +53,11 @@ pub(super) async fn both_are_freed<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     // Nothing is left of the pair: another intent takes the payment, the intent another payment.
     let rival = fixture.hold(&fixture.claim(other_intent, &paid)).await?;
     let _ = fixture.hold(&fixture.claim(intent, &other_paid)).await?;
-    must_be!(fixture.ledger.commit(&rival).await?, CommitOutcome::Done, "the commit of who took the payment");
+    must_be!(
+        fixture.ledger.commit(&rival, None).await?,
+        CommitOutcome::Done,
+        "the commit of the intent that took the payment"
+    );
     Ok(())
 }
 
@@ -131,7 +135,7 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
         let claim = fixture.claim(fixture.intent(), std::slice::from_ref(&transfer));
         let lease = fixture.sell(&claim).await?;
         must_be!(lease.transfer(), kept if *kept == transfer, "the transfer of the lease");
-        must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "its commit again");
+        must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "its commit again");
         let again = fixture.claim(fixture.intent(), &[transfer]);
         must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment again");
     }
@@ -145,29 +149,37 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
 pub(super) async fn consumed_means_committed<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "an intent that nobody has seen is consumed");
-    let lease = fixture.hold(&claim).await?;
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "a reserved intent is consumed");
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, false, "a released intent is consumed");
-    let _ = fixture.sell(&claim).await?;
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, true, "a sold intent is consumed");
     must_be!(
-        fixture.twin.is_consumed(claim.intent()).await?,
+        fixture.ledger.consumed(claim.intent()).await?.is_some(),
+        false,
+        "an intent that nobody has seen is consumed"
+    );
+    let lease = fixture.hold(&claim).await?;
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "a reserved intent is consumed");
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "a released intent is consumed");
+    let _ = fixture.sell(&claim).await?;
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), true, "a sold intent is consumed");
+    must_be!(
+        fixture.twin.consumed(claim.intent()).await?.is_some(),
         true,
         "a sold intent is consumed, through another handle"
     );
-    must_be!(fixture.ledger.is_consumed(fixture.intent()).await?, false, "another intent is consumed");
+    must_be!(fixture.ledger.consumed(fixture.intent()).await?.is_some(), false, "another intent is consumed");
     Ok(())
 }
 
 pub(super) async fn commit_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let lease = fixture.sell(&fixture.brief(fixture.intent(), &[fixture.paid()])).await?;
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the second commit");
-    must_be!(fixture.twin.commit(&lease).await?, CommitOutcome::Done, "the third commit, through another handle");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the second commit");
+    must_be!(fixture.twin.commit(&lease, None).await?, CommitOutcome::Done, "the third commit, through another handle");
     fixture.run_out().await;
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "a commit after the lease would have run out");
+    must_be!(
+        fixture.ledger.commit(&lease, None).await?,
+        CommitOutcome::Done,
+        "a commit after the lease would have run out"
+    );
     Ok(())
 }
 
@@ -179,11 +191,11 @@ pub(super) async fn committed_stays<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
     let _ = fixture.ledger.renew(&lease).await?;
     fixture.run_out().await;
-    must_be!(fixture.ledger.is_consumed(claim.intent()).await?, true, "the intent is consumed");
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), true, "the intent is consumed");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after release and renewal");
     let other = fixture.brief(fixture.intent(), claim.transfers());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment after release and renewal");
-    must_be!(fixture.ledger.commit(&lease).await?, CommitOutcome::Done, "the commit again");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
     Ok(())
 }
 
@@ -201,7 +213,7 @@ pub(super) async fn release_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) 
         "the new holder's pair after the old one's release"
     );
     must_be!(
-        fixture.ledger.commit(&new).await?,
+        fixture.ledger.commit(&new, None).await?,
         CommitOutcome::Done,
         "the new holder's commit after the old one's release"
     );

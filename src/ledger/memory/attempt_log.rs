@@ -5,17 +5,17 @@ use std::{collections::VecDeque, time::Duration};
 use foldhash::HashMap;
 
 use super::super::attempts::{LONGEST, cool_down};
-use crate::protocol::{IntentKey, PaymentId};
+use crate::protocol::{CompactPaymentId, IntentKey};
 
 /// How long a pair that is left alone is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 const _: () = assert!(KEPT.as_secs() > LONGEST.as_secs());
 
-/// How many pairs are remembered: their number is up to whoever holds one payment, since intents cost nothing.
+/// How many pairs are remembered: their number is up to the owner of one payment, since intents cost nothing.
 const MOST: usize = 1 << 16;
 
 /// An intent and a payment that were tried together.
-pub(super) type Pair = (IntentKey, PaymentId);
+pub(super) type Pair = (IntentKey, CompactPaymentId);
 
 #[derive(Debug, Default)]
 pub(super) struct AttemptLog {
@@ -33,7 +33,7 @@ struct Tried {
 }
 
 impl AttemptLog {
-    /// How long this pair still has to cool down; `run_out` is when its last grant ended, if nobody noted it yet.
+    /// How long this pair still has to cool down; `run_out` is when its last grant ended, if that was not noted yet.
     pub(super) fn cooling(&self, pair: &Pair, run_out: Option<Duration>, now: Duration) -> Option<Duration> {
         let tried = self.pairs.get(pair)?;
         let until = run_out.unwrap_or(tried.ended).saturating_add(cool_down(tried.times));
@@ -63,7 +63,7 @@ impl AttemptLog {
         }
     }
 
-    /// The pair was sold: nobody will try it again.
+    /// The pair was sold, and will not be tried again.
     pub(super) fn sold(&mut self, pair: &Pair) {
         self.pairs.remove(pair);
     }
@@ -90,6 +90,11 @@ impl AttemptLog {
         } else {
             self.pairs.remove(&pair);
         }
+    }
+
+    /// How many times a pair is to be looked at.
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
     }
 
     /// How many pairs there are, and how many times one is to be looked at.

@@ -1,5 +1,6 @@
-//! `MemoryLedger`: one process, one lock; a restart refuses what was paid before it.
+//! `MemoryLedger`: a ledger for one process, behind one lock.
 
+mod answer_store;
 mod attempt_log;
 mod state;
 
@@ -12,23 +13,24 @@ use std::{
 pub use state::Counts;
 use state::State;
 
-use super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome};
+use super::{
+    AttemptOutcome, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance, RenewOutcome,
+    ReserveOutcome, Sale,
+};
 use crate::{
     clock::{Clock, SystemClock},
     protocol::{ChainTime, IntentKey},
 };
 
-/// A ledger in memory: for tests, for development, and for those who accept that a restart refuses every payment
-/// made before it.
+/// A ledger in memory: for tests, for development, and where a restart may refuse every payment made before it.
 ///
-/// Clones are handles on one ledger: give each merchant of a process a clone. Two processes cannot share it, and one
-/// recipient must not be served by two of them.
+/// Clones share one ledger: give each merchant of a process a clone. Two processes cannot share it, and must not serve one recipient.
 ///
-/// What was sold is remembered until the payment's age rules out its return, at 300 bytes a sale or less, and is never
-/// dropped for want of space. A transfer that a reorganisation drops is known again if it is mined again within a day, and
-/// later if somebody showed it meanwhile; what comes later still would buy once more than it paid, as much as one that never
-/// comes back does: how likely that is, the verifier's finality decides. A lease that nobody asked about is forgotten an hour after it ran out, the count
-/// of attempts an hour after the last one, or earlier where over 65,536 pairs were tried within that hour.
+/// A sale is remembered until its payment is too old to be shown again. It takes 300 bytes or less, and is never dropped for lack of
+/// space. A transfer that a reorganisation drops is recognised if it is mined again within a day, and later if it was shown meanwhile.
+/// One that is mined again after that buys one more answer; the verifier's finality decides how likely that is. A lease that ran out
+/// is forgotten after an hour, and so is a count of attempts, an hour after the last one, or earlier if more than 65,536 pairs were
+/// tried within that hour.
 ///
 /// ```
 /// use tower_x402::{ledger::{Ledger as _, MemoryLedger}, protocol::ChainTime};
@@ -51,44 +53,42 @@ struct Shared {
 }
 
 impl MemoryLedger {
-    /// A ledger that remembers nothing yet, and refuses everything until it is [begun](Ledger::begin).
+    /// Creates an empty ledger, which refuses everything until it has [begun](Ledger::begin).
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(SystemClock)
     }
 
-    /// The same, with leases and cool-downs measured by this clock's [monotonic](Clock::monotonic) time.
+    /// Creates an empty ledger that measures leases and cool-downs by this clock's [monotonic](Clock::monotonic) time.
     #[must_use]
     pub fn with_clock(clock: impl Clock) -> Self {
         Self { shared: Arc::new(Shared { state: Mutex::default(), clock: Box::new(clock) }) }
     }
 
-    /// What happened since the ledger was made, and what it holds now.
+    /// Sets how many bytes of [answers](super::KeptAnswer) are kept in all; 64 MiB by default. Where there is no room, the oldest are
+    /// dropped first.
     ///
     /// # Errors
-    /// [`LedgerError::Unavailable`] when a panic left its contents in doubt.
+    /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.
+    pub fn answers_up_to(self, bytes: usize) -> Result<Self, LedgerError> {
+        self.state()?.answers = answer_store::AnswerStore::with_capacity(bytes);
+        Ok(self)
+    }
+
+    /// Returns what happened since the ledger was made, and what it holds now.
+    ///
+    /// # Errors
+    /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.
     pub fn counts(&self) -> Result<Counts, LedgerError> {
         Ok(self.state()?.counts())
     }
 
-    /// Forgets every sale that may be forgotten when the head is at `head`; tells how many. Selling does the same, a few at a
-    /// time.
-    ///
-    /// # Errors
-    /// [`LedgerError::Unavailable`] when a panic left its contents in doubt.
-    pub fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        let mut state = self.state()?;
-        let before = state.counts().remembered;
-        while state.forget_sales(head) > 0 {}
-        Ok(u64::try_from(before - state.counts().remembered).unwrap_or(u64::MAX))
-    }
-
-    /// A lock that a panic poisoned stays shut: what it guards may be half of a sale.
+    /// Fails for good once a panic poisoned the lock: its contents may be half of a sale.
     fn state(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
-        self.shared.state.lock().map_err(|_| LedgerError::Unavailable)
+        self.shared.state.lock().map_err(|_| LedgerError::unavailable())
     }
 
-    /// Read before the lock is taken: a clock is foreign code.
+    /// Read before the lock is taken: a clock is foreign code, and may panic.
     fn now(&self) -> Duration {
         self.shared.clock.monotonic()
     }
@@ -100,7 +100,7 @@ impl Default for MemoryLedger {
     }
 }
 
-/// Says how much it holds, not what.
+/// Shows the numbers of records, not their contents.
 impl fmt::Debug for MemoryLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryLedger").field("counts", &self.counts()).finish_non_exhaustive()
@@ -114,7 +114,7 @@ impl Ledger for MemoryLedger {
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let now = self.now();
-        self.state()?.reserve(claim, now).ok_or(LedgerError::Unavailable)
+        self.state()?.reserve(claim, now).ok_or(LedgerError::unavailable())
     }
 
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
@@ -122,8 +122,9 @@ impl Ledger for MemoryLedger {
         Ok(self.state()?.renew(lease, now))
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
-        Ok(self.state()?.commit(lease))
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        let now = self.now();
+        Ok(self.state()?.commit(lease, answer, now))
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
@@ -132,12 +133,38 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        Ok(self.state()?.is_consumed(intent))
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        let now = self.now();
+        Ok(self.state()?.consumed(intent, now))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.state().map(drop)
+    }
+}
+
+impl Maintenance for MemoryLedger {
+    async fn holdings(&self) -> Result<Holdings, LedgerError> {
+        let Counts { held, remembered, .. } = self.state()?.counts();
+        let [held, remembered] = [held, remembered].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+        Ok(Holdings { held, remembered })
+    }
+
+    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.counts().low_water_mark)
+    }
+
+    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.move_mark(|mark| mark.max(time)))
+    }
+
+    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.move_mark(|mark| mark.min(time)))
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let now = self.now();
+        Ok(u64::try_from(self.state()?.sweep(head, now)).unwrap_or(u64::MAX))
     }
 }
 
@@ -155,10 +182,10 @@ mod tests {
             panic!("with the lock held");
         })
         .join();
-        let shut = Err(LedgerError::Unavailable);
+        let shut = Err(LedgerError::unavailable());
         assert_eq!(ledger.health().await, shut);
         assert_eq!(ledger.begin(ChainTime::from_unix(2)).await.map(drop), shut);
-        assert_eq!(ledger.is_consumed(IntentKey::new([0; 16])).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.consumed(IntentKey::new([0; 16])).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.counts().map(drop), shut);
     }
 }

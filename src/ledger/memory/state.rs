@@ -11,17 +11,18 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, RenewOutcome, ReserveOutcome,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale,
         decide::{Candidate, Decision, Entry, decide},
     },
+    answer_store::AnswerStore,
     attempt_log::{AttemptLog, KEPT},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Transfer};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
 
-/// What a ledger did and what it holds.
+/// The events of a ledger, and the number of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -29,15 +30,15 @@ pub struct Counts {
     pub reserved: u64,
     /// Sales recorded.
     pub consumed: u64,
-    /// Leases given back.
+    /// Leases released.
     pub released: u64,
     /// Leases that ran out and were taken over or forgotten.
     pub expired: u64,
-    /// Leases held now, those that ran out and were not taken over included.
+    /// Leases held now, including those that ran out and were not taken over yet.
     pub held: usize,
     /// Sales remembered now.
     pub remembered: usize,
-    /// Payments up to this block time are refused. `None` until the ledger is begun.
+    /// Payments up to this block time are refused. `None` until the ledger has begun.
     pub low_water_mark: Option<ChainTime>,
 }
 
@@ -47,16 +48,17 @@ pub(super) struct State {
     mark: Option<ChainTime>,
     fence: u64,
     /// What is sold. Lean, and apart from what is held: there may be millions, in tables half empty.
-    sales: HashMap<PaymentId, Sold>,
+    sales: HashMap<CompactPaymentId, Sold>,
     sold: HashSet<IntentKey>,
     /// Every sale once.
-    ages: BinaryHeap<Reverse<Sale>>,
+    ages: BinaryHeap<Reverse<Aged>>,
     /// Sales that were mined again later, and are kept longer than `ages` has it.
-    prolonged: HashMap<PaymentId, ChainTime>,
+    prolonged: HashMap<CompactPaymentId, ChainTime>,
     /// What is held. `holders` is the other way round, entry for entry.
-    holds: HashMap<PaymentId, Hold>,
-    holders: HashMap<IntentKey, PaymentId>,
+    holds: HashMap<CompactPaymentId, Hold>,
+    holders: HashMap<IntentKey, CompactPaymentId>,
     attempts: AttemptLog,
+    pub(super) answers: AnswerStore,
     counts: Counts,
 }
 
@@ -69,9 +71,9 @@ struct Sold {
 
 /// When a sale is forgotten; ordered by that.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Sale {
+struct Aged {
     keep_until: ChainTime,
-    payment: PaymentId,
+    payment: CompactPaymentId,
     intent: IntentKey,
 }
 
@@ -100,6 +102,7 @@ impl State {
     /// `None` when the memory was never begun.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
         let _ = self.forget_sales(claim.head());
+        self.answers.forget(now);
         self.forget_attempts(now);
         let mark = self.mark?;
         self.prolong(claim);
@@ -111,7 +114,11 @@ impl State {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
-        match self.holds.get_mut(&lease.transfer().payment_id()).filter(|hold| hold.fence == lease.fencing_token()) {
+        match self
+            .holds
+            .get_mut(&lease.transfer().payment_id().compact())
+            .filter(|hold| hold.fence == lease.fencing_token())
+        {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
                 RenewOutcome::Held
@@ -120,8 +127,8 @@ impl State {
         }
     }
 
-    pub(super) fn commit(&mut self, lease: &Lease) -> CommitOutcome {
-        let key = lease.transfer().payment_id();
+    pub(super) fn commit(&mut self, lease: &Lease, answer: Option<&KeptAnswer>, now: Duration) -> CommitOutcome {
+        let key = lease.transfer().payment_id().compact();
         if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
             return CommitOutcome::Done;
         }
@@ -129,14 +136,17 @@ impl State {
         self.attempts.sold(&(hold.intent, key));
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
-        self.ages.push(Reverse(Sale { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
+        if let Some(answer) = answer {
+            self.answers.keep(hold.intent, answer, now);
+        }
+        self.ages.push(Reverse(Aged { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
         CommitOutcome::Done
     }
 
     pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
         let Some(hold) = self.take(lease) else { return };
-        let pair = (hold.intent, lease.transfer().payment_id());
+        let pair = (hold.intent, lease.transfer().payment_id().compact());
         match handler {
             AttemptOutcome::Started => self.attempts.ended(&pair, now),
             AttemptOutcome::NotStarted => self.attempts.unused(&pair),
@@ -144,12 +154,31 @@ impl State {
         self.counts.released += 1;
     }
 
-    pub(super) fn is_consumed(&self, intent: IntentKey) -> bool {
-        self.sold.contains(&intent)
+    pub(super) fn consumed(&mut self, intent: IntentKey, now: Duration) -> Option<Sale> {
+        self.answers.forget(now);
+        self.sold.contains(&intent).then(|| Sale::new().with_answer(self.answers.get(intent)))
     }
 
     pub(super) fn counts(&self) -> Counts {
         Counts { held: self.holds.len(), remembered: self.sales.len(), low_water_mark: self.mark, ..self.counts }
+    }
+
+    /// Moves the mark of a memory that has begun, and tells it.
+    pub(super) fn move_mark(&mut self, to: impl FnOnce(ChainTime) -> ChainTime) -> Option<ChainTime> {
+        self.mark = self.mark.map(to);
+        self.mark
+    }
+
+    /// Forgets everything that may be forgotten; tells how many sales.
+    pub(super) fn sweep(&mut self, head: ChainTime, now: Duration) -> usize {
+        let before = self.sales.len();
+        while self.forget_sales(head) > 0 {}
+        self.answers.forget(now);
+        // Once round: what is held is looked at again and again where it is more than the log wants to keep.
+        for _ in 0..=self.attempts.due() / BATCH {
+            self.forget_attempts(now);
+        }
+        before - self.sales.len()
     }
 
     /// What is on record for an intent.
@@ -161,7 +190,7 @@ impl State {
     }
 
     fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
-        let key = transfer.payment_id();
+        let key = transfer.payment_id().compact();
         if self.sales.contains_key(&key) {
             return Candidate { transfer, entry: Some(Entry::Sold), cooling: None };
         }
@@ -173,7 +202,7 @@ impl State {
 
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
     fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
-        let (intent, key) = (claim.intent(), transfer.payment_id());
+        let (intent, key) = (claim.intent(), transfer.payment_id().compact());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }
@@ -189,7 +218,7 @@ impl State {
 
     /// Ends the hold of this very lease, whatever the clock says.
     fn take(&mut self, lease: &Lease) -> Option<Hold> {
-        let key = lease.transfer().payment_id();
+        let key = lease.transfer().payment_id().compact();
         self.holds.get(&key).filter(|hold| hold.fence == lease.fencing_token())?;
         let hold = self.holds.remove(&key)?;
         self.holders.remove(&hold.intent);
@@ -197,7 +226,7 @@ impl State {
     }
 
     /// Ends a hold that ran out: its attempt ended when it did.
-    fn expire(&mut self, payment: &PaymentId) {
+    fn expire(&mut self, payment: &CompactPaymentId) {
         if let Some(hold) = self.holds.remove(payment) {
             self.holders.remove(&hold.intent);
             self.attempts.ended(&(hold.intent, *payment), hold.until);
@@ -208,7 +237,7 @@ impl State {
     /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it.
     fn prolong(&mut self, claim: &Claim) {
         for transfer in claim.transfers() {
-            let key = transfer.payment_id();
+            let key = transfer.payment_id().compact();
             let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < transfer.block_time) else {
                 continue;
             };
@@ -219,15 +248,16 @@ impl State {
     }
 
     /// Forgets sales that age keeps from coming back, and raises the mark over each. Tells how many it looked at.
-    pub(super) fn forget_sales(&mut self, head: ChainTime) -> usize {
+    fn forget_sales(&mut self, head: ChainTime) -> usize {
         for looked in 0..BATCH {
             let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else { return looked };
             let Reverse(sale) = PeekMut::pop(oldest);
             if let Some(keep_until) = self.prolonged.remove(&sale.payment).filter(|until| *until > sale.keep_until) {
-                self.ages.push(Reverse(Sale { keep_until, ..sale }));
+                self.ages.push(Reverse(Aged { keep_until, ..sale }));
                 continue;
             }
             self.sold.remove(&sale.intent);
+            self.answers.remove(sale.intent);
             let sold = self.sales.remove(&sale.payment);
             self.mark = self.mark.max(sold.map(|sold| sold.block_time));
         }
@@ -261,13 +291,13 @@ impl State {
             // One byte of control beside each entry; seven of eight places are used at most.
             (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
         }
-        table::<(PaymentId, Sold)>(self.sales.capacity())
+        table::<(CompactPaymentId, Sold)>(self.sales.capacity())
             + table::<IntentKey>(self.sold.capacity())
-            + self.ages.capacity() * size_of::<Sale>()
-            + table::<(PaymentId, ChainTime)>(self.prolonged.capacity())
-            + table::<(PaymentId, Hold)>(self.holds.capacity())
-            + table::<(IntentKey, PaymentId)>(self.holders.capacity())
-            + self.attempts.bytes(table::<((IntentKey, PaymentId), [u64; 3])>)
+            + self.ages.capacity() * size_of::<Aged>()
+            + table::<(CompactPaymentId, ChainTime)>(self.prolonged.capacity())
+            + table::<(CompactPaymentId, Hold)>(self.holds.capacity())
+            + table::<(IntentKey, CompactPaymentId)>(self.holders.capacity())
+            + self.attempts.bytes(table::<((IntentKey, CompactPaymentId), [u64; 3])>)
     }
 
     pub(super) fn tried(&self) -> (usize, usize) {

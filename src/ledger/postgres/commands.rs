@@ -2,15 +2,17 @@
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, events,
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
             micros, seconds,
         },
     },
-    PostgresLedger, Sweep,
     connection::{Borrowed, Row, ask},
-    statements::{Flush, Literal, Text, array, bytes, flag, null, numeric, text, whole},
+    handle::PostgresLedger,
+    statements::{Flush, Literal, Text, array, bytes, flag, null, numeric, payment, text, whole},
+    sweeps::Sweep,
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
 
@@ -33,13 +35,8 @@ type Reserved = (
 type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<bool>, i64);
 
 /// What a statement on an intent and a payment is told first.
-fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 4] {
-    [
-        bytes(intent.as_bytes()),
-        bytes(transfer.transaction.as_bytes()),
-        whole(transfer.position.into()),
-        whole(transfer.network.chain_id().cast_signed()),
-    ]
+fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
+    [bytes(intent.as_bytes()), payment(transfer.payment_id())]
 }
 
 /// What a statement on a lease is told, which is known by its fence.
@@ -49,8 +46,11 @@ fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> 
 }
 
 /// What is written down of a sale.
-fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 9] {
+fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 12] {
     [
+        bytes(transfer.transaction.as_bytes()),
+        whole(transfer.position.into()),
+        whole(transfer.network.chain_id().cast_signed()),
         text(claim.resource()),
         bytes(transfer.payer.as_bytes()),
         bytes(transfer.recipient.as_bytes()),
@@ -64,8 +64,9 @@ fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 9] {
 }
 
 /// The same where there is no transfer to write down.
-fn no_terms() -> [Literal; 9] {
-    ["text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"].map(null)
+fn no_terms() -> [Literal; 12] {
+    ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
+        .map(null)
 }
 
 impl PostgresLedger {
@@ -79,7 +80,12 @@ impl PostgresLedger {
     }
 
     /// The same, again where the database undid it; the answer's first row.
-    async fn one<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Option<T>, LedgerError> {
+    pub(super) async fn one<T: Row>(
+        &self,
+        flush: Flush,
+        question: &Text,
+        values: &[Literal],
+    ) -> Result<Option<T>, LedgerError> {
         Ok(ask(|| self.rows(flush, question, values)).await?.into_iter().next())
     }
 
@@ -96,21 +102,21 @@ impl PostgresLedger {
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    /// Forgets so many at most; tells how many sales, leases and attempts. A crash that takes it back brings them back.
-    pub(super) async fn forget(&self, sweep: Sweep, most: i64) -> Result<(i64, i64, i64), LedgerError> {
+    /// Forgets so many at most; tells how many sales, leases, attempts and answers. A crash that takes it back brings them back.
+    pub(super) async fn forget(&self, sweep: Sweep, most: i64) -> Result<(i64, i64, i64, i64), LedgerError> {
         let values = [whole(sweep.low), whole(sweep.head), flag(sweep.all), whole(micros(KEPT)), whole(most)];
         let told = self.one(Flush::Later, &self.statements.sweep, &values).await?;
-        told.ok_or(LedgerError::Unavailable)
+        told.ok_or(LedgerError::unavailable())
     }
 
     /// Forgets some of what may be forgotten, if it is time. For space only: what is not forgotten now is forgotten later.
     async fn sweep_some(&self, head: ChainTime) {
         let Some(sweep) = self.sweeps.due(seconds(head)) else { return };
         match self.forget(sweep, BATCH).await {
-            Ok((sales, leases, attempts)) => {
+            Ok((sales, leases, attempts, answers)) => {
                 events::forgotten(count(sales));
                 events::expired(count(leases));
-                if sales.max(leases).max(attempts) >= BATCH {
+                if sales.max(leases).max(attempts).max(answers) >= BATCH {
                     self.sweeps.again(sweep);
                 }
             }
@@ -118,7 +124,7 @@ impl PostgresLedger {
         }
     }
 
-    /// A lease on what was written, if that holds. If not, it is taken back: nobody has it.
+    /// A lease on what was written, if that holds. If not, it is taken back: no caller has it.
     async fn settle(
         &self,
         claim: &Claim,
@@ -138,13 +144,8 @@ impl PostgresLedger {
 
 impl SqlBackend for PostgresLedger {
     async fn look(&self, claim: &Claim) -> Result<Seen, LedgerError> {
-        let transfers = claim.transfers().iter();
-        let candidates = [
-            bytes(claim.intent().as_bytes()),
-            array(transfers.clone().map(|transfer| bytes(transfer.transaction.as_bytes())), "bytea"),
-            array(transfers.clone().map(|transfer| whole(transfer.position.into())), "bigint"),
-            array(transfers.map(|transfer| whole(transfer.network.chain_id().cast_signed())), "bigint"),
-        ];
+        let payments = claim.transfers().iter().map(|transfer| payment(transfer.payment_id()));
+        let candidates = [bytes(claim.intent().as_bytes()), array(payments, "text")];
         let first = claim.transfers().first();
         let terms = first.map_or_else(no_terms, |first| terms(claim, first));
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
@@ -197,7 +198,7 @@ impl SqlBackend for PostgresLedger {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
-        let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::Unavailable)?;
+        let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
         let written = Written { fence, times, since, mark, booked: booked == Some(true) };
@@ -211,7 +212,7 @@ impl SqlBackend for PostgresLedger {
 
 impl Ledger for PostgresLedger {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.memory(&self.statements.start, Some(now)).await?.ok_or(LedgerError::Incompatible)
+        self.memory(&self.statements.start, Some(now)).await?.ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -231,10 +232,18 @@ impl Ledger for PostgresLedger {
         })
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let values = held(lease, []);
-        let question = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values);
-        let (sold,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::Unavailable)?;
+        let sold = in_time(self.time_limit, async {
+            match KeptAnswer::to_keep(answer) {
+                Some(answer) => ask(|| self.commit_to_keep(lease, &values, answer)).await,
+                None => {
+                    let told = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values).await?;
+                    told.map(|(sold,)| sold).ok_or(LedgerError::unavailable())
+                }
+            }
+        })
+        .await?;
         if sold == Some(true) {
             events::consumed(lease);
         }
@@ -250,10 +259,12 @@ impl Ledger for PostgresLedger {
         Ok(())
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         let values = [bytes(intent.as_bytes())];
-        let question = self.one::<(bool,)>(Flush::Later, &self.statements.is_consumed, &values);
-        in_time(self.time_limit, question).await?.map(|(consumed,)| consumed).ok_or(LedgerError::Unavailable)
+        let question = self.one::<(bool, Option<String>)>(Flush::Later, &self.statements.sold, &values);
+        let (consumed, answer) = in_time(self.time_limit, question).await?.ok_or(LedgerError::unavailable())?;
+        let answer = answer.map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
+        Ok(consumed.then(|| Sale::new().with_answer(answer.map(Into::into))))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -1,4 +1,4 @@
-//! A connection that is given back only in order: whoever breaks off in the middle has it closed.
+//! A connection that returns to the pool only in order: one that was interrupted is closed.
 //!
 //! The pool would try it first, for as long as a server that hangs likes, and log what the driver says.
 

@@ -1,15 +1,33 @@
 //! From one version of the schema to the next.
 
+use std::time::Duration;
+
 use super::{
-    super::sql::SCHEMA,
-    MIGRATION, PostgresLedger,
-    connection::Borrowed,
+    super::{
+        LedgerError,
+        sql::{SCHEMA, compatible, in_time},
+    },
+    connection::{Borrowed, ask},
+    handle::PostgresLedger,
     statements::{Flush, STEPS, text, whole},
 };
 
+/// How long a migration may take.
+const MIGRATION: Duration = Duration::from_secs(60);
+
 impl PostgresLedger {
+    /// Creates the tables, or brings them up to date. Repeatable, also by several replicas at once.
+    ///
+    /// # Errors
+    /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if another version wrote them;
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the database refuses, or takes more than a minute.
+    pub async fn migrate(&self) -> Result<(), LedgerError> {
+        let version = in_time(MIGRATION, ask(|| self.try_migrate())).await?;
+        compatible(Some(version))
+    }
+
     /// Tells the version that it leaves behind.
-    pub(super) async fn try_migrate(&self) -> sqlx::Result<i64> {
+    async fn try_migrate(&self) -> sqlx::Result<i64> {
         let (statements, mut connection) = (&self.statements, Borrowed::from(&self.pool).await?);
         // Whatever fails from here on closes the connection, and so undoes everything.
         let mut opening = statements.opening(Flush::Now, MIGRATION);
@@ -25,9 +43,13 @@ impl PostgresLedger {
         }
         let first = text(&format!("{}memory", statements.prefix));
         let (is_there,) = connection.ask::<(bool,)>(statements.part(&statements.is_there, &[first])).await?;
-        let (version, revision) = match is_there {
-            true => connection.ask::<(i64, i64)>(statements.part(&statements.versions, &[])).await?,
-            false => (SCHEMA, 0),
+        let version = match is_there {
+            true => connection.ask::<(i64,)>(statements.part(&statements.version, &[])).await?.0,
+            false => SCHEMA,
+        };
+        let revision = match is_there && version == SCHEMA {
+            true => connection.ask::<(i64,)>(statements.part(&statements.revision, &[])).await?.0,
+            false => 0,
         };
         let steps = STEPS.iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
         if version == SCHEMA && steps.len() > 0 {

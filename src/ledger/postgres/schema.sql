@@ -1,19 +1,25 @@
--- Version 1 of the schema. `ledger_` stands for the table prefix.
+-- Version 2 of the schema, the first that was published. `ledger_` stands for the table prefix.
 
--- One row: what the ledger knows of itself.
+-- One row: what the ledger knows of itself. `version` changes where an earlier program can no longer read the schema, `revision`
+-- wherever it changes.
 CREATE TABLE ledger_memory (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     version  bigint NOT NULL,
+    revision bigint NOT NULL,
     mark     bigint                          -- chain time; payments up to here are refused; null until begun
 );
-INSERT INTO ledger_memory (version) VALUES (0);
+INSERT INTO ledger_memory (version, revision) VALUES (0, 0);
 
 -- What is sold, and what is held. One row carries both keys, so that they change state together.
 CREATE TABLE ledger_sales (
-    fence        bigint GENERATED ALWAYS AS IDENTITY,
+    -- A grant is not flushed to disk, nor would be a sequence that it moved: after a crash a sequence could repeat itself. The
+    -- clock's microseconds since 2020, and twelve random bits for where it was set back.
+    fence        bigint NOT NULL DEFAULT
+        ((extract(epoch FROM clock_timestamp()) - 1577836800) * 1000000)::bigint * 4096 + floor(random() * 4096)::bigint,
     intent       bytea NOT NULL,             -- short name of the intent, 16 bytes
+    payment      text COLLATE "C" NOT NULL,  -- the payment's id
     chain_id     bigint NOT NULL,            -- above 2^63 - 1: less 2^64
-    tx_hash      bytea NOT NULL,
+    tx_hash      bytea NOT NULL,             -- where it was shown; the id alone tells payments apart
     log_position bigint NOT NULL,            -- inside the transaction's receipt
     resource     text NOT NULL,
     payer        bytea NOT NULL,
@@ -26,28 +32,36 @@ CREATE TABLE ledger_sales (
     lease_until  timestamptz NOT NULL,
     reserved_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     consumed_at  timestamptz,                -- null: held, not sold
-    CONSTRAINT ledger_sales_payment PRIMARY KEY (tx_hash, log_position, chain_id),
+    CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
 
+-- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
+CREATE TABLE ledger_answers (
+    intent     bytea PRIMARY KEY,
+    kept_until timestamptz NOT NULL,
+    content    bytea NOT NULL
+);
+CREATE INDEX ledger_answers_kept ON ledger_answers (kept_until);
+
 -- How often intent and payment were tried together in vain.
 CREATE TABLE ledger_attempts (
-    intent       bytea NOT NULL,
-    chain_id     bigint NOT NULL,
-    tx_hash      bytea NOT NULL,
-    log_position bigint NOT NULL,
-    times        bigint NOT NULL,
-    ended_at     timestamptz NOT NULL,       -- of the last one
-    PRIMARY KEY (intent, tx_hash, log_position, chain_id)
+    intent   bytea NOT NULL,
+    payment  text COLLATE "C" NOT NULL,
+    times    bigint NOT NULL,
+    ended_at timestamptz NOT NULL,           -- of the last one
+    PRIMARY KEY (intent, payment)
 );
 CREATE INDEX ledger_attempts_ended ON ledger_attempts (ended_at);
 
--- Sales that age keeps from coming back: the seller's book. It decides nothing; delete from it what is booked elsewhere.
+-- Sales that age keeps from coming back: the seller's book. What is in it is refused, whatever the mark; delete from it what is
+-- booked elsewhere.
 CREATE TABLE ledger_book (
     fence        bigint NOT NULL,
     intent       bytea NOT NULL,
+    payment      text COLLATE "C" NOT NULL,
     chain_id     bigint NOT NULL,
     tx_hash      bytea NOT NULL,
     log_position bigint NOT NULL,
@@ -62,13 +76,196 @@ CREATE TABLE ledger_book (
     consumed_at  timestamptz NOT NULL
 );
 CREATE INDEX ledger_book_consumed ON ledger_book USING brin (consumed_at);
+CREATE INDEX ledger_book_payment ON ledger_book (payment);
+CREATE INDEX ledger_book_intent ON ledger_book (intent);
 
--- Everything that was sold.
+-- Everything that was sold. Hashes and addresses as they are written elsewhere.
 CREATE VIEW ledger_sold AS
-    SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
-           block_number, block_time, reserved_at, consumed_at
-    FROM ledger_sales WHERE consumed_at IS NOT NULL
-    UNION ALL
-    SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
-           block_number, block_time, reserved_at, consumed_at
-    FROM ledger_book;
+    SELECT sale.fence, '0x' || encode(sale.intent, 'hex') AS intent, sale.payment, sale.chain_id,
+        '0x' || encode(sale.tx_hash, 'hex') AS tx_hash, sale.log_position, sale.resource,
+        '0x' || encode(sale.payer, 'hex') AS payer, '0x' || encode(sale.recipient, 'hex') AS recipient,
+        '0x' || encode(sale.token, 'hex') AS token, sale.amount, sale.block_number, sale.block_time, sale.reserved_at,
+        sale.consumed_at
+    FROM (
+        SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
+            block_number, block_time, reserved_at, consumed_at
+        FROM ledger_sales WHERE consumed_at IS NOT NULL
+        UNION ALL
+        SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
+            block_number, block_time, reserved_at, consumed_at
+        FROM ledger_book
+    ) AS sale;
+
+-- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
+-- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
+
+-- Ends what ran out and is in the way, if asked to; writes, which decides; counts the attempt; tells what holds now
+-- that nobody else can change it. No fence: intent or payment is another's.
+CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
+    p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_takes_over boolean)
+RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_booked boolean, g_expired bigint)
+LANGUAGE plpgsql AS $function$
+BEGIN
+    g_expired := 0;
+    IF p_takes_over THEN
+        WITH gone AS (
+            DELETE FROM ledger_sales AS sale
+            WHERE (sale.intent = p_intent OR sale.payment = p_payment)
+                AND sale.consumed_at IS NULL AND sale.lease_until <= clock_timestamp()
+            RETURNING sale.intent, sale.payment, sale.lease_until
+        ), noted AS (
+            UPDATE ledger_attempts AS tried SET ended_at = gone.lease_until FROM gone
+            WHERE (tried.intent, tried.payment) = (gone.intent, gone.payment)
+        )
+        SELECT count(*) INTO g_expired FROM gone;
+    END IF;
+    INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
+        block_number, block_time, keep_until, lease_until)
+    VALUES (p_intent, p_payment, p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token, p_amount,
+        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond')
+    ON CONFLICT DO NOTHING
+    RETURNING fence INTO g_fence;
+    IF g_fence IS NOT NULL THEN
+        INSERT INTO ledger_attempts AS tried (intent, payment, times, ended_at)
+        VALUES (p_intent, p_payment, 1, clock_timestamp())
+        ON CONFLICT (intent, payment) DO UPDATE SET times = LEAST(tried.times, 1000000) + 1
+        RETURNING tried.times, (extract(epoch FROM clock_timestamp() - tried.ended_at) * 1000000)::bigint
+        INTO g_times, g_since;
+        SELECT memory.mark INTO g_mark FROM ledger_memory AS memory;
+        g_booked := EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
+            OR EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payment);
+    END IF;
+    RETURN NEXT;
+END
+$function$;
+
+-- Grants the first candidate at once where nothing is known of it, nor of the intent; else tells what is known of all, a
+-- line for each, and one where there is none. What is written down is the first candidate's.
+CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chain bigint,
+    p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
+    p_block_time bigint, p_keep_until bigint, p_lease bigint)
+RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
+    r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean)
+LANGUAGE plpgsql AS $function$
+BEGIN
+    IF (SELECT memory.version = 2 AND memory.mark < p_block_time
+            AND NOT EXISTS (SELECT FROM ledger_sales AS own WHERE own.intent = p_intent)
+            AND NOT EXISTS (SELECT FROM ledger_sales AS sale WHERE sale.payment = p_payments[1])
+            AND NOT EXISTS (SELECT FROM ledger_attempts AS tried WHERE tried.intent = p_intent
+                AND tried.payment = p_payments[1])
+            AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
+            AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payments[1])
+        FROM ledger_memory AS memory)
+    THEN
+        SELECT g_fence, g_times, g_since, g_mark, g_booked INTO r_fence, r_times, r_since, r_mark, r_booked
+        FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token,
+            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, false);
+        IF r_fence IS NOT NULL THEN
+            r_version := 2;
+            r_intent_sold := false;
+            r_sold := false;
+            r_own := false;
+            RETURN NEXT;
+            RETURN;
+        END IF;
+    END IF;
+    RETURN QUERY
+    WITH now AS MATERIALIZED (SELECT clock_timestamp() AS at)
+    SELECT memory.version, memory.mark,
+        own.consumed_at IS NOT NULL OR EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent),
+        (extract(epoch FROM own.lease_until - now.at) * 1000000)::bigint,
+        -- One row at most, or the planner reads the whole book for what it takes for many candidates.
+        sale.consumed_at IS NOT NULL
+            OR (SELECT true FROM ledger_book AS book WHERE book.payment = wish.payment LIMIT 1) IS NOT NULL,
+        (extract(epoch FROM sale.lease_until - now.at) * 1000000)::bigint,
+        COALESCE(sale.intent = p_intent, false),
+        tried.times,
+        (extract(epoch FROM now.at - tried.ended_at) * 1000000)::bigint,
+        sale.block_time, NULL::bigint, false
+    FROM now JOIN ledger_memory AS memory ON memory.only_row
+    LEFT JOIN ledger_sales AS own ON own.intent = p_intent
+    LEFT JOIN unnest(p_payments) WITH ORDINALITY AS wish (payment, place) ON true
+    LEFT JOIN ledger_sales AS sale ON sale.payment = wish.payment
+    LEFT JOIN ledger_attempts AS tried ON tried.intent = p_intent AND tried.payment = wish.payment
+    ORDER BY wish.place;
+END
+$function$;
+
+-- Whether it was sold only now; null: the lease is lost. What is sold already is written once more, so that whoever
+-- asks again waits for the flush, too.
+CREATE OR REPLACE FUNCTION ledger_commit(p_intent bytea, p_payment text, p_fence bigint)
+RETURNS boolean LANGUAGE plpgsql AS $function$
+BEGIN
+    UPDATE ledger_sales AS sale SET consumed_at = clock_timestamp()
+    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
+    IF FOUND THEN
+        DELETE FROM ledger_attempts AS tried WHERE tried.intent = p_intent AND tried.payment = p_payment;
+        RETURN true;
+    END IF;
+    UPDATE ledger_sales AS sale SET consumed_at = sale.consumed_at
+    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NOT NULL;
+    RETURN CASE WHEN FOUND THEN false END;
+END
+$function$;
+
+-- Forgets sales from `p_low` on that age keeps from coming back, with their answers, and raises the mark over each; their rows
+-- go into the book. If asked to, forgets idle leases, attempts and answers after their time, too. Every search ends where what is
+-- to be kept begins.
+CREATE OR REPLACE FUNCTION ledger_sweep(p_low bigint, p_head bigint, p_all boolean, p_kept bigint, p_most bigint)
+RETURNS TABLE (s_sales bigint, s_leases bigint, s_attempts bigint, s_answers bigint)
+LANGUAGE plpgsql AS $function$
+BEGIN
+    WITH gone AS (
+        DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until >= p_low AND keep_until < p_head
+            ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING *
+    ), booked AS (
+        INSERT INTO ledger_book (fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token,
+            amount, block_number, block_time, reserved_at, consumed_at)
+        SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
+            block_number, block_time, reserved_at, consumed_at
+        FROM gone
+    ), dropped AS (
+        DELETE FROM ledger_answers WHERE intent = ANY (ARRAY(SELECT intent FROM gone))
+    ), raised AS (
+        UPDATE ledger_memory SET mark = GREATEST(mark, (SELECT max(block_time) FROM gone))
+        WHERE mark IS DISTINCT FROM GREATEST(mark, (SELECT max(block_time) FROM gone))
+    )
+    SELECT count(*) INTO s_sales FROM gone;
+    s_leases := 0;
+    s_attempts := 0;
+    s_answers := 0;
+    IF p_all THEN
+        WITH gone AS (
+            DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM ledger_sales
+                WHERE consumed_at IS NULL AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
+                ORDER BY lease_until LIMIT p_most FOR UPDATE SKIP LOCKED
+            ))
+            RETURNING true
+        )
+        SELECT count(*) INTO s_leases FROM gone;
+        WITH gone AS (
+            DELETE FROM ledger_attempts WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM ledger_attempts
+                WHERE ended_at < clock_timestamp() - p_kept * interval '1 microsecond'
+                ORDER BY ended_at LIMIT p_most FOR UPDATE SKIP LOCKED
+            ))
+            RETURNING true
+        )
+        SELECT count(*) INTO s_attempts FROM gone;
+        WITH gone AS (
+            DELETE FROM ledger_answers WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM ledger_answers WHERE kept_until < clock_timestamp()
+                ORDER BY kept_until LIMIT p_most FOR UPDATE SKIP LOCKED
+            ))
+            RETURNING true
+        )
+        SELECT count(*) INTO s_answers FROM gone;
+    END IF;
+    RETURN NEXT;
+END
+$function$;

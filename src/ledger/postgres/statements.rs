@@ -2,66 +2,84 @@
 //!
 //! Every question is one message: a transaction of its own, values included, begun and committed. So it is one round
 //! trip; it sets nothing on the session and leaves no statement behind, whose name another client might have behind a
-//! pooler; and it depends on no default of the server's. `$1` to `$4` are intent, transaction, position and chain
-//! wherever there is a pair.
+//! pooler; and it depends on no default of the server's. `$1` and `$2` are intent and payment wherever there is a pair.
+//!
+//! Only the commit that keeps an answer takes more: an answer is buyers' data, and no part of a statement's text, which servers and
+//! drivers log. It goes as a parameter of an unnamed statement, inside the transaction.
 
 use std::{fmt::Write as _, time::Duration};
 
 use sqlx::AssertSqlSafe;
 
-/// What stands for the prefix in the texts below.
+use crate::protocol::{Amount, PaymentId};
+
+/// The placeholder of the prefix in the texts below.
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each version to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
+pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
-const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-const COMMIT: &str = "SELECT ledger_commit($1, $2, $3, $4, $5)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const COMMIT: &str = "SELECT ledger_commit($1, $2, $3)";
 const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4, $5)";
 
+/// An answer left by an earlier sale of this intent, forgotten since, makes room.
+const KEEP: &str = "
+INSERT INTO ledger_answers (intent, kept_until, content)
+VALUES ($1, clock_timestamp() + $2::bigint * interval '1 microsecond', $3)
+ON CONFLICT (intent) DO UPDATE SET kept_until = EXCLUDED.kept_until, content = EXCLUDED.content";
+
 const RENEW: &str = "
-UPDATE ledger_sales SET lease_until = clock_timestamp() + $6 * interval '1 microsecond'
-WHERE intent = $1 AND tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND fence = $5 AND consumed_at IS NULL
+UPDATE ledger_sales SET lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
 RETURNING true";
 
-/// `$6`: whether the handler was started.
+/// `$4`: whether the handler was started.
 const RELEASE: &str = "
 WITH freed AS (
     DELETE FROM ledger_sales
-    WHERE intent = $1 AND tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND fence = $5 AND consumed_at IS NULL
+    WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
     RETURNING true
 ), noted AS (
     UPDATE ledger_attempts
-    SET times = CASE WHEN $6 THEN times ELSE GREATEST(times - 1, 0) END,
-        ended_at = CASE WHEN $6 THEN clock_timestamp() ELSE ended_at END
-    WHERE intent = $1 AND tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND EXISTS (SELECT FROM freed)
+    SET times = CASE WHEN $4 THEN times ELSE GREATEST(times - 1, 0) END,
+        ended_at = CASE WHEN $4 THEN clock_timestamp() ELSE ended_at END
+    WHERE intent = $1 AND payment = $2 AND EXISTS (SELECT FROM freed)
 )
 SELECT count(*) FROM freed";
 
 /// Keeps a sale by a later block time.
 const PROLONG: &str = "
-UPDATE ledger_sales SET block_time = GREATEST(block_time, $5), keep_until = GREATEST(keep_until, $6)
-WHERE tx_hash = $2 AND log_position = $3 AND chain_id = $4 AND consumed_at IS NOT NULL";
+UPDATE ledger_sales SET block_time = GREATEST(block_time, $3), keep_until = GREATEST(keep_until, $4)
+WHERE payment = $2 AND consumed_at IS NOT NULL";
 
-const IS_CONSUMED: &str = "SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL)";
+/// Whether it is consumed, and what is kept of its answer, written in a way that no setting of the server's changes.
+const SOLD: &str = "
+SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL),
+    (SELECT encode(content, 'hex') FROM ledger_answers WHERE intent = $1 AND kept_until > clock_timestamp())";
 
 // `$1` is the version, in each of these.
-const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = $1 AND revision >= 2";
-const HEALTH: &str =
-    "UPDATE ledger_memory SET version = version WHERE version = $1 AND revision >= 2 RETURNING version, mark";
-const START: &str =
-    "UPDATE ledger_memory SET mark = COALESCE(mark, $2) WHERE version = $1 AND revision >= 2 RETURNING version, mark";
-const RAISE: &str =
-    "UPDATE ledger_memory SET mark = GREATEST(mark, $2) WHERE version = $1 AND revision >= 2 RETURNING version, mark";
-const LOWER: &str =
-    "UPDATE ledger_memory SET mark = LEAST(mark, $2) WHERE version = $1 AND revision >= 2 RETURNING version, mark";
+const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = $1";
+const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, mark";
+const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, $2) WHERE version = $1 RETURNING version, mark";
+// A ledger that has not begun has no mark to move.
+const RAISE: &str = "
+UPDATE ledger_memory SET mark = CASE WHEN mark < $2 THEN $2 ELSE mark END
+WHERE version = $1 RETURNING version, mark";
+const LOWER: &str = "
+UPDATE ledger_memory SET mark = CASE WHEN mark > $2 THEN $2 ELSE mark END
+WHERE version = $1 RETURNING version, mark";
+/// Version, leases, sales.
+const HOLDINGS: &str = "
+SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
+    (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
+FROM ledger_memory";
 
 /// Whether there is a schema. `$1` is its first table.
 const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL";
-/// Version and revision; the first one did not know of revisions.
-const VERSIONS: &str = "
-SELECT memory.version, COALESCE((to_jsonb(memory) ->> 'revision')::bigint, 1) FROM ledger_memory AS memory";
+const VERSION: &str = "SELECT version FROM ledger_memory";
+const REVISION: &str = "SELECT revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
 
 /// Whether an answer waits until the disk has it.
@@ -73,11 +91,16 @@ pub(super) enum Flush {
     Later,
 }
 
-/// A value as it stands in a statement. Nothing in it comes from outside but digits.
+/// A value in a statement. Nothing in it comes from outside but digits.
 pub(super) struct Literal(String);
 
 pub(super) fn bytes(value: &[u8]) -> Literal {
     Literal(format!("decode('{}', 'hex')", const_hex::encode(value)))
+}
+
+/// Of lower-case letters, digits, `:` and `/` alone.
+pub(super) fn payment(id: PaymentId) -> Literal {
+    Literal(format!("'{id}'::text"))
 }
 
 pub(super) fn text(value: &str) -> Literal {
@@ -88,7 +111,7 @@ pub(super) fn whole(value: i64) -> Literal {
     Literal(format!("({value})::bigint"))
 }
 
-pub(super) fn numeric(value: crate::protocol::Amount) -> Literal {
+pub(super) fn numeric(value: Amount) -> Literal {
     let digits: String = value.to_string().chars().filter(char::is_ascii_digit).collect();
     Literal(format!("{digits}::numeric"))
 }
@@ -110,6 +133,11 @@ pub(super) fn array(values: impl Iterator<Item = Literal>, of: &str) -> Literal 
 pub(super) struct Text(String);
 
 impl Text {
+    /// One without values.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn filled(&self, values: &[Literal], into: &mut String) {
         let mut parts = self.0.split('$');
         into.push_str(parts.next().unwrap_or_default());
@@ -149,16 +177,21 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
-    is_consumed: IS_CONSUMED, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER, is_there: IS_THERE,
-    versions: VERSIONS, reached: REACHED,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, keep: KEEP, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
+    sold: SOLD, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
+    holdings: HOLDINGS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+}
+
+/// As the server's settings have it, where none is no limit.
+fn millis(limit: Duration) -> u128 {
+    limit.as_millis().clamp(1, 1_000_000_000)
 }
 
 impl Statements {
     /// The beginning of a transaction, whatever the database's defaults are.
     pub(super) fn opening(&self, flush: Flush, time_limit: Duration) -> String {
         let flush = if flush == Flush::Now { "on" } else { "off" };
-        let limit = time_limit.as_millis().clamp(1, 1_000_000_000);
+        let limit = millis(time_limit);
         let mut message = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = {flush}; \
              SET LOCAL statement_timeout = {limit}; "
@@ -180,6 +213,22 @@ impl Statements {
         let mut message = self.opening(flush, time_limit);
         text.filled(values, &mut message);
         message.push_str("; COMMIT");
+        AssertSqlSafe(message)
+    }
+
+    /// The first statement of a transaction that goes on. The server ends it if it does not hear how: what it locks would else
+    /// stay locked for as long as a machine that is gone seems to be there.
+    pub(super) fn beginning(
+        &self,
+        flush: Flush,
+        time_limit: Duration,
+        text: &Text,
+        values: &[Literal],
+    ) -> AssertSqlSafe<String> {
+        let mut message = self.opening(flush, time_limit);
+        let limit = millis(time_limit);
+        let _ = write!(message, "SET LOCAL idle_in_transaction_session_timeout = {limit}; ");
+        text.filled(values, &mut message);
         AssertSqlSafe(message)
     }
 

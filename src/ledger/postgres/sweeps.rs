@@ -1,6 +1,6 @@
 //! When to forget: as the head goes on, and all of it once a minute.
 //!
-//! Under a snapshot that somebody keeps open, a dump for hours, the indexes keep what is gone. Whoever searches them from their
+//! Under a snapshot that is kept open, by a dump for hours, the indexes keep deleted rows. A search from their
 //! low end steps over all of it; so a search begins where the last one ended.
 
 use std::{
@@ -34,7 +34,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweeps {
-    /// Tells one of those who ask at this head to sweep, if it is time.
+    /// Returns the sweep that is due at this head, to one of the callers.
     pub(super) fn due(&self, head: i64) -> Option<Sweep> {
         let mut known = self.known();
         let all = known.all.is_none_or(|at| at.elapsed() >= EVERY);
@@ -65,7 +65,7 @@ impl Sweeps {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with it left whole values behind.
+        // A panic leaves whole values behind.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         let sweeps = Sweeps::default();
         let first = Sweep { low: 0, head: 100, all: true };
         assert_eq!(sweeps.due(100), Some(first));
-        assert_eq!(sweeps.due(100), None, "one sweeps, not all who ask");
+        assert_eq!(sweeps.due(100), None, "one caller sweeps, not all of them");
         assert_eq!(sweeps.due(90), None);
         assert_eq!(sweeps.due(102), Some(Sweep { low: 100, head: 102, all: false }));
         sweeps.note(101);

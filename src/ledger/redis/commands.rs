@@ -3,14 +3,18 @@
 use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
 
 use ::redis as driver;
-use driver::{ErrorKind, RedisResult, Script, ServerErrorKind, aio::ConnectionManager, cmd, pipe};
+use driver::{ErrorKind, FromRedisValue, RedisResult, Script, ServerErrorKind, aio::ConnectionManager, cmd, pipe};
 use tokio::time::timeout;
 
 use super::{
-    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events},
-    builder::RedisConnectError,
+    super::{
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, events,
+    },
+    connection::code,
+    error::{RedisConnectError, RedisConnectErrorKind},
     handle::RedisLedger,
-    words::{hex, millis, name, seconds, word},
+    words::{NAME, hex, millis, name, seconds, word},
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -19,11 +23,11 @@ const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        let answer = self.ask(&self.inner.scripts.begin, &[seconds(now)]).await?;
+        let answer: Vec<String> = self.ask(&self.inner.scripts.begin, &[seconds(now)]).await?;
         self.inner.begun.store(true, Ordering::Relaxed);
         word(&answer, &[("done", ())])?;
         let mark = answer.get(1).and_then(|mark| mark.parse().ok());
-        mark.map(ChainTime::from_unix).ok_or(LedgerError::Incompatible)
+        mark.map(ChainTime::from_unix).ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -33,9 +37,9 @@ impl Ledger for RedisLedger {
             let keep_until = claim.keep_until(transfer);
             words.extend([transfer.payment_id().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
         }
-        let answer = self.ask(&self.inner.scripts.reserve, &words).await?;
+        let answer: Vec<String> = self.ask(&self.inner.scripts.reserve, &words).await?;
         let [why, number, expired, forgotten, fence @ ..] = answer.as_slice() else {
-            return Err(LedgerError::Incompatible);
+            return Err(LedgerError::incompatible());
         };
         let [number, expired, forgotten] = [number, expired, forgotten].map(|text| text.parse::<u64>().unwrap_or(0));
         events::expired(expired);
@@ -45,7 +49,7 @@ impl Ledger for RedisLedger {
             "granted" => {
                 let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
                 let fence = fence.first().and_then(|fence| fence.parse().ok());
-                let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::Incompatible) };
+                let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
                 let lease = Lease::new(claim, transfer, fence);
                 events::reserved(&lease);
                 ReserveOutcome::Granted(lease)
@@ -55,19 +59,22 @@ impl Ledger for RedisLedger {
             "busy" => ReserveOutcome::Busy { retry_after },
             "too many attempts" => ReserveOutcome::TooManyAttempts { retry_after },
             "before memory" => ReserveOutcome::BeforeMemory,
-            _ => return Err(LedgerError::Incompatible),
+            _ => return Err(LedgerError::incompatible()),
         })
     }
 
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let words = name(lease, [millis(lease.length())]);
-        let answer = self.ask(&self.inner.scripts.renew, &words).await?;
+        let answer: Vec<String> = self.ask(&self.inner.scripts.renew, &words).await?;
         word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let transfer = lease.transfer();
         let book = [
+            ("chain_id", transfer.network.chain_id().to_string()),
+            ("tx_hash", transfer.transaction.to_string()),
+            ("log_position", transfer.position.to_string()),
             ("payer", transfer.payer.to_string()),
             ("recipient", transfer.recipient.to_string()),
             ("token", transfer.token.to_string()),
@@ -75,7 +82,7 @@ impl Ledger for RedisLedger {
             ("block_number", transfer.block_number.to_string()),
         ];
         let words = name(lease, book.into_iter().flat_map(|(field, value)| [field.to_owned(), value]));
-        let answer = self.ask_for_good(&self.inner.scripts.commit, &words).await?;
+        let answer = self.ask_for_good(&words, KeptAnswer::to_keep(answer)).await?;
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);
         }
@@ -94,24 +101,26 @@ impl Ledger for RedisLedger {
             AttemptOutcome::Started => "started",
             AttemptOutcome::NotStarted => "not started",
         };
-        let answer = self.ask(&self.inner.scripts.release, &name(lease, [handler.to_owned()])).await?;
+        let answer: Vec<String> = self.ask(&self.inner.scripts.release, &name(lease, [handler.to_owned()])).await?;
         if word(&answer, &[("done", true), ("lease lost", false)])? {
             events::released(lease);
         }
         Ok(())
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        let answer = self.ask(&self.inner.scripts.consumed, &[hex(intent)]).await?;
-        word(&answer, &[("yes", true), ("no", false)])
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        let mut told: Vec<Vec<u8>> = self.ask(&self.inner.scripts.consumed, &[hex(intent)]).await?;
+        let consumed = word(&told, &[("yes", true), ("no", false)])?;
+        let answer = told.drain(..).nth(1).map(Into::into);
+        Ok(consumed.then(|| Sale::new().with_answer(answer)))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
-        self.check().await.map_err(|error| match error {
-            RedisConnectError::Ledger(error) => error,
-            other => {
-                tracing::error!(reason = %other, "the ledger's server is misconfigured");
-                LedgerError::Unavailable
+        self.check().await.map_err(|error| match error.kind() {
+            RedisConnectErrorKind::Ledger(kind) => kind.into(),
+            _ => {
+                tracing::error!(reason = %error, "the ledger's server is misconfigured");
+                LedgerError::unavailable()
             }
         })
     }
@@ -119,7 +128,10 @@ impl Ledger for RedisLedger {
 
 impl RedisLedger {
     /// Puts one question, and tells the words of the answer.
-    pub(super) async fn ask(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
+    pub(super) async fn ask<W>(&self, script: &Script, words: &[String]) -> Result<Vec<W>, LedgerError>
+    where
+        W: FromRedisValue + AsRef<[u8]>,
+    {
         let key = &self.inner.key;
         let call = |mut connection: ConnectionManager| async move {
             script.key(key).arg(words).invoke_async(&mut connection).await
@@ -127,36 +139,70 @@ impl RedisLedger {
         self.usable(self.inner.connection.ask(call).await?)
     }
 
-    /// The same, and what was written is on so many replicas, if that is wished.
-    async fn ask_for_good(&self, script: &Script, words: &[String]) -> Result<Vec<String>, LedgerError> {
-        let Some(replicated) = &self.inner.replicated else { return self.ask(script, words).await };
-        let key = &self.inner.key;
-        let mut both = pipe();
-        both.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(key).arg(words);
-        // Right behind it on the same connection: it counts the replicas that have that connection's last write.
-        both.cmd("WAIT").arg(replicated.replicas).arg(millis(replicated.wait));
+    /// Commits, and keeps the answer unless memory is short. What was written is on so many replicas, if that is wished.
+    async fn ask_for_good(&self, words: &[String], answer: Option<&KeptAnswer>) -> Result<Vec<String>, LedgerError> {
+        let scripts = &self.inner.scripts;
+        let connection = self.inner.replicated.as_ref().map_or(&self.inner.connection, |own| &own.connection);
         let call = |mut connection: ConnectionManager| async move {
-            match both.query_async(&mut connection).await {
-                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    script.load_async(&mut connection).await?;
-                    both.query_async(&mut connection).await
+            if let Some(answer) = answer {
+                match self.written(&mut connection, &scripts.keep, words, Some(answer)).await {
+                    Err(error) if code(&error).as_deref() == Some("OOM") => {
+                        tracing::warn!("the ledger's server is short of memory: an answer is sold and not kept");
+                    }
+                    told => return told,
                 }
-                answer => answer,
             }
+            self.written(&mut connection, &scripts.commit, words, None).await
         };
-        let (answer, have): (Vec<String>, u32) = replicated.connection.ask(call).await?;
-        let answer = self.usable(answer)?;
-        if have < replicated.replicas {
+        let (told, have) = connection.ask(call).await?;
+        let told = self.usable(told)?;
+        if let Some(replicated) = &self.inner.replicated
+            && have < replicated.replicas
+        {
             tracing::warn!(have, "a sale has not reached enough replicas in time");
-            return Err(LedgerError::Unavailable);
+            return Err(LedgerError::unavailable());
         }
-        Ok(answer)
+        Ok(told)
     }
 
-    fn usable(&self, answer: Vec<String>) -> Result<Vec<String>, LedgerError> {
-        match answer.first().map(String::as_str) {
-            Some("not begun") => Err(self.inner.not_begun()),
-            Some("incompatible") | None => Err(LedgerError::Incompatible),
+    /// The words of the answer, and how many replicas have what was written, where that is asked.
+    async fn written(
+        &self,
+        connection: &mut ConnectionManager,
+        script: &Script,
+        words: &[String],
+        answer: Option<&KeptAnswer>,
+    ) -> RedisResult<(Vec<String>, u32)> {
+        let mut both = pipe();
+        let (lease, rest) = words.split_at(NAME.min(words.len()));
+        let command = both.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(&self.inner.key).arg(lease);
+        if let Some(answer) = answer {
+            command.arg(millis(answer.keep_for())).arg(&answer.content()[..]);
+        }
+        command.arg(rest);
+        if let Some(replicated) = &self.inner.replicated {
+            // Right behind it on the same connection: it counts the replicas that have that connection's last write.
+            both.cmd("WAIT").arg(replicated.replicas).arg(millis(replicated.wait));
+        }
+        for again in [true, false] {
+            let told = match self.inner.replicated {
+                Some(_) => both.query_async(connection).await,
+                None => both.query_async(connection).await.map(|(told,)| (told, 0)),
+            };
+            match told {
+                Err(error) if again && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    script.load_async(connection).await?;
+                }
+                told => return told,
+            }
+        }
+        Err((ErrorKind::Client, "the script is gone again").into())
+    }
+
+    fn usable<W: AsRef<[u8]>>(&self, answer: Vec<W>) -> Result<Vec<W>, LedgerError> {
+        match answer.first().map(AsRef::as_ref) {
+            Some(b"not begun") => Err(self.inner.not_begun()),
+            Some(b"incompatible") | None => Err(LedgerError::incompatible()),
             Some(_) => Ok(answer),
         }
     }
@@ -168,21 +214,23 @@ impl RedisLedger {
                 let policy = self.inner.connection.ask(eviction_policy).await?;
                 match policy.as_deref() {
                     Some("noeviction") => {}
-                    Some(_) => return Err(RedisConnectError::Evicts),
-                    None => return Err(RedisConnectError::PolicyUnknown),
+                    Some(_) => return Err(RedisConnectErrorKind::Evicts.into()),
+                    None => return Err(RedisConnectErrorKind::PolicyUnknown.into()),
                 }
             }
             if self.inner.durable && !self.durability().await?.is_durable() {
-                return Err(RedisConnectError::NotDurable);
+                return Err(RedisConnectErrorKind::NotDurable.into());
             }
-            let answer = self.ask(&self.inner.scripts.health, &[]).await?;
+            let answer: Vec<String> = self.ask(&self.inner.scripts.health, &[]).await?;
             if !word(&answer, &[("begun", true), ("fresh", false)])? && self.inner.begun.load(Ordering::Relaxed) {
                 return Err(self.inner.not_begun().into());
             }
             Ok(())
         };
         // A little more than for one question, so that a connection that hangs is found out, and replaced.
-        timeout(self.inner.connection.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::Unavailable.into()))
+        timeout(self.inner.connection.time_limit() + SLACK, check)
+            .await
+            .unwrap_or(Err(LedgerError::unavailable().into()))
     }
 }
 

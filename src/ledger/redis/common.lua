@@ -7,6 +7,7 @@ local held, kept, sold = prefix .. 'held', prefix .. 'kept', prefix .. 'sold'
 
 local function payment_key(id) return prefix .. 'payment:' .. id end
 local function intent_key(intent) return prefix .. 'intent:' .. intent end
+local function answer_key(intent) return prefix .. 'answer:' .. intent end
 local function tries_key(intent, id) return prefix .. 'tries:' .. intent .. '/' .. id end
 
 local function whole(number) return string.format('%.0f', number) end

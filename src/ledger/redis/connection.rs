@@ -40,7 +40,7 @@ impl Connection {
         self.time_limit
     }
 
-    /// Asks one thing. Whether a question that fails was heard, nobody knows.
+    /// Asks one question. If it fails, the server may have executed it all the same.
     pub(super) async fn ask<T, F>(&self, question: impl FnOnce(ConnectionManager) -> F) -> Result<T, LedgerError>
     where
         F: Future<Output = RedisResult<T>>,
@@ -64,13 +64,13 @@ impl Connection {
             Err(_) => {
                 self.replace(number);
                 tracing::warn!("the ledger's server did not answer in time");
-                Err(LedgerError::Unavailable)
+                Err(LedgerError::unavailable())
             }
         }
     }
 
     fn current(&self) -> Numbered {
-        // Whoever panicked with it left a whole value behind: there is only ever one assignment.
+        // A panic leaves a whole value behind: there is only ever one assignment.
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -84,7 +84,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// Gives up this connection, unless another task did: whoever asks next finds a fresh one.
+    /// Gives up this connection, unless another task did: the next question finds a fresh one.
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.number == number {
@@ -105,6 +105,12 @@ fn in_doubt(error: &RedisError) -> bool {
     }
 }
 
+/// The server's word for what went wrong; of several commands together, for the first that did.
+pub(super) fn code(error: &RedisError) -> Option<String> {
+    let errors = error.clone().into_server_errors()?;
+    errors.first().map(|(_, error)| error.code().to_owned())
+}
+
 /// What went wrong, as the driver's name for it: its messages may quote an address or what was sent.
 pub(super) fn failed(error: &RedisError) -> LedgerError {
     let kind = match error.kind() {
@@ -114,9 +120,9 @@ pub(super) fn failed(error: &RedisError) -> LedgerError {
         kind => format!("{kind:?}"),
     };
     tracing::warn!(kind, "the ledger's server failed");
-    match error.code() {
+    match code(error).as_deref() {
         // A key that holds another type than this version writes.
-        Some("WRONGTYPE") => LedgerError::Incompatible,
-        _ => LedgerError::Unavailable,
+        Some("WRONGTYPE") => LedgerError::incompatible(),
+        _ => LedgerError::unavailable(),
     }
 }

@@ -1,5 +1,7 @@
--- ARGV: intent. Whether it bought its answer.
+-- ARGV: intent. Whether it bought its answer, and what is kept of that.
 if not mark then return { 'not begun' } end
 local id = redis.call('GET', intent_key(ARGV[1]))
-if id and redis.call('HEXISTS', payment_key(id), 'consumed_at') == 1 then return { 'yes' } end
-return { 'no' }
+if not id or redis.call('HEXISTS', payment_key(id), 'consumed_at') == 0 then return { 'no' } end
+local answer = redis.call('GET', answer_key(ARGV[1]))
+if answer then return { 'yes', answer } end
+return { 'yes' }

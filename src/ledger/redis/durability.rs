@@ -1,4 +1,4 @@
-//! `Durability`: what a crash takes back.
+//! `Durability`: the sales that a crash of the server loses.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use driver::{ErrorKind, RedisResult, aio::ConnectionManager, cmd};
 
 use super::{super::LedgerError, handle::RedisLedger};
 
-/// What of its sales a server has on its disk, by its own word.
+/// Which of its sales a server has on its disk, according to its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Each before it is confirmed: an append-only file, flushed with every write.
+    /// All: an append-only file, flushed with every write.
     EveryWrite,
     /// All but those of the last second or two: an append-only file, flushed every second.
     EverySecond,
-    /// An append-only file, flushed when the system likes, or so often as the server does not tell.
+    /// An append-only file that the operating system flushes, or that the server flushes at an unknown interval.
     Sometimes,
-    /// Those before the last snapshot: a crash, of the server alone even, loses minutes.
+    /// Those before the last snapshot: even a crash of the server process alone loses minutes.
     Snapshots,
     /// None: a restart loses all.
     Nothing,
-    /// The server does not tell.
+    /// Unknown: the server does not report its configuration.
     Unknown,
 }
 
 impl Durability {
-    /// Whether a crash loses no sale, or those of a second or two.
+    /// Returns whether a crash loses no sale, or only those of a second or two.
     #[must_use]
     pub const fn is_durable(self) -> bool {
         matches!(self, Self::EveryWrite | Self::EverySecond)
@@ -34,10 +34,10 @@ impl Durability {
 }
 
 impl RedisLedger {
-    /// What a crash of the server would leave of the sales. Somebody can change it while the server runs.
+    /// Returns which of its sales the server would have after a crash. The setting can change while the server runs.
     ///
     /// # Errors
-    /// [`LedgerError::Unavailable`] when the server does not answer.
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the server does not answer.
     pub async fn durability(&self) -> Result<Durability, LedgerError> {
         self.inner.connection.ask(durability).await
     }

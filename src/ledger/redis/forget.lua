@@ -22,7 +22,7 @@ local function forget(head)
     if buyer then
       mark = math.max(mark, tonumber(block_time))
       redis.call('HSET', ledger, 'mark', whole(mark))
-      redis.call('DEL', payment_key(id), intent_key(buyer))
+      redis.call('DEL', payment_key(id), intent_key(buyer), answer_key(buyer))
     end
     redis.call('ZREM', kept, id)
     redis.call('ZREM', sold, id)

@@ -17,9 +17,9 @@ use super::{
 
 /// A ledger on Redis 7 or Valkey, for any number of replicas.
 ///
-/// Clones are handles on one connection. Two processes on one server and key prefix are two handles on one
-/// ledger. Every question is answered within two seconds, or fails. There is nothing to create or to migrate.
-/// [The module](super) tells what the server has to be, and how to read the book.
+/// Clones share one connection. Two processes with one server and one key prefix share one ledger. Every question is answered within
+/// two seconds, or fails. There is nothing to create or to migrate. [The module](super) documents the requirements of the server and
+/// the book of sales.
 ///
 /// ```no_run
 /// use tower_x402::ledger::RedisLedger;
@@ -57,7 +57,7 @@ pub(super) struct Replicated {
 }
 
 impl RedisLedger {
-    /// What every key begins with.
+    /// Returns the prefix of every key.
     #[must_use]
     pub fn key_prefix(&self) -> &str {
         &self.inner.prefix
@@ -98,11 +98,11 @@ impl RedisInner {
         if self.begun.load(Ordering::Relaxed) {
             tracing::error!("the ledger's server lost its records; nothing is sold until a merchant is built anew");
         }
-        LedgerError::Unavailable
+        LedgerError::unavailable()
     }
 }
 
-/// Says nothing of the server.
+/// Does not show the server.
 impl fmt::Debug for RedisLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisLedger").field("key_prefix", &self.inner.prefix).finish_non_exhaustive()

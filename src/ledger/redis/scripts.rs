@@ -4,7 +4,8 @@ use ::redis as driver;
 use driver::Script;
 
 /// `#!lua` makes the server refuse a script before it starts, never half-way: out of memory, disk or replicas.
-/// `allow-oom` is for what must go on when memory is short: a sale that was made has to be written down.
+/// `allow-oom` is for what must go on when memory is short: a sale that was made has to be written down. Its answer need not be
+/// kept then: `keep` is refused, and `commit` asked instead.
 macro_rules! script {
     ($flags:literal, $($part:literal),+) => {
         Script::new(concat!("#!lua", $flags, "\n", include_str!("common.lua"), $(include_str!($part)),+))
@@ -18,6 +19,8 @@ pub(super) struct Scripts {
     pub(super) reserve: Script,
     pub(super) renew: Script,
     pub(super) commit: Script,
+    /// The commit, with an answer to keep.
+    pub(super) keep: Script,
     pub(super) release: Script,
     pub(super) consumed: Script,
     pub(super) health: Script,
@@ -33,6 +36,7 @@ impl Scripts {
             reserve: script!("", "forget.lua", "reserve.lua"),
             renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
             commit: script!(" flags=allow-oom", "holder.lua", "commit.lua"),
+            keep: script!("", "holder.lua", "keep.lua", "commit.lua"),
             release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
             // Not `no-writes`: a replica must not answer, it may be behind.
             consumed: script!(" flags=allow-oom", "consumed.lua"),

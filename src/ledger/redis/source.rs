@@ -32,7 +32,7 @@ impl Source {
                         return connection(&moved(client, host, port)?, time_limit);
                     }
                 }
-                Err(RedisError::from((ErrorKind::Io, "no sentinel knows who leads")))
+                Err(RedisError::from((ErrorKind::Io, "no sentinel knows the leader")))
             }
         }
     }
@@ -49,7 +49,7 @@ fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionMa
     ConnectionManager::new_lazy_with_config(client.clone(), config)
 }
 
-/// Who leads, by one sentinel's word.
+/// The leader, according to one sentinel.
 async fn leader(sentinel: &Client, service: &str) -> RedisResult<(String, u16)> {
     let mut connection = sentinel.get_multiplexed_async_connection().await?;
     cmd("SENTINEL").arg("get-master-addr-by-name").arg(service).query_async(&mut connection).await

@@ -11,6 +11,9 @@ const MOST: u64 = (1 << 53) - 1;
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// How many words name a lease.
+pub(super) const NAME: usize = 3;
+
 /// What the scripts know a lease by, and what else they are told.
 pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
     let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
@@ -18,10 +21,10 @@ pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec
 }
 
 /// The meaning of an answer's first word.
-pub(super) fn word<T: Copy>(answer: &[String], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
-    let word = answer.first().map(String::as_str);
-    let meaning = meanings.iter().find(|(said, _)| Some(*said) == word);
-    meaning.map(|(_, meaning)| *meaning).ok_or(LedgerError::Incompatible)
+pub(super) fn word<T: Copy, W: AsRef<[u8]>>(answer: &[W], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
+    let word = answer.first().map(AsRef::as_ref);
+    let meaning = meanings.iter().find(|(said, _)| Some(said.as_bytes()) == word);
+    meaning.map(|(_, meaning)| *meaning).ok_or(LedgerError::incompatible())
 }
 
 pub(super) fn hex(intent: IntentKey) -> String {

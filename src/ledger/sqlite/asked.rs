@@ -1,4 +1,4 @@
-//! A question in line, and the way back to who asked it.
+//! A question in the queue, and the way back to its caller.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +10,7 @@ use super::{
     question::{Answer, Question},
 };
 
-/// A question that waits, and who asked it.
+/// A question that waits, and its caller.
 pub(super) struct Asked {
     pub(super) question: Question,
     pub(super) answer: Option<Result<Answer, LedgerError>>,
@@ -29,14 +29,14 @@ impl Asked {
         (Self { question, answer: None, by: By::Caller(reply) }, answer)
     }
 
-    /// What a lease holds that nobody has; it runs out by itself.
+    /// Frees what a lease holds that no caller has; it runs out by itself.
     pub(super) fn give_back(lease: Lease) -> Self {
         let now = Instant::now();
         let until = now.checked_add(lease.length()).unwrap_or(now);
         Self { question: Question::Release(lease, AttemptOutcome::NotStarted), answer: None, by: By::Itself(until) }
     }
 
-    /// Nobody waits for the answer any more.
+    /// Whether no caller waits for the answer any more.
     pub(super) fn is_dropped(&self) -> bool {
         match &self.by {
             By::Caller(reply) => reply.is_closed(),
@@ -50,8 +50,8 @@ impl Asked {
 
     pub(super) fn reply<T: TakesBack>(self, sender: &Arc<T>) {
         if let By::Caller(reply) = self.by {
-            let answer = self.answer.unwrap_or(Err(LedgerError::Unavailable));
-            // Whoever went away meanwhile does not hear it: what then, the delivery knows.
+            let answer = self.answer.unwrap_or(Err(LedgerError::unavailable()));
+            // A caller that went away meanwhile does not hear it: the delivery knows what to do then.
             let _ = reply.send(Delivery::new(self.question, answer, Arc::<T>::clone(sender)));
         }
     }

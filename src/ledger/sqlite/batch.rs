@@ -1,10 +1,10 @@
-//! A batch of questions inside one transaction: nobody else writes, so what is read stays true.
+//! A batch of questions inside one transaction: no other process writes, so what is read stays true.
 
 mod reserve;
 mod rows;
 mod sweep;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::{Row as _, SqliteConnection};
 
@@ -33,7 +33,7 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
             Question::Sweep(head) => {
                 let swept = sweep(work, say, head, BATCH).await?;
                 expired += swept.leases;
-                asked.answer = Some(Ok(Answer::Swept(swept.sales)));
+                asked.answer = Some(Ok(Answer::Swept { sales: swept.sales, more: swept.more }));
             }
             _ => {}
         }
@@ -50,7 +50,7 @@ async fn fences(work: &mut SqliteConnection, text: &Text, rows: String) -> sqlx:
 async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
     let leases = |batch: &[Asked], wanted: &dyn Fn(&Lease) -> bool| {
         let leases = batch.iter().filter_map(|asked| match &asked.question {
-            Question::Commit(lease) if wanted(lease) => Some(held(lease, 0)),
+            Question::Commit(lease, _) if wanted(lease) => Some(held(lease, 0)),
             _ => None,
         });
         leases.collect::<Vec<_>>()
@@ -67,13 +67,30 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
     };
     if !sold.is_empty() {
         let spent = leases(batch, &|lease| sold.contains(&lease.fencing_token()));
-        on(&say.spent, json(&spent)?).execute(work).await?;
+        on(&say.spent, json(&spent)?).execute(&mut *work).await?;
+        keep(work, say, batch, &sold).await?;
     }
     for asked in batch {
-        if let Question::Commit(lease) = &asked.question {
+        if let Question::Commit(lease, _) = &asked.question {
             let only_now = sold.contains(&lease.fencing_token());
             asked.answer =
                 Some(Ok(Answer::Sold { sold: only_now || before.contains(&lease.fencing_token()), only_now }));
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the answers of what is sold only now, one by one: each may be large. One that cannot be written fails the batch, and
+/// then its own question alone.
+async fn keep(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], sold: &[u64]) -> sqlx::Result<()> {
+    let mut sold: HashSet<_> = sold.iter().copied().collect();
+    for asked in batch {
+        let Question::Commit(lease, Some(answer)) = &asked.question else { continue };
+        // Of two that commit one lease the first is heard.
+        if sold.remove(&lease.fencing_token()) {
+            let row = sqlx::query(say.keep.sql()).bind(lease.intent().as_bytes().to_vec());
+            let row = row.bind(answer.content().to_vec()).bind(millis(answer.keep_for()));
+            row.execute(&mut *work).await?;
         }
     }
     Ok(())

@@ -19,21 +19,27 @@ use super::{
 
 /// How long SQLite itself waits for another process before it is asked again.
 const BUSY: Duration = Duration::from_millis(500);
-/// How many can look at once; they do not wait for who writes.
+/// How many can read at once; they do not wait for the writer.
 const READERS: u32 = 4;
 /// How many can wait to write.
 const WAITING: usize = 4_096;
 /// More rows than a batch tells.
 const ROWS: usize = 4_096;
 
-/// How a [`SqliteLedger`] is opened.
+/// Configures a [`SqliteLedger`].
 ///
 /// ```
+/// use std::time::Duration;
 /// use tower_x402::ledger::SqliteLedger;
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("shop.db");
-/// let ledger = SqliteLedger::builder().table_prefix("shop2_")?.readers(2).open(&path).await?;
+/// let ledger = SqliteLedger::builder()
+///     .table_prefix("shop2_")?
+///     .pool_size(2)
+///     .time_limit(Duration::from_secs(1))
+///     .open(&path)
+///     .await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,36 +49,47 @@ pub struct SqliteLedgerBuilder {
     prefix: String,
     readers: u32,
     waiting: usize,
+    migrates: Option<bool>,
+    time_limit: Duration,
 }
 
 impl SqliteLedger {
-    /// Opens the file, which it creates where there is none (on Unix for its owner alone), and [migrates](Self::migrate)
-    /// it. The folder must be there.
+    /// Opens the file, creates it if it does not exist (on Unix readable by its owner alone), and [migrates](Self::migrate) it.
+    /// The folder must exist.
     ///
     /// # Errors
-    /// [`LedgerError::Unavailable`] when the file cannot be read and written, or is no database;
-    /// [`LedgerError::Incompatible`] when a later version wrote it; [`LedgerError::MountedAlone`] where the file itself is
-    /// a mount point (on Linux).
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the file cannot be read and written, or is not a database;
+    /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if a later version wrote it;
+    /// [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         Self::builder().open(path).await
     }
 
-    /// Settings other than the usual ones: table prefix, sizes, a pool of the caller's.
+    /// Returns a builder with the default settings.
     pub fn builder() -> SqliteLedgerBuilder {
         SqliteLedgerBuilder::new()
     }
 }
 
+/// Uses a pool of the caller's with the default settings, as [`SqliteLedgerBuilder::on`] does. Asks the database nothing, and
+/// does not [migrate](SqliteLedger::migrate) it.
+impl From<SqlitePool> for SqliteLedger {
+    fn from(pool: SqlitePool) -> Self {
+        SqliteLedger::builder().with_pool(pool)
+    }
+}
+
 impl SqliteLedgerBuilder {
     fn new() -> Self {
-        Self { prefix: PREFIX.to_owned(), readers: READERS, waiting: WAITING }
+        let prefix = PREFIX.to_owned();
+        Self { prefix, readers: READERS, waiting: WAITING, migrates: None, time_limit: sql::TIME_LIMIT }
     }
 
-    /// Puts this before the name of every table, instead of `ledger_`.
+    /// Sets the prefix of every table's name, `ledger_` by default.
     ///
     /// # Errors
-    /// [`TablePrefixError`] unless it is 1 to 32 of `a` to `z`, `0` to `9` and `_`, and begins with no digit; nor may it
-    /// begin with `sqlite_`, which SQLite keeps for itself.
+    /// [`TablePrefixError`] unless the prefix is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and begins neither
+    /// with a digit nor with `sqlite_`, which SQLite reserves.
     pub fn table_prefix(self, prefix: &str) -> Result<Self, TablePrefixError> {
         match sql::table_prefix(prefix)? {
             own if own.starts_with("sqlite_") => Err(TablePrefixError),
@@ -80,15 +97,27 @@ impl SqliteLedgerBuilder {
         }
     }
 
-    /// How many connections read at once: 4 unless set here, and 1 at least. One more writes.
-    pub fn readers(self, readers: u32) -> Self {
-        Self { readers: readers.max(1), ..self }
+    /// Sets the number of connections that read at the same time: 4 by default, 1 at least. One more connection writes. A pool
+    /// of the caller's keeps its own size.
+    pub fn pool_size(self, connections: u32) -> Self {
+        Self { readers: connections.max(1), ..self }
     }
 
-    /// How many questions may wait to be written; any more is [`LedgerError::Unavailable`] at once: 4,096 unless set here,
-    /// and 1 at least.
+    /// Sets the number of questions that may wait to be written: 4,096 by default, 1 at least. Any more fail at once as
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable).
     pub fn queue(self, waiting: usize) -> Self {
         Self { waiting: waiting.max(1), ..self }
+    }
+
+    /// Sets whether the tables are created or [migrated](SqliteLedger::migrate) before the ledger is returned. By default
+    /// [`open`](Self::open) migrates its file, and [`on`](Self::on) leaves the caller's database as it is.
+    pub fn run_migrations(self, run: bool) -> Self {
+        Self { migrates: Some(run), ..self }
+    }
+
+    /// Sets how long one question may take before it fails as [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable): 1.9 s by default.
+    pub fn time_limit(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
     }
 
     /// Opens the file, as [`SqliteLedger::open`] does.
@@ -98,7 +127,7 @@ impl SqliteLedgerBuilder {
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteLedger, LedgerError> {
         let path = file::create(path.as_ref()).map_err(|error| {
             tracing::warn!(kind = %error.kind(), "the ledger's file cannot be opened");
-            LedgerError::Unavailable
+            LedgerError::unavailable()
         })?;
         let options = SqliteConnectOptions::new().filename(path).create_if_missing(false);
         let pool = SqlitePoolOptions::new()
@@ -108,24 +137,32 @@ impl SqliteLedgerBuilder {
             .max_lifetime(None)
             .test_before_acquire(false)
             .connect_lazy_with(written(options.clone()));
-        let ledger = self.on(pool);
-        ledger.migrate().await?;
+        Self { migrates: Some(self.migrates.unwrap_or(true)), ..self }.on(pool).await
+    }
+
+    /// Uses a pool of the caller's: for a file that holds other tables too, or needs options of its own.
+    ///
+    /// The ledger reads from the pool. It writes over one more connection, made with the pool's options, with a write-ahead
+    /// log, and flushed as the ledger needs it. The file must exist by the first question, and no transaction of the caller's
+    /// may last longer than the ledger's [time limit](Self::time_limit).
+    ///
+    /// # Errors
+    /// None unless [`run_migrations`](Self::run_migrations) is set; then as [`SqliteLedger::migrate`].
+    pub async fn on(self, pool: SqlitePool) -> Result<SqliteLedger, LedgerError> {
+        let migrates = self.migrates == Some(true);
+        let ledger = self.with_pool(pool);
+        if migrates {
+            ledger.migrate().await?;
+        }
         Ok(ledger)
     }
 
-    /// On a pool of the caller's, for a file that holds other tables too, or needs options of its own. The pool is read
-    /// from. What is written goes over one connection more, which is made with the pool's options: with a write-ahead log,
-    /// and flushes as the ledger needs them.
-    ///
-    /// Creates nothing: see [`SqliteLedger::migrate`]. The file must be there by the first question, and no transaction of the
-    /// caller's may last longer than the ledger's time limit.
-    #[must_use]
-    pub fn on(self, pool: SqlitePool) -> SqliteLedger {
+    fn with_pool(self, pool: SqlitePool) -> SqliteLedger {
         let options = written((*pool.connect_options()).clone());
         let statements = Arc::new(Statements::new(&self.prefix));
         let home = Home::new(Place::new(options.get_filename()), options, Arc::clone(&statements));
         let queue = Arc::new(Queue::new(home, self.waiting));
-        SqliteLedger { queue, readers: pool, statements, time_limit: sql::TIME_LIMIT }
+        SqliteLedger { queue, readers: pool, statements, time_limit: self.time_limit }
     }
 }
 
@@ -144,8 +181,9 @@ fn written(options: SqliteConnectOptions) -> SqliteConnectOptions {
 
 impl fmt::Debug for SqliteLedgerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prefix, readers, waiting } = self;
+        let Self { prefix, readers, waiting, migrates, time_limit } = self;
         let mut builder = f.debug_struct("SqliteLedgerBuilder");
-        builder.field("table_prefix", prefix).field("readers", readers).field("queue", waiting).finish()
+        builder.field("table_prefix", prefix).field("pool_size", readers).field("queue", waiting);
+        builder.field("run_migrations", migrates).field("time_limit", time_limit).finish()
     }
 }

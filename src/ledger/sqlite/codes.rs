@@ -2,7 +2,7 @@
 
 use super::super::{LedgerError, sql::failed};
 
-/// Asks, again and again while another process is writing: whoever asks sets the time limit.
+/// Asks, again and again while another process is writing: the caller sets the time limit.
 pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl Fn() -> F) -> Result<T, LedgerError> {
     loop {
         match question().await {

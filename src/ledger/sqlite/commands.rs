@@ -1,9 +1,9 @@
-//! The ledger's questions, put to who writes, or to a connection that reads.
+//! The ledger's questions, put to the writer, or to a connection that reads.
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, events,
-        sql::in_time,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, events, sql::in_time,
     },
     codes::ask,
     handle::SqliteLedger,
@@ -13,12 +13,12 @@ use crate::protocol::{ChainTime, IntentKey};
 
 impl Ledger for SqliteLedger {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.tell(Word::Start, now).await?.ok_or(LedgerError::Incompatible)
+        self.tell(Word::Start, now).await?.ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let Answer::Reserved(reservation) = self.ask(Question::Reserve(claim.clone())).await? else {
-            return Err(LedgerError::Unavailable);
+            return Err(LedgerError::unavailable());
         };
         if let ReserveOutcome::Granted(lease) = &reservation {
             events::reserved(lease);
@@ -30,13 +30,14 @@ impl Ledger for SqliteLedger {
         match self.ask(Question::Renew(lease.clone())).await? {
             Answer::Renewed(true) => Ok(RenewOutcome::Held),
             Answer::Renewed(false) => Ok(RenewOutcome::LeaseLost),
-            _ => Err(LedgerError::Unavailable),
+            _ => Err(LedgerError::unavailable()),
         }
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
-        let Answer::Sold { sold, only_now } = self.ask(Question::Commit(lease.clone())).await? else {
-            return Err(LedgerError::Unavailable);
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        let question = Question::Commit(lease.clone(), KeptAnswer::to_keep(answer).cloned());
+        let Answer::Sold { sold, only_now } = self.ask(question).await? else {
+            return Err(LedgerError::unavailable());
         };
         if only_now {
             events::consumed(lease);
@@ -51,15 +52,16 @@ impl Ledger for SqliteLedger {
         Ok(())
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         if !self.queue.home().is_sound() {
-            return Err(LedgerError::Unavailable);
+            return Err(LedgerError::unavailable());
         }
         let question = || {
-            let question = sqlx::query_scalar(self.statements.is_consumed.sql());
+            let question = sqlx::query_as::<_, (bool, Option<Vec<u8>>)>(self.statements.sold.sql());
             question.bind(intent.as_bytes().to_vec()).fetch_one(&self.readers)
         };
-        in_time(self.time_limit, ask(question)).await
+        let (consumed, answer) = in_time(self.time_limit, ask(question)).await?;
+        Ok(consumed.then(|| Sale::new().with_answer(answer.map(Into::into))))
     }
 
     /// Writes, and flushes.

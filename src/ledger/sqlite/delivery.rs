@@ -1,4 +1,4 @@
-//! An answer on its way, and what becomes of it when nobody takes it.
+//! An answer on its way, and what becomes of it if it is not taken.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use super::{
     question::{Answer, Question},
 };
 
-/// Who sent an answer, to whom it returns when nobody took it.
+/// The sender of an answer, to which it returns if it is not taken.
 pub(super) trait TakesBack: Send + Sync + 'static {
-    /// Frees what a grant holds that reached nobody.
+    /// Frees what a grant holds that reached no caller.
     fn give_back(self: Arc<Self>, lease: Lease);
 
-    /// Keeps a sale for who waits for the very answer, having asked again; or else for who asks again later.
+    /// Keeps a sale for a caller that has asked again and waits for this answer; or else for one that asks again later.
     fn keep(self: Arc<Self>, sale: Unheard);
 }
 
-/// An answer on its way to who asked, who may have given up: before it is sent, or before it is taken.
+/// An answer on its way to its caller, which may have given up: before it is sent, or before it is taken.
 ///
-/// A grant that reaches nobody is given back, or it would hold the payment until its lease ran out, and count as an
-/// attempt. A sale that is not heard of is kept for who asks again.
+/// A grant that reaches no caller is given back, or it would hold the payment until its lease ran out, and count as an
+/// attempt. A sale that is not heard of is kept for a caller that asks again.
 pub(super) struct Delivery {
     question: Question,
     /// `None` once it was taken.
@@ -37,7 +37,7 @@ impl Delivery {
     }
 
     pub(super) fn take(mut self) -> Result<Answer, LedgerError> {
-        self.answer.take().unwrap_or(Err(LedgerError::Unavailable))
+        self.answer.take().unwrap_or(Err(LedgerError::unavailable()))
     }
 }
 
@@ -48,7 +48,7 @@ impl Drop for Delivery {
                 tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
                 Arc::clone(&self.sender).give_back(lease);
             }
-            (Question::Commit(lease), Some(Ok(Answer::Sold { sold: true, only_now }))) => {
+            (Question::Commit(lease, _), Some(Ok(Answer::Sold { sold: true, only_now }))) => {
                 Arc::clone(&self.sender).keep(Unheard { lease: lease.clone(), only_now });
             }
             _ => {}
@@ -64,7 +64,7 @@ pub(super) struct Unheard {
 
 impl Unheard {
     pub(super) fn is_of(&self, question: &Question) -> bool {
-        matches!(question, Question::Commit(lease) if *lease == self.lease)
+        matches!(question, Question::Commit(lease, _) if *lease == self.lease)
     }
 
     pub(super) fn into_answer(self) -> Answer {

@@ -9,7 +9,7 @@ use std::{
 /// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
 /// companions the same permissions.
 ///
-/// Whoever closes a file on a POSIX system drops all locks that its process has on it, SQLite's too, and another program
+/// Closing a file on a POSIX system drops all locks that the process has on it, SQLite's too, and another program
 /// that then closes it takes the write-ahead log away. So an existing file is never opened here, and a new one never
 /// closed.
 pub(super) fn create(path: &Path) -> io::Result<PathBuf> {

@@ -6,7 +6,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::{
     super::{
-        LedgerError,
+        LedgerError, LedgerErrorKind,
         sql::{SCHEMA, compatible, in_time},
     },
     codes::ask,
@@ -19,16 +19,15 @@ use super::{
 pub(super) const OPENING: Duration = Duration::from_secs(10);
 
 impl SqliteLedger {
-    /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once. Processes of the version
-    /// before can go on, and be started again.
+    /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once.
     ///
     /// # Errors
-    /// [`LedgerError::Incompatible`] when a later version wrote them, and this one cannot; [`LedgerError::Unavailable`]
-    /// when the file cannot be written, or does not keep a write-ahead log; [`LedgerError::MountedAlone`] where the file
-    /// itself is a mount point (on Linux).
+    /// [`Incompatible`](LedgerErrorKind::Incompatible) if another version wrote the tables, and this one cannot read them;
+    /// [`Unavailable`](LedgerErrorKind::Unavailable) if the file cannot be written, or keeps no write-ahead log;
+    /// [`MountedAlone`](LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
     pub async fn migrate(&self) -> Result<(), LedgerError> {
         if mount::is_mounted_alone(self.queue.home().place.path()) {
-            return Err(LedgerError::MountedAlone);
+            return Err(LedgerErrorKind::MountedAlone.into());
         }
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))
@@ -49,25 +48,26 @@ impl SqliteLedger {
         if !journal.eq_ignore_ascii_case("wal") {
             return Err(sqlx::Error::Configuration("no write-ahead log".into()));
         }
-        let there: (bool, bool) = sqlx::query_as(say.is_there.sql()).fetch_one(&mut *work).await?;
-        let version: i64 = match there {
-            (true, _) => sqlx::query_scalar(say.version.sql()).fetch_one(&mut *work).await?,
-            (false, _) => 0,
+        let is_there: bool = sqlx::query_scalar(say.is_there.sql()).fetch_one(&mut *work).await?;
+        let version: i64 = match is_there {
+            true => sqlx::query_scalar(say.version.sql()).fetch_one(&mut *work).await?,
+            false => SCHEMA,
         };
-        let revision: i64 = match there {
-            (true, true) => sqlx::query_scalar(say.revision.sql()).fetch_one(&mut *work).await?,
-            (true, false) => 1,
-            (false, _) => 0,
-        };
-        let steps = STEPS.into_iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
-        if version <= SCHEMA && steps.len() > 0 {
-            for step in steps {
-                sqlx::raw_sql(say.step(step)).execute(&mut *work).await?;
+        if version == SCHEMA {
+            let revision: i64 = match is_there {
+                true => sqlx::query_scalar(say.revision.sql()).fetch_one(&mut *work).await?,
+                false => 0,
+            };
+            let steps = STEPS.into_iter().skip(usize::try_from(revision).unwrap_or(usize::MAX));
+            if steps.len() > 0 {
+                for step in steps {
+                    sqlx::raw_sql(say.step(step)).execute(&mut *work).await?;
+                }
+                let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+                sqlx::query(say.reached.sql()).bind(SCHEMA).bind(reached).execute(&mut *work).await?;
             }
-            let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
-            sqlx::query(say.reached.sql()).bind(SCHEMA).bind(reached).execute(&mut *work).await?;
         }
         work.commit().await?;
-        Ok(version.max(SCHEMA))
+        Ok(version)
     }
 }

@@ -8,6 +8,7 @@ mod commands;
 mod delivery;
 mod file;
 mod handle;
+mod maintenance;
 mod migration;
 mod mount;
 mod question;

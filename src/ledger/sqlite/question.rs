@@ -1,7 +1,7 @@
-//! What is asked of who writes, and what is answered.
+//! Questions to the writer, and their answers.
 
 use super::{
-    super::{AttemptOutcome, Claim, Lease, ReserveOutcome},
+    super::{AttemptOutcome, Claim, KeptAnswer, Lease, ReserveOutcome},
     statements::{Statements, Text},
 };
 use crate::protocol::ChainTime;
@@ -10,7 +10,8 @@ use crate::protocol::ChainTime;
 pub(super) enum Question {
     Reserve(Claim),
     Renew(Lease),
-    Commit(Lease),
+    /// With what is kept of the answer.
+    Commit(Lease, Option<KeptAnswer>),
     Release(Lease, AttemptOutcome),
     Memory(Word, ChainTime),
     Sweep(ChainTime),
@@ -40,14 +41,17 @@ pub(super) enum Answer {
     Released(bool),
     /// It was told; the mark as it is now.
     Memory(Option<ChainTime>),
-    /// How many sales were forgotten.
-    Swept(i64),
+    /// How many sales were forgotten, and whether there may be more to forget.
+    Swept {
+        sales: i64,
+        more: bool,
+    },
 }
 
 impl Question {
-    /// Whether what it writes must outlive a power cut. A lease need not: nobody who held it does.
+    /// Whether what it writes must outlive a power cut. A lease need not: its holder does not.
     pub(super) const fn must_last(&self) -> bool {
-        matches!(self, Self::Commit(_) | Self::Memory(..))
+        matches!(self, Self::Commit(..) | Self::Memory(..))
     }
 }
 

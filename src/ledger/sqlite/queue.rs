@@ -1,4 +1,4 @@
-//! The line of those who write. What waits together is written together, by a task that is there while anybody waits.
+//! The queue of writes. Questions that wait together are written together, by a task that lives while any waits.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +18,7 @@ use super::{
 
 /// How many are answered at once at most.
 const TOGETHER: usize = 256;
-/// How many sales are kept for those who have not heard of them; any more are looked up when they are asked for.
+/// How many sales are kept whose callers have not heard of them; any more are looked up when they are asked for.
 const UNHEARD: usize = 1_024;
 
 pub(super) struct Queue {
@@ -33,7 +33,7 @@ struct Line {
     waiting: VecDeque<Asked>,
     /// A task answers.
     works: bool,
-    /// Whose it is while nobody works.
+    /// Here while no task works.
     writer: Writer,
     /// The latest last.
     unheard: VecDeque<Unheard>,
@@ -48,24 +48,24 @@ impl Queue {
         &self.home
     }
 
-    /// Asks; whoever asks sets the time limit. Once this is dropped, the question is answered or passed over.
+    /// Asks; the caller sets the time limit. Once this is dropped, the question is answered or passed over.
     pub(super) async fn ask(self: &Arc<Self>, question: Question) -> Result<Answer, LedgerError> {
         if let Some(answer) = self.recall(&question) {
             return Ok(answer);
         }
         let (asked, answer) = Asked::new(question);
         self.join(asked)?;
-        answer.await.map_err(|_| LedgerError::Unavailable)?.take()
+        answer.await.map_err(|_| LedgerError::unavailable())?.take()
     }
 
-    /// What is recorded already, and flushed: who did not hear so does not wait for another flush.
+    /// What is recorded already, and flushed: a caller that did not hear so does not wait for another flush.
     fn recall(&self, question: &Question) -> Option<Answer> {
         let mut line = self.line();
         let place = line.unheard.iter().position(|sale| sale.is_of(question))?;
         line.unheard.remove(place).map(Unheard::into_answer)
     }
 
-    /// Closes the file once who works has finished.
+    /// Closes the file once the task at work has finished.
     pub(super) async fn close(self: &Arc<Self>) {
         loop {
             let writer = {
@@ -86,17 +86,17 @@ impl Queue {
         }
         if line.waiting.len() >= self.limit {
             tracing::warn!("too many wait for the ledger");
-            return Err(LedgerError::Unavailable);
+            return Err(LedgerError::unavailable());
         }
         if !line.works && Handle::try_current().is_err() {
-            return Err(LedgerError::Unavailable);
+            return Err(LedgerError::unavailable());
         }
         line.waiting.push_back(asked);
         self.start(line);
         Ok(())
     }
 
-    /// Sets a task to work, unless one works already, or there is no runtime: then whoever asks next does it.
+    /// Sets a task to work, unless one works already, or there is no runtime: then the next question does it.
     fn start(self: &Arc<Self>, mut line: MutexGuard<'_, Line>) {
         let (false, Ok(runtime)) = (line.works, Handle::try_current()) else { return };
         line.works = true;
@@ -132,7 +132,7 @@ impl TakesBack for Queue {
         drop(line);
         if let Some(mut asked) = asked {
             asked.answer = Some(Ok(sale.into_answer()));
-            // Nobody hears it here either: then it comes back.
+            // If it is not heard here either, it comes back.
             asked.reply(&self);
         }
     }
@@ -148,7 +148,7 @@ struct Turn {
 impl Turn {
     async fn work(mut self) {
         loop {
-            // Whoever was answered just now may ask again, and be among the next.
+            // A caller that was answered just now may ask again, and be among the next.
             tokio::task::yield_now().await;
             let Some(writer) = &mut self.writer else { return };
             let mut batch = self.queue.next();
@@ -159,7 +159,7 @@ impl Turn {
         }
     }
 
-    /// Hands the writer back, unless somebody waits.
+    /// Hands the writer back, unless a question waits.
     fn rest(&mut self) {
         let mut line = self.queue.line();
         if line.waiting.is_empty()
@@ -179,7 +179,7 @@ impl Queue {
     }
 }
 
-/// Broken off: the runtime ended. Who waits is told so by the lost reply, and the next one begins anew. What is to be
+/// Broken off: the runtime ended. The waiting callers are told so by the lost reply, and the next one begins anew. What is to be
 /// given back rides with it.
 impl Drop for Turn {
     fn drop(&mut self) {
@@ -204,17 +204,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let queue = Arc::clone(&ledger.queue);
-        // Somebody works, and answers nobody in the line.
+        // A task works, and answers no question in the queue.
         queue.line().works = true;
-        let (mut first, given_up) = Asked::new(Question::Commit(held()));
+        let (mut first, given_up) = Asked::new(Question::Commit(held(), None));
         drop(given_up);
-        let (second, again) = Asked::new(Question::Commit(held()));
+        let (second, again) = Asked::new(Question::Commit(held(), None));
         let (other, mut waits) = Asked::new(Question::Renew(held()));
         queue.line().waiting.extend([second, other]);
         first.answer = Some(Ok(Answer::Sold { sold: true, only_now: true }));
         first.reply(&queue);
         assert!(matches!(again.await.unwrap().take(), Ok(Answer::Sold { sold: true, only_now: true })));
         assert!(waits.try_recv().is_err());
-        assert!(queue.recall(&Question::Commit(held())).is_none(), "it was told");
+        assert!(queue.recall(&Question::Commit(held(), None)).is_none(), "it was told");
     }
 }

@@ -41,7 +41,7 @@ impl Record {
                 (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
                     self.fence = self.fence.max(lease.fencing_token().cast_signed());
                 }
-                (Question::Commit(lease), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
+                (Question::Commit(lease, _), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
                     let block_time = seconds(lease.transfer().block_time);
                     self.sale = Some(Sale { fence: lease.fencing_token().cast_signed(), block_time });
                 }

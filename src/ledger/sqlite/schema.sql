@@ -1,19 +1,23 @@
--- Version 1 of the schema.
+-- Version 2 of the schema, the first that was published. `ledger_` stands for the table prefix.
 
--- One row: what the ledger knows of itself.
+-- One row: what the ledger knows of itself. `version` changes where an earlier program can no longer read the schema, `revision`
+-- wherever it changes.
 CREATE TABLE ledger_memory (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     version  INTEGER NOT NULL,
-    mark     INTEGER                         -- chain time; payments up to here are refused; null until begun
+    revision INTEGER NOT NULL,
+    mark     INTEGER,                        -- chain time; payments up to here are refused; null until begun
+    beats    INTEGER NOT NULL DEFAULT 0      -- how often its health was asked for
 ) STRICT;
-INSERT INTO ledger_memory (only_row, version) VALUES (1, 0);
+INSERT INTO ledger_memory (only_row, version, revision) VALUES (1, 0, 0);
 
 -- What is sold, and what is held. One row carries both keys, so that they change state together.
 CREATE TABLE ledger_sales (
     fence        INTEGER PRIMARY KEY AUTOINCREMENT,
     intent       BLOB NOT NULL UNIQUE,       -- short name of the intent, 16 bytes
+    payment      TEXT NOT NULL UNIQUE,       -- the payment's id
     chain_id     INTEGER NOT NULL,           -- above 2^63 - 1: less 2^64
-    tx_hash      BLOB NOT NULL,
+    tx_hash      BLOB NOT NULL,              -- where it was shown; the id alone tells payments apart
     log_position INTEGER NOT NULL,           -- inside the transaction's receipt
     resource     TEXT NOT NULL,
     payer        BLOB NOT NULL,
@@ -25,28 +29,35 @@ CREATE TABLE ledger_sales (
     keep_until   INTEGER NOT NULL,           -- chain time
     lease_until  INTEGER NOT NULL,           -- Unix milliseconds, as are the next two
     reserved_at  INTEGER NOT NULL,
-    consumed_at  INTEGER,                    -- null: held, not sold
-    UNIQUE (tx_hash, log_position, chain_id)
+    consumed_at  INTEGER                     -- null: held, not sold
 ) STRICT;
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
 
+-- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
+CREATE TABLE ledger_answers (
+    intent     BLOB PRIMARY KEY NOT NULL,
+    kept_until INTEGER NOT NULL,             -- Unix milliseconds
+    content    BLOB NOT NULL
+) STRICT;
+CREATE INDEX ledger_answers_kept ON ledger_answers (kept_until);
+
 -- How often intent and payment were tried together in vain.
 CREATE TABLE ledger_attempts (
-    intent       BLOB NOT NULL,
-    chain_id     INTEGER NOT NULL,
-    tx_hash      BLOB NOT NULL,
-    log_position INTEGER NOT NULL,
-    times        INTEGER NOT NULL,
-    ended_at     INTEGER NOT NULL,           -- of the last one
-    PRIMARY KEY (intent, tx_hash, log_position, chain_id)
+    intent   BLOB NOT NULL,
+    payment  TEXT NOT NULL,
+    times    INTEGER NOT NULL,
+    ended_at INTEGER NOT NULL,               -- of the last one
+    PRIMARY KEY (intent, payment)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ledger_attempts_ended ON ledger_attempts (ended_at);
 
--- Sales that age keeps from coming back: the seller's book. It decides nothing; delete from it what is booked elsewhere.
+-- Sales that age keeps from coming back: the seller's book. What is in it is refused, whatever the mark; delete from it what is
+-- booked elsewhere.
 CREATE TABLE ledger_book (
     fence        INTEGER PRIMARY KEY,
     intent       BLOB NOT NULL,
+    payment      TEXT NOT NULL,
     chain_id     INTEGER NOT NULL,
     tx_hash      BLOB NOT NULL,
     log_position INTEGER NOT NULL,
@@ -61,13 +72,17 @@ CREATE TABLE ledger_book (
     consumed_at  INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX ledger_book_consumed ON ledger_book (consumed_at);
+CREATE INDEX ledger_book_intent ON ledger_book (intent);
+CREATE INDEX ledger_book_payment ON ledger_book (payment);
 
--- Everything that was sold.
+-- Everything that was sold. Hashes and addresses as they are written elsewhere.
 CREATE VIEW ledger_sold AS
-    SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
-           block_number, block_time, reserved_at, consumed_at
+    SELECT fence, '0x' || lower(hex(intent)) AS intent, payment, chain_id, '0x' || lower(hex(tx_hash)) AS tx_hash,
+           log_position, resource, '0x' || lower(hex(payer)) AS payer, '0x' || lower(hex(recipient)) AS recipient,
+           '0x' || lower(hex(token)) AS token, amount, block_number, block_time, reserved_at, consumed_at
     FROM ledger_sales WHERE consumed_at IS NOT NULL
     UNION ALL
-    SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
-           block_number, block_time, reserved_at, consumed_at
+    SELECT fence, '0x' || lower(hex(intent)), payment, chain_id, '0x' || lower(hex(tx_hash)),
+           log_position, resource, '0x' || lower(hex(payer)), '0x' || lower(hex(recipient)),
+           '0x' || lower(hex(token)), amount, block_number, block_time, reserved_at, consumed_at
     FROM ledger_book;

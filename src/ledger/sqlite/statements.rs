@@ -1,16 +1,16 @@
 //! What SQLite is asked, in full. Each statement finds its rows by an index.
 //!
 //! What is asked together is handed over as JSON, one row for each question, and found by `asked`. Statements are written
-//! under `ledger_`, which stands for the table prefix.
+//! under `ledger_`, the placeholder of the table prefix.
 
 use std::sync::Arc;
 
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
+pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
-/// What stands before every name unless it is told otherwise.
+/// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What follows on the level at which a transaction is flushed.
@@ -49,12 +49,11 @@ macro_rules! now {
     };
 }
 
-/// The rows of `?1`: intent, transaction, position, chain, fence, and what else there is.
+/// The rows of `?1`: intent, payment, fence, and what else there is.
 macro_rules! asked {
     () => {
         "asked AS MATERIALIZED (
-    SELECT key AS place, unhex(value ->> 0) AS intent, unhex(value ->> 1) AS tx_hash, value ->> 2 AS log_position,
-        value ->> 3 AS chain_id, value ->> 4 AS fence, value ->> 5 AS more
+    SELECT key AS place, unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS fence, value ->> 3 AS more
     FROM json_each(?1)
 )"
     };
@@ -69,16 +68,7 @@ macro_rules! held {
 
 macro_rules! pair {
     ($table:literal) => {
-        concat!(
-            $table,
-            ".intent = asked.intent AND ",
-            $table,
-            ".tx_hash = asked.tx_hash AND ",
-            $table,
-            ".log_position = asked.log_position AND ",
-            $table,
-            ".chain_id = asked.chain_id"
-        )
+        concat!($table, ".intent = asked.intent AND ", $table, ".payment = asked.payment")
     };
 }
 
@@ -94,7 +84,8 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     SELECT version, mark,
         COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NOT NULL) < ?2, 0)
             OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - ?3, 0)
-            OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - ?3, 0) AS due
+            OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - ?3, 0)
+            OR COALESCE((SELECT min(kept_until) FROM ledger_answers) < now.at, 0) AS due
     FROM now CROSS JOIN ledger_memory
 )
 SELECT asked.fence, memory.version, memory.mark, memory.due,
@@ -111,14 +102,12 @@ SELECT asked.fence, memory.version, memory.mark, memory.due,
     sale.fence
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
-LEFT JOIN ledger_sales AS sale ON sale.tx_hash = asked.tx_hash AND sale.log_position = asked.log_position
-    AND sale.chain_id = asked.chain_id
+LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
 LEFT JOIN ledger_attempts AS attempts ON ",
     pair!("attempts"),
     "
 LEFT JOIN ledger_book AS booked ON booked.fence = (
-    SELECT min(book.fence) FROM ledger_book AS book
-    WHERE book.tx_hash = asked.tx_hash AND book.log_position = asked.log_position AND book.chain_id = asked.chain_id
+    SELECT min(book.fence) FROM ledger_book AS book WHERE book.payment = asked.payment
 )
 ORDER BY asked.place"
 );
@@ -126,24 +115,21 @@ ORDER BY asked.place"
 /// Sales whose payments were mined again later: by which block they are kept, and until when.
 const PROLONG: &str = "
 WITH later AS MATERIALIZED (
-    SELECT unhex(value ->> 0) AS tx_hash, value ->> 1 AS log_position, value ->> 2 AS chain_id, value ->> 3 AS block_time,
-        value ->> 4 AS block_number, value ->> 5 AS keep_until
+    SELECT value ->> 0 AS payment, value ->> 1 AS block_time, value ->> 2 AS block_number, value ->> 3 AS keep_until
     FROM json_each(?1)
 )
 UPDATE ledger_sales SET keep_until = max(ledger_sales.keep_until, later.keep_until),
     block_number = CASE WHEN later.block_time > ledger_sales.block_time THEN later.block_number
         ELSE ledger_sales.block_number END,
     block_time = max(ledger_sales.block_time, later.block_time)
-FROM later WHERE ledger_sales.tx_hash = later.tx_hash AND ledger_sales.log_position = later.log_position
-    AND ledger_sales.chain_id = later.chain_id AND ledger_sales.consumed_at IS NOT NULL";
+FROM later WHERE ledger_sales.payment = later.payment AND ledger_sales.consumed_at IS NOT NULL";
 
 /// Leases that ran out and are in the way, by fence: their attempts ended when they did.
 const NOTE_EXPIRED: &str = "
 UPDATE ledger_attempts SET ended_at = gone.lease_until
 FROM ledger_sales AS gone
 WHERE gone.fence IN (SELECT value FROM json_each(?1)) AND gone.consumed_at IS NULL
-    AND ledger_attempts.intent = gone.intent AND ledger_attempts.tx_hash = gone.tx_hash
-    AND ledger_attempts.log_position = gone.log_position AND ledger_attempts.chain_id = gone.chain_id";
+    AND ledger_attempts.intent = gone.intent AND ledger_attempts.payment = gone.payment";
 
 const EXPIRE: &str =
     "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL";
@@ -159,11 +145,11 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     "), last (fence) AS MATERIALIZED (
     SELECT max(now.at * 1000, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)) FROM now
 )
-INSERT INTO ledger_sales (fence, intent, tx_hash, log_position, chain_id, reserved_at, resource, payer, recipient,
-    token, amount, block_number, block_time, keep_until, lease_until)
-SELECT last.fence + 1 + key, unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, now.at, value ->> 4,
-    unhex(value ->> 5), unhex(value ->> 6), unhex(value ->> 7), value ->> 8, value ->> 9, value ->> 10, value ->> 11,
-    now.at + (value ->> 12)
+INSERT INTO ledger_sales (fence, intent, payment, tx_hash, log_position, chain_id, reserved_at, resource, payer,
+    recipient, token, amount, block_number, block_time, keep_until, lease_until)
+SELECT last.fence + 1 + key, unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4, now.at,
+    value ->> 5, unhex(value ->> 6), unhex(value ->> 7), unhex(value ->> 8), value ->> 9, value ->> 10, value ->> 11,
+    value ->> 12, now.at + (value ->> 13)
 FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING
@@ -175,11 +161,11 @@ const ATTEMPT: &str = concat!(
 WITH ",
     asked!(),
     "
-INSERT INTO ledger_attempts (intent, tx_hash, log_position, chain_id, times, ended_at)
-SELECT intent, tx_hash, log_position, chain_id, 1, ",
+INSERT INTO ledger_attempts (intent, payment, times, ended_at)
+SELECT intent, payment, 1, ",
     now!(),
     " FROM asked WHERE true
-ON CONFLICT (intent, tx_hash, log_position, chain_id) DO UPDATE SET times = min(times, 1000000) + 1"
+ON CONFLICT (intent, payment) DO UPDATE SET times = min(times, 1000000) + 1"
 );
 
 const RENEW: &str = concat!(
@@ -225,9 +211,7 @@ const SPENT: &str = concat!(
 WITH ",
     asked!(),
     "
-DELETE FROM ledger_attempts WHERE (intent, tx_hash, log_position, chain_id) IN (
-    SELECT intent, tx_hash, log_position, chain_id FROM asked
-)"
+DELETE FROM ledger_attempts WHERE (intent, payment) IN (SELECT intent, payment FROM asked)"
 );
 
 const RELEASE: &str = concat!(
@@ -257,10 +241,23 @@ FROM asked WHERE ",
     pair!("ledger_attempts")
 );
 
-const IS_CONSUMED: &str = "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL)";
+/// One answer: intent, content, and how long it is kept.
+const KEEP: &str = concat!(
+    "INSERT INTO ledger_answers (intent, content, kept_until) VALUES (?1, ?2, ?3 + ",
+    now!(),
+    ") ON CONFLICT (intent) DO UPDATE SET content = excluded.content, kept_until = excluded.kept_until"
+);
 
-/// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases and attempts are
-/// to be forgotten too.
+/// Whether it is consumed, and what is kept of its answer.
+const SOLD: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL),
+    (SELECT content FROM ledger_answers WHERE intent = ?1 AND kept_until > ",
+    now!(),
+    ")"
+);
+
+/// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases, attempts and answers
+/// are to be forgotten too.
 const FORGETTABLE: &str = concat!(
     "
 SELECT count(*), json_group_array(fence), max(block_time),
@@ -269,7 +266,10 @@ SELECT count(*), json_group_array(fence), max(block_time),
     " - ?3, 0),
     COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
     now!(),
-    " - ?3, 0)
+    " - ?3, 0),
+    COALESCE((SELECT min(kept_until) FROM ledger_answers) < ",
+    now!(),
+    ", 0)
 FROM (
     SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until < ?1
     ORDER BY keep_until LIMIT ?2
@@ -277,11 +277,17 @@ FROM (
 );
 
 const BOOK: &str = "
-INSERT INTO ledger_book (fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
-    block_number, block_time, reserved_at, consumed_at)
-SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
+INSERT INTO ledger_book (fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token,
+    amount, block_number, block_time, reserved_at, consumed_at)
+SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount,
     block_number, block_time, reserved_at, consumed_at
 FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))";
+
+/// With their sales.
+const DROP_ANSWERS: &str = "
+DELETE FROM ledger_answers WHERE intent IN (
+    SELECT intent FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))
+)";
 
 const FORGET_SALES: &str = "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))";
 
@@ -297,11 +303,22 @@ DELETE FROM ledger_sales WHERE fence IN (
 
 const FORGET_ATTEMPTS: &str = concat!(
     "
-DELETE FROM ledger_attempts WHERE (intent, tx_hash, log_position, chain_id) IN (
-    SELECT intent, tx_hash, log_position, chain_id FROM ledger_attempts WHERE ended_at < ",
+DELETE FROM ledger_attempts WHERE (intent, payment) IN (
+    SELECT intent, payment FROM ledger_attempts WHERE ended_at < ",
     now!(),
     " - ?1
     ORDER BY ended_at LIMIT ?2
+)"
+);
+
+/// After their time.
+const FORGET_ANSWERS: &str = concat!(
+    "
+DELETE FROM ledger_answers WHERE intent IN (
+    SELECT intent FROM ledger_answers WHERE kept_until < ",
+    now!(),
+    "
+    ORDER BY kept_until LIMIT ?1
 )"
 );
 
@@ -312,15 +329,18 @@ const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = ?1";
 const BEAT: &str =
     "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1 AND ?2 IS NOT NULL RETURNING version, mark";
 const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, ?2) WHERE version = ?1 RETURNING version, mark";
-const RAISE: &str =
-    "UPDATE ledger_memory SET mark = max(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
-const LOWER: &str =
-    "UPDATE ledger_memory SET mark = min(COALESCE(mark, ?2), ?2) WHERE version = ?1 RETURNING version, mark";
+// A ledger that has not begun has no mark to move: SQLite's `max` and `min` of nothing are nothing.
+const RAISE: &str = "UPDATE ledger_memory SET mark = max(mark, ?2) WHERE version = ?1 RETURNING version, mark";
+const LOWER: &str = "UPDATE ledger_memory SET mark = min(mark, ?2) WHERE version = ?1 RETURNING version, mark";
 
-/// Whether there is a ledger, and whether it knows its revision: the first did not.
-const IS_THERE: &str = "
-SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_memory'),
-    EXISTS (SELECT 1 FROM pragma_table_info('ledger_memory') WHERE name = 'revision')";
+/// Version, leases, sales.
+const HOLDINGS: &str = "
+SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
+    (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
+FROM ledger_memory";
+
+/// Whether there is a ledger.
+const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_memory')";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = ?1, revision = ?2";
@@ -354,9 +374,10 @@ macro_rules! statements {
 statements! {
     begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
     renew: RENEW, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
-    is_consumed: IS_CONSUMED, forgettable: FORGETTABLE, book: BOOK, forget_sales: FORGET_SALES,
-    forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
-    start: START, raise: RAISE, lower: LOWER, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    keep: KEEP, sold: SOLD, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
+    forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
+    forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
+    start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 impl Statements {
@@ -394,12 +415,15 @@ mod tests {
             SPENT,
             RELEASE,
             NOTE,
-            IS_CONSUMED,
+            KEEP,
+            SOLD,
             FORGETTABLE,
             BOOK,
+            DROP_ANSWERS,
             FORGET_SALES,
             FORGET_LEASES,
             FORGET_ATTEMPTS,
+            FORGET_ANSWERS,
         ] {
             let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
             for line in sqlx::raw_sql(plan).fetch_all(&mut connection).await.unwrap() {
@@ -414,6 +438,7 @@ mod tests {
                     "ledger_sales",
                     "ledger_attempts",
                     "ledger_book",
+                    "ledger_answers",
                 ];
                 assert!(
                     !scans.iter().any(|table| format!("{line} ").starts_with(&format!("SCAN {table} "))),

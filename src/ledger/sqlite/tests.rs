@@ -8,19 +8,20 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, 
 pub(super) const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
 
 pub(super) fn claim() -> Claim {
-    let transfer = Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new([1; 32]),
-        position: 0,
-        token: Address::new([2; 20]),
-        payer: Address::new([3; 20]),
-        recipient: Address::new([4; 20]),
-        amount: Amount::from_base_units(1),
-        block_number: 1,
-        block_time: TIME,
-    };
+    let transfer = Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
+        .with_token(Address::new([2; 20]))
+        .with_payer(Address::new([3; 20]))
+        .with_recipient(Address::new([4; 20]))
+        .with_amount(Amount::from_base_units(1))
+        .with_block(1, TIME);
     let second = Duration::from_secs(1);
-    Claim::new("a", IntentKey::new([5; 16]), TIME, vec![transfer], TIME, second, second)
+    Claim::builder("a", IntentKey::new([5; 16]))
+        .pay_until(TIME)
+        .transfers(vec![transfer])
+        .head(TIME)
+        .max_payment_age(second)
+        .lease(second)
+        .build()
 }
 
 pub(super) fn held() -> Lease {

@@ -96,19 +96,19 @@ impl Writer {
                 tracing::error!(
                     "the ledger's file was moved, removed or replaced: nothing is sold until it is opened again"
                 );
-                LedgerError::Unavailable
+                LedgerError::unavailable()
             }
             Err(Fault::Restored) => {
                 tracing::error!(
                     "the ledger lacks what was on record, as if a backup was restored into its file: nothing is sold \
                      until it is opened again; raise its mark first"
                 );
-                LedgerError::Unavailable
+                LedgerError::unavailable()
             }
-            Err(Fault::Lost) => LedgerError::Unavailable,
+            Err(Fault::Lost) => LedgerError::unavailable(),
         };
         for asked in batch {
-            asked.answer = Some(Err(error));
+            asked.answer = Some(Err(error.clone()));
         }
     }
 
@@ -180,7 +180,7 @@ impl Open {
     }
 
     /// Begins to write, alone, once no other process does; whether a flush will follow is settled before. Not at all when
-    /// nobody waits for an answer any more.
+    /// no caller waits for an answer any more.
     async fn begin(&mut self, home: &Home, batch: &[Asked]) -> Result<bool, Fault> {
         let (say, lasts) = (&home.statements, batch.iter().any(|asked| asked.question.must_last()));
         let (text, level) = if lasts { (&say.begin_flushed, FLUSHED) } else { (&say.begin_unflushed, UNFLUSHED) };
@@ -192,7 +192,7 @@ impl Open {
             match begin.persistent(false).fetch_all(&mut self.connection).await {
                 Ok(told) if told.first() != Some(&level) => {
                     tracing::error!("SQLite does not say that it flushes");
-                    return Err(Fault::All(LedgerError::Unavailable));
+                    return Err(Fault::All(LedgerError::unavailable()));
                 }
                 Ok(told) if home.record().meets(told.get(1).copied()) => return Ok(true),
                 Ok(_) => return Err(Fault::Restored),
@@ -224,7 +224,7 @@ mod tests {
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
         let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
-        let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone()));
+        let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
             (vec![commit()], true),
             (vec![Question::Reserve(claim.clone())], false),

@@ -6,12 +6,14 @@ use super::{Merchant, catalog::Catalog, inner::MerchantInner, start::Start};
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
-    paywall::{error::BuildError, text},
+    paywall::{claimant::UnboundPolicy, error::BuildError, text},
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{ErasedVerifier, Verifier},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long an unbound payment is held unless said otherwise: two blocks of Base, and one second.
+const HOLD_UNBOUND: Duration = Duration::from_secs(5);
 
 /// Configures a [`Merchant`]. Created by [`Merchant::builder`].
 ///
@@ -56,6 +58,9 @@ pub struct MerchantBuilder {
     max_hold: Duration,
     lease: Duration,
     contact: Option<String>,
+    /// `None`: as by default.
+    hold_unbound: Option<Duration>,
+    require_bound: bool,
     lazily: bool,
 }
 
@@ -84,6 +89,8 @@ impl MerchantBuilder {
             max_hold: Duration::from_secs(10 * 60),
             lease: Duration::from_secs(60),
             contact: None,
+            hold_unbound: None,
+            require_bound: false,
             lazily: false,
         }
     }
@@ -179,6 +186,25 @@ impl MerchantBuilder {
         self
     }
 
+    /// Sets how much chain time has to pass over an unbound payment before it can be redeemed without its payer's signature; 5 seconds by
+    /// default, and at most an hour and half of [`max_payment_age`](Self::max_payment_age). Fractions of a second count as a whole one.
+    ///
+    /// A transaction's hash is public. A payment that is not [bound](crate::protocol::Binding) goes to who shows it first, and the
+    /// hold gives a payer who signs the time to be first. With [`Duration::ZERO`] there is none.
+    pub const fn hold_unbound(mut self, hold: Duration) -> Self {
+        self.hold_unbound = Some(hold);
+        self
+    }
+
+    /// Refuses to redeem unbound payments without their payer's signature, with 403 `payer_proof_required`.
+    ///
+    /// Then no one but the payer ever redeems. Payers whose wallet can neither tag a transfer nor sign a message, such as customers
+    /// of an exchange, are shut out.
+    pub const fn require_bound(mut self) -> Self {
+        self.require_bound = true;
+        self
+    }
+
     /// Sets the clock by which quotes are dated, for tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -249,6 +275,10 @@ impl MerchantBuilder {
         check_duration("max_payment_age", self.max_payment_age, second, 365 * DAY)?;
         check_duration("max_hold", self.max_hold, second, DAY)?;
         check_duration("lease", self.lease, second, Duration::from_secs(60 * 60))?;
+        // In whole seconds. A hold that outlives a payment would make it worthless.
+        let longest_hold = Duration::from_secs((self.max_payment_age.as_secs() / 2).min(60 * 60));
+        let hold = self.hold_unbound.unwrap_or(HOLD_UNBOUND.min(longest_hold));
+        check_duration("hold_unbound", hold, Duration::ZERO, longest_hold)?;
         let start = Start::new(
             self.network,
             Arc::clone(&accepted),
@@ -272,6 +302,7 @@ impl MerchantBuilder {
             max_hold: self.max_hold,
             lease: self.lease,
             contact: self.contact,
+            unbound: UnboundPolicy { hold: whole_seconds(hold), refuse: self.require_bound },
             start,
             catalog: Catalog::default(),
         })
@@ -312,6 +343,11 @@ fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), Buil
         Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
         None => Ok(()),
     }
+}
+
+/// Chain time has no fractions of a second: a shorter hold than was asked for would be none.
+fn whole_seconds(span: Duration) -> Duration {
+    Duration::from_secs(span.as_secs() + u64::from(span.subsec_nanos() > 0))
 }
 
 fn check_duration(what: &'static str, span: Duration, min: Duration, max: Duration) -> Result<(), BuildError> {

@@ -6,7 +6,7 @@ use super::{catalog::Catalog, start::Start};
 use crate::{
     clock::Clock,
     ledger::ErasedLedger,
-    paywall::problem::Problem,
+    paywall::{claimant::UnboundPolicy, problem::Problem},
     protocol::{Address, Asset, Network, SealingKeys},
     verify::ErasedVerifier,
 };
@@ -31,6 +31,7 @@ pub(crate) struct MerchantInner {
     pub(crate) max_hold: Duration,
     pub(crate) lease: Duration,
     pub(crate) contact: Option<String>,
+    pub(crate) unbound: UnboundPolicy,
     pub(crate) start: Start,
     pub(crate) catalog: Catalog,
 }

@@ -3,8 +3,9 @@
 use http::{HeaderMap, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEADERS};
 
 use crate::protocol::headers::{
-    EXPOSED, EXPOSED_LINE, PAY, PAYMENT_RESPONSE, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR, X402_PAYMENT,
-    expose, keep_preflight_headers, strip_payment_headers, strip_shared_caching,
+    EXPOSED, EXPOSED_LINE, PAY, PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE, X_PAYMENT_CONTRACTS,
+    X_PRICE_INTENT, X402_ERROR, X402_PAYMENT, expose, keep_preflight_headers, strip_payment_headers,
+    strip_shared_caching,
 };
 
 #[test]
@@ -13,6 +14,10 @@ fn names_are_the_contracts() {
         [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_PAYMENT, PAYMENT_RESPONSE, X402_ERROR]
             .map(|name| name.to_string()),
         ["pay", "x-price-intent", "x-payment-contracts", "x402-payment", "payment-response", "x402-error"]
+    );
+    assert_eq!(
+        [PAYMENT_REQUIRED, PAYMENT_SIGNATURE].map(|name| name.to_string()),
+        ["payment-required", "payment-signature"]
     );
 }
 

@@ -21,7 +21,7 @@ use super::{Address, Network, SealingKeys, Seals};
 const RECIPIENT: Address = Address::new([0x5a; 20]);
 
 /// Properties print their smallest counter-example; no file is kept of it.
-fn cases(cases: u32) -> ProptestConfig {
+pub(super) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::protocol::{
     ProblemCode,
-    RetryRule::{AskAgain, Correct, Investigate, Pay, RedeemWithFreshIntent},
+    RetryRule::{AskAgain, Correct, Investigate, Pay, ProvePayer, RedeemWithFreshIntent},
     ascii_json,
 };
 
@@ -24,6 +24,9 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("tx_not_confirmed", 409, AskAgain),
         ("transfer_not_found", 422, Investigate),
         ("insufficient_amount", 422, Investigate),
+        ("payment_bound", 403, ProvePayer),
+        ("payer_proof_required", 403, ProvePayer),
+        ("invalid_signature", 403, ProvePayer),
         ("payment_too_old", 422, Investigate),
         ("tx_already_used", 409, Investigate),
         ("already_consumed", 409, Investigate),
@@ -34,6 +37,7 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("ledger_unavailable", 503, AskAgain),
         ("outcome_unknown", 503, AskAgain),
         ("answer_timeout", 504, AskAgain),
+        ("answer_broken", 502, AskAgain),
         ("upstream_payment_required", 502, AskAgain),
     ];
     let table: Vec<_> =
@@ -53,10 +57,20 @@ fn only_a_request_without_proof_is_told_to_pay() {
 #[test]
 fn whoever_may_be_tempted_to_pay_twice_is_told_not_to() {
     use ProblemCode::{
-        IntentExpired, IntentNotFound, IntentRequired, InvalidRedemption, RedemptionInProgress, TxNotConfirmed,
+        IntentExpired, IntentNotFound, IntentRequired, InvalidRedemption, InvalidSignature, PayerProofRequired,
+        PaymentBound, RedemptionInProgress, TxNotConfirmed,
     };
-    for code in [IntentRequired, InvalidRedemption, IntentNotFound, IntentExpired, TxNotConfirmed, RedemptionInProgress]
-    {
+    for code in [
+        IntentRequired,
+        InvalidRedemption,
+        IntentNotFound,
+        IntentExpired,
+        TxNotConfirmed,
+        RedemptionInProgress,
+        PaymentBound,
+        PayerProofRequired,
+        InvalidSignature,
+    ] {
         assert!(code.detail().contains("Do not pay again."), "{code}");
     }
     use ProblemCode::{LedgerUnavailable, TooManyAttempts, VerificationUnavailable};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
-    Address, Amount, Asset, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate, RedeemBy,
+    Address, Amount, Asset, ChainTime, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate, RedeemBy,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
     template::RenderedQuote,
 };
@@ -20,7 +20,7 @@ fn usdc() -> [Asset; 2] {
 }
 
 fn template(label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(RECIPIENT, Network::BASE, label, &usdc())
+    QuoteTemplate::new(RECIPIENT, Network::BASE, label, &usdc(), false)
 }
 
 fn render(template: &QuoteTemplate) -> RenderedQuote {
@@ -41,7 +41,7 @@ fn headers_are_the_contracts_to_the_letter() {
         quote.headers[PAY],
         concat!(
             r#"{"recipient":"0x5A5a5a5A5A5a5A5A5a5A5A5a5A5a5a5a5A5A5A5A","chainId":8453,"label":"Demand insights","#,
-            r#""expiry":1795280400,"amount":"490000","decimals":6,"symbol":"USDC"}"#
+            r#""expiry":1795280400,"amount":"490000","decimals":6,"symbol":"USDC","binding":["tag","nonce","signature"]}"#
         )
         .replace("0x5A5a5a5A5A5a5A5A5a5A5A5a5A5a5a5a5A5A5A5A", &RECIPIENT.to_string())
     );
@@ -90,7 +90,7 @@ fn the_body_says_what_the_headers_say() {
     assert_eq!(members, ["contracts", "detail", "error", "intentId", "pay", "status", "title"]);
     let mut members: Vec<&str> = body["pay"].as_object().unwrap().keys().map(String::as_str).collect();
     members.sort_unstable();
-    assert_eq!(members, ["amount", "chainId", "decimals", "expiry", "label", "recipient", "symbol"]);
+    assert_eq!(members, ["amount", "binding", "chainId", "decimals", "expiry", "label", "recipient", "symbol"]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_payer_reads_what_a_seller_wrote() {
         assert_eq!(quote.label, label);
         assert_eq!(quote.recipient, RECIPIENT);
         assert_eq!(quote.network, Network::BASE);
-        assert_eq!(quote.expiry, 1_795_280_400);
+        assert_eq!(quote.expiry, ChainTime::from_unix(1_795_280_400));
         assert_eq!(quote.amount, price());
         assert_eq!(quote.decimals, 6);
         assert_eq!(quote.symbol, "USDC");
@@ -115,7 +115,8 @@ fn a_payer_reads_what_a_seller_wrote() {
 
 #[test]
 fn one_token_is_a_list_of_one() {
-    let rendered = render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA]));
+    let rendered =
+        render(&QuoteTemplate::new(RECIPIENT, Network::BASE_SEPOLIA, "x", &[Asset::USDC_BASE_SEPOLIA], false));
     assert_eq!(rendered.headers[X_PAYMENT_CONTRACTS], "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
     assert_eq!(body(&rendered)["contracts"], json!(["0x036CbD53842c5426634e7929541eC2318f3dCF7e"]));
     assert_eq!(Quote::from_headers(&rendered.headers).unwrap().network, Network::BASE_SEPOLIA);
@@ -216,7 +217,7 @@ proptest! {
             .iter()
             .map(|bytes| Asset::new(network, Address::new(*bytes), decimals, symbol.clone()))
             .collect();
-        let template = QuoteTemplate::new(recipient, network, &label, &assets);
+        let template = QuoteTemplate::new(recipient, network, &label, &assets, false);
         let rendered = template.render(&template.price(amount), expiry, RedeemBy::Any, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
         prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.headers[PAY].as_bytes()).unwrap());
@@ -229,7 +230,7 @@ proptest! {
         prop_assert_eq!(quote.symbol, symbol);
         prop_assert_eq!(quote.decimals, decimals);
         prop_assert_eq!(quote.amount, amount);
-        prop_assert_eq!(quote.expiry, expiry);
+        prop_assert_eq!(quote.expiry.unix(), expiry);
         prop_assert_eq!(quote.contracts, contracts.into_iter().map(Address::new).collect::<Vec<_>>());
     }
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::cases;
 use crate::protocol::{
-    HEADER_MAX, INTENT_ID_MAX, IntentId, InvalidRedemption, Proof, TxHash,
+    HEADER_MAX, INTENT_ID_MAX, IntentId, InvalidRedemption, Proof, Redemption, TxHash,
     headers::X402_PAYMENT,
     redemption::{ScanResult, form_names_proof, query_names_proof, scan_body},
 };
@@ -32,7 +32,7 @@ fn tx() -> TxHash {
 }
 
 fn both(text: &str) -> ScanResult {
-    ScanResult::Proof(Proof::Redemption { intent: intent(text), transaction: tx() })
+    ScanResult::Proof(Proof::Redemption(Redemption::new(intent(text), tx())))
 }
 
 #[test]
@@ -139,8 +139,36 @@ fn a_secret_or_a_signature_alone_is_invalid() {
     ] {
         assert_eq!(body(template), ScanResult::Invalid, "{template}");
     }
-    for beside in [r#""paymentSecret":"AAAAAAAAAAAAAAAA""#, r#""paymentSignature":"0x12""#, r#""paymentSecret":null"#] {
-        assert_eq!(body(&format!(r#"{{"intentId":"abc","txHash":"«tx»",{beside}}}"#)), both("abc"), "{beside}");
+}
+
+#[test]
+fn a_secret_and_a_signature_stand_beside_a_redemption() {
+    let secret = || Some("AAAAAAAAAAAAAAAA".parse().unwrap());
+    let signature = || Some("0x12Ab".parse().unwrap());
+    let redemption = Redemption::new(intent("abc"), tx());
+    for (beside, expected) in [
+        (r#""paymentSecret":"AAAAAAAAAAAAAAAA""#, Redemption { secret: secret(), ..redemption.clone() }),
+        (r#""paymentSignature":"0x12aB""#, Redemption { signature: signature(), ..redemption.clone() }),
+        (
+            r#""paymentSignature":"0x\u00312ab","payment\u0053ecret":"AAAAAAAAAAAAAAA\u0041""#,
+            Redemption { secret: secret(), signature: signature(), ..redemption.clone() },
+        ),
+        (r#""paymentSecret":null,"paymentSignature":"""#, redemption.clone()),
+    ] {
+        let result = body(&format!(r#"{{"intentId":"abc","txHash":"«tx»",{beside}}}"#));
+        assert_eq!(result, ScanResult::Proof(Proof::Redemption(expected)), "{beside}");
+    }
+    for bad in [
+        r#""paymentSecret":"AAAAAAAAAAAAAAA""#,
+        r#""paymentSecret":" AAAAAAAAAAAAAAAA""#,
+        r#""paymentSecret":"AAAAAAAA.AAAAAAAA""#,
+        r#""paymentSignature":"12""#,
+        r#""paymentSignature":"0x""#,
+        r#""paymentSignature":"0x123""#,
+        r#""paymentSignature":"0xzz""#,
+    ] {
+        assert_eq!(body(&format!(r#"{{"intentId":"abc","txHash":"«tx»",{bad}}}"#)), ScanResult::Invalid, "{bad}");
+        assert_eq!(body(&format!(r#"{{"txHash":"«tx»",{bad}}}"#)), ScanResult::Invalid, "{bad}");
     }
 }
 
@@ -324,7 +352,7 @@ fn header(value: &[u8]) -> Result<Option<Proof>, InvalidRedemption> {
 }
 
 fn sold(text: &str) -> Result<Option<Proof>, InvalidRedemption> {
-    Ok(Some(Proof::Redemption { intent: intent(text), transaction: tx() }))
+    Ok(Some(Proof::Redemption(Redemption::new(intent(text), tx()))))
 }
 
 #[test]
@@ -529,7 +557,7 @@ fn model(intents: &[String], hashes: &[String]) -> ScanResult {
         (None, None) => ScanResult::Nothing,
         (Some(intent), None) => ScanResult::Proof(Proof::IntentOnly(intent)),
         (None, Some(transaction)) => ScanResult::Proof(Proof::TransactionOnly(transaction)),
-        (Some(intent), Some(transaction)) => ScanResult::Proof(Proof::Redemption { intent, transaction }),
+        (Some(intent), Some(transaction)) => ScanResult::Proof(Proof::Redemption(Redemption::new(intent, transaction))),
     }
 }
 

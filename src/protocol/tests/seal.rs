@@ -203,10 +203,10 @@ fn the_version_is_sealed_and_known() {
         let id = seal(&seals, &terms);
         let token = URL_SAFE_NO_PAD.decode(id.as_str()).unwrap();
         let (sealed, tag) = token.split_at(token.len() - 16);
-        assert_eq!(seals.present().tag_of(sealed), tag);
+        assert_eq!(seals.current().tag_of(sealed), tag);
         for version in (0..=255).filter(|version| *version != sealed[0]) {
             let other = [&[version], &sealed[1..]].concat();
-            let its_own = seals.present().tag_of(&other);
+            let its_own = seals.current().tag_of(&other);
             assert_ne!(its_own, tag, "version {version} under the tag of another");
             let other = URL_SAFE_NO_PAD.encode([other.as_slice(), &its_own].concat());
             assert!(!opens(&seals, &other), "version {version}");

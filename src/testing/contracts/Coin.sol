@@ -11,7 +11,7 @@ contract Coin is Erc20 {
         places = decimals_;
     }
 
-    function name() external pure override returns (string memory) {
+    function name() public pure override returns (string memory) {
         return "Coin";
     }
 

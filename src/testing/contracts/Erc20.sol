@@ -13,7 +13,7 @@ abstract contract Erc20 {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
 
-    function name() external pure virtual returns (string memory);
+    function name() public pure virtual returns (string memory);
     function symbol() external pure virtual returns (string memory);
     function decimals() external view virtual returns (uint8);
 
@@ -51,7 +51,7 @@ abstract contract Erc20 {
         emit Transfer(address(0), to, value);
     }
 
-    function move(address from, address to, uint256 value) private {
+    function move(address from, address to, uint256 value) internal {
         require(to != address(0), "transfer to the zero address");
         require(balances[from] >= value, "transfer amount exceeds balance");
         unchecked {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 pragma solidity 0.8.37;
 
-import "./Erc20.sol";
+import "./Erc3009.sol";
 
 /// Stands at the address of the real USDC. No constructor and no immutables, so that
 /// the runtime code alone is the whole contract.
-contract Usdc is Erc20 {
-    function name() external pure override returns (string memory) {
+contract Usdc is Erc3009 {
+    function name() public pure override returns (string memory) {
         return "USD Coin";
     }
 

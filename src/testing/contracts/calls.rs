@@ -1,11 +1,11 @@
-//! What to send to the contracts.
+//! The call data of the contracts.
 
 use alloy::primitives::keccak256;
 
 use super::Word;
 use crate::protocol::{Address, Amount};
 
-/// A call of any function whose arguments are all one word wide, such as `"transfer(address,uint256)"`.
+/// Encodes a call of any function whose arguments are one word each, such as `"transfer(address,uint256)"`.
 #[must_use]
 pub fn calldata(signature: &str, arguments: &[Word]) -> Vec<u8> {
     let selector = keccak256(signature);
@@ -13,51 +13,52 @@ pub fn calldata(signature: &str, arguments: &[Word]) -> Vec<u8> {
     selector.iter().take(4).chain(words).copied().collect()
 }
 
-/// ERC-20 `transfer`.
+/// Encodes ERC-20 `transfer`.
 #[must_use]
 pub fn transfer(to: Address, amount: Amount) -> Vec<u8> {
     calldata("transfer(address,uint256)", &[to.into(), amount.into()])
 }
 
-/// ERC-20 `transferFrom`.
+/// Encodes ERC-20 `transferFrom`.
 #[must_use]
 pub fn transfer_from(from: Address, to: Address, amount: Amount) -> Vec<u8> {
     calldata("transferFrom(address,address,uint256)", &[from.into(), to.into(), amount.into()])
 }
 
-/// ERC-20 `approve`.
+/// Encodes ERC-20 `approve`.
 #[must_use]
 pub fn approve(spender: Address, amount: Amount) -> Vec<u8> {
     calldata("approve(address,uint256)", &[spender.into(), amount.into()])
 }
 
-/// ERC-20 `balanceOf`.
+/// Encodes ERC-20 `balanceOf`.
 #[must_use]
 pub fn balance_of(owner: Address) -> Vec<u8> {
     calldata("balanceOf(address)", &[owner.into()])
 }
 
-/// New money out of nothing, from the zero address, at [`USDC`](super::USDC) or [`COIN`](super::COIN).
+/// Encodes minting, a transfer from the zero address, at [`USDC`](super::USDC) or [`COIN`](super::COIN).
 #[must_use]
 pub fn mint(to: Address, amount: Amount) -> Vec<u8> {
     calldata("mint(address,uint256)", &[to.into(), amount.into()])
 }
 
-/// One transfer from `payer` to `to` at [`RELAY`](super::RELAY) or [`REVERTER`](super::REVERTER), whichever `payer` has approved.
+/// Encodes one transfer from `payer` to `to` at [`RELAY`](super::RELAY) or [`REVERTER`](super::REVERTER), whichever `payer`
+/// has approved.
 #[must_use]
 pub fn pay(token: Address, payer: Address, to: Address, amount: Amount) -> Vec<u8> {
     let arguments = [token.into(), payer.into(), to.into(), amount.into()];
     calldata("pay(address,address,address,uint256)", &arguments)
 }
 
-/// Two transfers at [`RELAY`](super::RELAY): from `payer` to the relay, from the relay to `to`.
+/// Encodes two transfers at [`RELAY`](super::RELAY): from `payer` to the relay, and from the relay to `to`.
 #[must_use]
 pub fn forward(token: Address, payer: Address, to: Address, amount: Amount) -> Vec<u8> {
     let arguments = [token.into(), payer.into(), to.into(), amount.into()];
     calldata("forward(address,address,address,uint256)", &arguments)
 }
 
-/// Three transfers to `to` at [`BATCH`](super::BATCH), in this order, each from one payer who has approved it.
+/// Encodes three transfers to `to` at [`BATCH`](super::BATCH), in this order, each from a payer who has approved it.
 #[must_use]
 pub fn collect(token: Address, to: Address, payments: [(Address, Amount); 3]) -> Vec<u8> {
     let mut arguments = vec![token.into(), to.into()];
@@ -66,11 +67,63 @@ pub fn collect(token: Address, to: Address, payments: [(Address, Amount); 3]) ->
     calldata("collect(address,address,address[3],uint256[3])", &arguments)
 }
 
-/// The shapes of event that [`LIAR`](super::LIAR) writes.
+/// One transfer to `to` of what a [`WALLET`](super::WALLET) or [`ODD_WALLET`](super::ODD_WALLET) has.
+#[must_use]
+pub fn wallet_pay(token: Address, to: Address, amount: Amount) -> Vec<u8> {
+    calldata("pay(address,address,uint256)", &[token.into(), to.into(), amount.into()])
+}
+
+/// What an [`ODD_WALLET`](super::ODD_WALLET) does when it is asked about a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Oddity {
+    /// Returns the magic value with a bit set behind it.
+    DirtyWord,
+    /// Returns the magic value at the low end of the word.
+    WrongEnd,
+    /// Returns the four bytes alone.
+    ShortWord,
+    /// Returns a clean word, and another.
+    TwoWords,
+    /// Returns a megabyte.
+    Megabyte,
+    /// Runs until there is no gas left.
+    BurnsGas,
+    /// Reverts, with the magic value as its reason.
+    Reverts,
+    /// Is no code that can be run.
+    InvalidCode,
+    /// Accepts, after some ten million gas.
+    AcceptsLate,
+}
+
+impl Oddity {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::DirtyWord,
+        Self::WrongEnd,
+        Self::ShortWord,
+        Self::TwoWords,
+        Self::Megabyte,
+        Self::BurnsGas,
+        Self::Reverts,
+        Self::InvalidCode,
+        Self::AcceptsLate,
+    ];
+}
+
+/// As the argument of the constructor.
+impl From<Oddity> for Word {
+    fn from(oddity: Oddity) -> Self {
+        Self::from(oddity as u128)
+    }
+}
+
+/// The shapes of the events that [`LIAR`](super::LIAR) emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lie {
-    /// Exactly that of an ERC-20 transfer.
+    /// Exactly the shape of an ERC-20 transfer.
     Plain,
     /// No topic, four words of data.
     NoTopics,
@@ -78,7 +131,7 @@ pub enum Lie {
     OneTopic,
     /// Signature and sender, two words of data.
     TwoTopics,
-    /// The value as fourth topic, no data: ERC-721's.
+    /// The value as fourth topic, no data, as in ERC-721.
     FourTopics,
     /// The value as fourth topic and as data.
     FourTopicsAndData,
@@ -99,7 +152,7 @@ pub enum Lie {
 }
 
 impl Lie {
-    /// Every single shape that is not a transfer's.
+    /// All shapes that are not a transfer's, one by one.
     pub const CROOKED: [Self; 11] = [
         Self::NoTopics,
         Self::OneTopic,
@@ -133,7 +186,7 @@ impl Lie {
     }
 }
 
-/// An event at [`LIAR`](super::LIAR) that claims `from` paid `amount` to `to`.
+/// Encodes a call of [`LIAR`](super::LIAR) that emits an event which claims that `from` paid `amount` to `to`.
 #[must_use]
 pub fn lie(shape: Lie, from: Address, to: Address, amount: Amount) -> Vec<u8> {
     let signature = format!("{}(address,address,uint256)", shape.function());

@@ -1,6 +1,6 @@
-//! Contracts to pay with, to pay oddly with and to cheat with, for [`DevChain`](super::DevChain).
+//! Contracts for tests on a [`DevChain`](super::DevChain): tokens, unusual ways of paying, and fraud.
 //!
-//! The Solidity sources, the recipe that compiles them and its output stand beside this file in the repository.
+//! The Solidity sources, the script that compiles them and its output are beside this file in the repository.
 //!
 //! ```
 //! use tower_x402::testing::contracts::{self, Word};
@@ -13,15 +13,17 @@
 mod calls;
 mod word;
 
-pub use calls::{Lie, approve, balance_of, calldata, collect, forward, lie, mint, pay, transfer, transfer_from};
+pub use calls::{
+    Lie, Oddity, approve, balance_of, calldata, collect, forward, lie, mint, pay, transfer, transfer_from, wallet_pay,
+};
 pub use word::Word;
 
-/// Compiled code, in hex.
+/// Compiled code, in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// What [`DevChain::deploy`](super::DevChain::deploy) takes.
+    /// The creation code, for [`DevChain::deploy`](super::DevChain::deploy).
     pub creation: &'static str,
-    /// What [`DevChain::set_code`](super::DevChain::set_code) takes.
+    /// The runtime code, for [`DevChain::set_code`](super::DevChain::set_code).
     pub runtime: &'static str,
 }
 
@@ -34,20 +36,28 @@ macro_rules! contract {
     };
 }
 
-/// A 6-decimal token; a `DevChain` has one at the address of USDC on Base.
+/// A 6-decimal token with EIP-3009; a `DevChain` has one at the address of USDC on Base.
 pub const USDC: Contract = contract!("Usdc");
 
-/// A token with as many decimals as its one constructor argument says. It starts without a supply: [`mint`].
+/// A token whose constructor takes its number of decimals. It has no initial supply: call [`mint`].
 pub const COIN: Contract = contract!("Coin");
 
-/// Pays with the allowance of a payer: [`pay`] in one transfer, [`forward`] in two.
+/// Pays from a payer's allowance: [`pay`] in one transfer, [`forward`] in two.
 pub const RELAY: Contract = contract!("Relay");
 
-/// Lets three payers pay in one transaction: [`collect`].
+/// Collects payments of three payers in one transaction: [`collect`].
 pub const BATCH: Contract = contract!("Batch");
 
-/// Writes `Transfer`-shaped events and moves nothing: [`lie`].
+/// Emits events shaped like `Transfer` and transfers nothing: [`lie`].
 pub const LIAR: Contract = contract!("Liar");
 
 /// Pays, then reverts: [`pay`].
 pub const REVERTER: Contract = contract!("Reverter");
+
+/// A contract account of the owner that its constructor is told, whose signatures are its own (EIP-1271). Anyone may have it pay:
+/// [`wallet_pay`].
+pub const WALLET: Contract = contract!("Wallet");
+
+/// Contract accounts that answer for signatures as they should not, each in the way that its constructor is told: an [`Oddity`].
+/// Anyone may have it pay: [`wallet_pay`].
+pub const ODD_WALLET: Contract = contract!("OddWallet");

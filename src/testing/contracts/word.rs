@@ -7,19 +7,19 @@ use crate::protocol::{Address, Amount};
 pub struct Word([u8; 32]);
 
 impl Word {
-    /// The word as it is.
+    /// Creates a word from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, the highest first.
+    /// Returns the bytes, the most significant first.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// `bytes` at the low end, zeros above.
+    /// Pads `bytes` with zeros on the left.
     fn padded<const N: usize>(bytes: &[u8; N]) -> Self {
         let mut word = [0; 32];
         for (slot, byte) in word.iter_mut().rev().zip(bytes.iter().rev()) {

@@ -1,10 +1,10 @@
-//! The accounts that a development chain begins with.
+//! The accounts of a new development chain.
 
 use std::fmt;
 
 use crate::protocol::Address;
 
-/// Private keys of the accounts that every `anvil` begins with: they follow from its well-known mnemonic and are no secret.
+/// The private keys of `anvil`'s default accounts. They are derived from a well-known mnemonic and are not secret.
 pub(super) const KEYS: [&str; 10] = [
     "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
     "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
@@ -18,7 +18,7 @@ pub(super) const KEYS: [&str; 10] = [
     "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
 ];
 
-/// The mnemonic that [`KEYS`] follow from.
+/// The mnemonic that [`KEYS`] are derived from.
 pub(super) const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// An account of a [`DevChain`](super::DevChain) with its private key.
@@ -33,13 +33,13 @@ impl DevAccount {
         Self { address, private_key }
     }
 
-    /// Where it is paid.
+    /// Returns the account's address.
     #[must_use]
     pub const fn address(&self) -> Address {
         self.address
     }
 
-    /// Its private key: `0x` and 64 hex digits. Everybody knows it: never send it real money.
+    /// Returns the private key: `0x` and 64 hexadecimal digits. It is publicly known: never send real money to this account.
     #[must_use]
     pub const fn private_key(&self) -> &'static str {
         self.private_key

@@ -1,4 +1,4 @@
-//! How a development chain is to be, and its start.
+//! `DevChainBuilder`: configures and starts a development chain.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,11 +14,11 @@ use super::{
     rpc::{Rpc, unexpected},
 };
 use crate::{
-    protocol::{Address, Amount, Asset, Network},
+    protocol::{Address, Amount, Asset, ChainTime, Network},
     testing::contracts,
 };
 
-/// What each account begins with, in base units: 1,000,000 USDC.
+/// The initial balance of each account, in base units: 1,000,000 USDC.
 const USDC_OF_AN_ACCOUNT: u128 = 1_000_000_000_000;
 
 /// Configures a [`DevChain`].
@@ -29,16 +29,16 @@ pub struct DevChainBuilder {
     tools: Option<PathBuf>,
     chain_id: u64,
     every: Option<Duration>,
-    genesis: Option<u64>,
+    genesis: Option<ChainTime>,
     epoch: u64,
 }
 
 impl DevChain {
-    /// Starts a chain with the defaults: [`DevChain::builder`] says which.
+    /// Starts a chain with the defaults of [`DevChainBuilder`].
     ///
     /// # Errors
     ///
-    /// As [`DevChainBuilder::start`].
+    /// Returns the errors of [`DevChainBuilder::start`].
     pub async fn start() -> Result<Self, DevChainError> {
         Self::builder().start().await
     }
@@ -56,48 +56,51 @@ impl Default for DevChainBuilder {
 }
 
 impl DevChainBuilder {
-    /// Whether npm may install `anvil` where none is found: in `tools/` of the target folder, without running scripts. Off by default.
+    /// Sets whether npm may install `anvil` if none is found: in `tools/` of the target folder, without running scripts. Off by
+    /// default.
     pub fn install_with_npm(mut self, allowed: bool) -> Self {
         self.npm = allowed;
         self
     }
 
-    /// Where npm installs and where its installation is looked for, instead of `tools/` in the target folder of the running program.
+    /// Sets the folder that npm installs into and that is searched for its installation. Default: `tools/` in the target folder
+    /// of the running program.
     pub fn tools_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.tools = Some(folder.into());
         self
     }
 
-    /// The EIP-155 chain id, 8453 by default. It also says where USDC is: at the address of the real one on that chain, if there is one, else that on Base.
+    /// Sets the EIP-155 chain id, 8453 by default. USDC has its real address on that chain, or that on Base if it has none
+    /// there.
     pub fn chain_id(mut self, id: u64) -> Self {
         self.chain_id = id;
         self
     }
 
-    /// Time between blocks, two seconds by default. With `None` a block is mined only when [`DevChain::mine`] is called: such
-    /// a chain does not keep the time, so give its verifier `max_head_age(None)`, or a clock that goes with its blocks.
+    /// Sets the time between blocks, two seconds by default. With `None` a block is mined only when [`DevChain::mine`] is called. Such
+    /// a chain does not follow the wall clock, so give its verifier `max_head_age(None)`, or a clock that follows its blocks.
     pub fn mine_every(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.every = time.into();
         self
     }
 
-    /// The time of the first block in Unix seconds, now by default. The clock of the chain runs on from there.
-    pub fn genesis_time(mut self, unix_seconds: u64) -> Self {
-        self.genesis = Some(unix_seconds);
+    /// Sets the time of the first block, now by default. The clock of the chain runs on from there.
+    pub fn genesis_time(mut self, time: ChainTime) -> Self {
+        self.genesis = Some(time);
         self
     }
 
-    /// How many blocks `safe` is behind `latest`, one by default; `finalized` is behind by twice as many.
+    /// Sets the number of blocks that `safe` is behind `latest`, one by default. `finalized` is behind by twice as many.
     pub fn safe_depth(mut self, blocks: u64) -> Self {
         self.epoch = blocks;
         self
     }
 
-    /// Starts the chain. `anvil` is looked for in `$X402_ANVIL`, on `PATH` and in `tools/` of the target folder.
+    /// Starts the chain. Looks for `anvil` in `$X402_ANVIL`, on `PATH` and in `tools/` of the target folder.
     ///
     /// # Errors
     ///
-    /// [`DevChainError`] says what is missing and how to get it, or why `anvil` does not run.
+    /// Returns [`DevChainError`], which says what is missing and how to get it, or why `anvil` does not run.
     pub async fn start(self) -> Result<DevChain, DevChainError> {
         let places = Places::of_this_process(self.tools.clone());
         let program = match (places.find()?, self.npm) {
@@ -126,18 +129,18 @@ impl DevChainBuilder {
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![format!("--mnemonic={MNEMONIC}"), format!("--chain-id={}", self.chain_id)];
         arguments.push(format!("--slots-in-an-epoch={}", self.epoch));
-        // In a block, transactions stand in the order in which they were sent; and there is room for all of them.
+        // A block has its transactions in the order in which they were sent, and room for all of them.
         arguments.extend(["--order=fifo".to_owned(), "--gas-limit=400000000".to_owned()]);
         arguments.push(match self.every {
             Some(time) => format!("--block-time={}", time.as_secs_f64()),
             None => "--no-mining".to_owned(),
         });
-        arguments.extend(self.genesis.map(|time| format!("--timestamp={time}")));
+        arguments.extend(self.genesis.map(|time| format!("--timestamp={}", time.unix())));
         arguments
     }
 }
 
-/// Where the real USDC is on a chain with this id; on one without, where it is on Base.
+/// Returns the real address of USDC on this chain, or that on Base if it has none.
 fn usdc_of(chain_id: u64) -> Address {
     Asset::usdc_of(Network::eip155(chain_id)).unwrap_or(Asset::USDC_BASE).contract()
 }

@@ -1,12 +1,12 @@
-//! Why a development chain does not start or does not do as told.
+//! `DevChainError`: why a development chain does not start, or a call to it fails.
 
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
-/// What can go wrong with a [`DevChain`](super::DevChain).
+/// The error of a [`DevChain`](super::DevChain).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevChainError {
-    /// There is no `anvil` in any of the places, and npm was not allowed to bring one.
+    /// No `anvil` was found, and npm was not allowed to install one.
     #[error(
         "no anvil found in $X402_ANVIL, on PATH or in the tools/ of the target folder; \
          either install Foundry (https://getfoundry.sh) or set X402_ANVIL to the path of an anvil, \
@@ -14,14 +14,14 @@ pub enum DevChainError {
     )]
     NotFound,
 
-    /// `X402_ANVIL` is set to something that cannot be run as `anvil`.
+    /// `X402_ANVIL` names a file that cannot be run as `anvil`.
     #[error("X402_ANVIL names {}, which is not an anvil program", path.display())]
     NotAProgram {
-        /// What it names.
+        /// The path that it names.
         path: PathBuf,
     },
 
-    /// The running program is not below a target folder of cargo, so there is no place for `tools/`.
+    /// The running program is not in a target folder of cargo, so there is no folder for `tools/`.
     #[error(
         "no target folder of cargo above the running program to install anvil in; \
          name one with `DevChain::builder().tools_dir(…)` or set X402_ANVIL to the path of an anvil"
@@ -37,40 +37,40 @@ pub enum DevChainError {
         arch: &'static str,
     },
 
-    /// npm was asked for, and is not there or cannot be started.
+    /// npm is missing or cannot be started.
     #[error("cannot start npm to install anvil: install Node.js, or set X402_ANVIL to the path of an anvil")]
     NpmMissing {
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 
-    /// npm did not install `anvil`.
+    /// npm failed to install `anvil`.
     #[error("`npm install --ignore-scripts {package}` failed ({status}, code {code}); run it by hand to see why")]
     NpmFailed {
-        /// The package that was asked for, with its version.
+        /// The requested package, with its version.
         package: String,
-        /// How npm ended.
+        /// The exit status of npm.
         status: ExitStatus,
-        /// npm's own error code, `none` if it gave none.
+        /// npm's error code, or `none`.
         code: String,
     },
 
-    /// The installation, here or in another process that holds the lock, takes too long.
+    /// The installation, here or in another process that holds the lock, took too long.
     #[error("installing anvil with npm took longer than {} s", limit.as_secs())]
     InstallTimeout {
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
     },
 
-    /// A file or folder could not be made, moved or locked.
+    /// A file or folder could not be created, moved or locked.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -80,15 +80,15 @@ pub enum DevChainError {
     Start {
         /// The program.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 
-    /// `anvil` ended, or stayed silent for too long, before it listened.
-    #[error("anvil did not get to listen: {said}")]
+    /// `anvil` ended, or printed nothing for too long, before it listened.
+    #[error("anvil did not start listening: {said}")]
     NotListening {
-        /// The beginning of what it said about it.
+        /// The beginning of its error output.
         said: String,
     },
 
@@ -99,36 +99,36 @@ pub enum DevChainError {
         method: String,
         /// Its JSON-RPC error code.
         code: i64,
-        /// The beginning of its reason.
+        /// The beginning of its error message.
         message: String,
     },
 
-    /// `anvil` could not be reached, or its answer is not JSON-RPC: most likely it is no longer running.
-    #[error("anvil does not answer {method}")]
+    /// `anvil` could not be reached, or its answer is not JSON-RPC. Most likely it is no longer running.
+    #[error("anvil does not answer {method}: it has probably ended")]
     Unreachable {
         /// The JSON-RPC method.
         method: String,
-        /// What the connection said.
+        /// The error of the connection.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// `anvil` answered something else than the method is documented to answer.
-    #[error("anvil answered {method} with something unexpected")]
+    /// `anvil`'s answer is not what the method is documented to return.
+    #[error("anvil sent an unexpected answer to {method}")]
     Unexpected {
         /// The JSON-RPC method.
         method: String,
     },
 
-    /// A transaction that was waited for is not in any block.
+    /// A transaction was not mined in time.
     #[error("the transaction was not mined within {} s", limit.as_secs())]
     NotMined {
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
     },
 }
 
-/// The beginning of foreign text, on one line and without control characters.
+/// Returns the beginning of foreign text, on one line and without control characters.
 pub(super) fn excerpt(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(300).collect()

@@ -1,4 +1,4 @@
-//! Brings `anvil` with npm, once for all processes that want it.
+//! Installs `anvil` with npm, once for all processes that need it.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -15,10 +15,10 @@ use super::{
     locate::{VERSION, installed, platform, version_folder},
 };
 
-/// Longest time for the whole of it, waiting for other processes included.
+/// The time limit of an installation, waiting for other processes included.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Installs the pinned version below `tools` and gives its binary.
+/// Installs the pinned version below `tools` and returns its binary.
 pub(super) async fn install(tools: &Path) -> Result<PathBuf, DevChainError> {
     platform()?;
     match tokio::time::timeout(LIMIT, install_locked(tools)).await {
@@ -44,7 +44,7 @@ async fn install_locked(tools: &Path) -> Result<PathBuf, DevChainError> {
     installed(&folder).ok_or(DevChainError::NotFound)
 }
 
-/// Held until the file is closed, by the end of the process at the latest.
+/// Locks a file until it is closed, at the latest by the end of the process.
 async fn lock(path: &Path) -> Result<File, DevChainError> {
     let file = File::create(path).map_err(failed("create", path))?;
     loop {
@@ -75,7 +75,7 @@ async fn npm_install(folder: &Path) -> Result<(), DevChainError> {
     Err(DevChainError::NpmFailed { package, status: output.status, code })
 }
 
-/// The code in npm's line `npm error code E404`. The rest may name registries and users, and is not repeated.
+/// Returns the code in npm's line `npm error code E404`. The rest may name registries and users, and is not repeated.
 fn code(complaint: &str) -> String {
     let mut words = complaint.lines().filter_map(|line| line.split_once(" code "));
     words.next().map_or_else(|| "none".to_owned(), |(_, code)| excerpt(code))

@@ -1,4 +1,4 @@
-//! Where an `anvil` may already be.
+//! Finds an installed `anvil`.
 
 use std::{
     env,
@@ -10,15 +10,15 @@ use std::{
 
 use super::error::DevChainError;
 
-/// The version that npm is asked for.
+/// The version that npm installs.
 pub(super) const VERSION: &str = "1.7.1";
 
-/// The places to look in, in this order.
+/// The places that are searched, in this order.
 #[derive(Debug)]
 pub(super) struct Places {
     named: Option<OsString>,
     path: Option<OsString>,
-    /// The folder that tools are installed in, if there is one.
+    /// The folder that tools are installed into, if there is one.
     pub(super) tools: Option<PathBuf>,
 }
 
@@ -46,18 +46,18 @@ impl Places {
     }
 }
 
-/// Where the pinned version is installed below `tools`.
+/// Returns the folder of the pinned version below `tools`.
 pub(super) fn version_folder(tools: &Path) -> PathBuf {
     tools.join(format!("anvil-{VERSION}"))
 }
 
-/// The binary inside a folder that npm installed into.
+/// Returns the binary inside a folder that npm installed into.
 pub(super) fn installed(folder: &Path) -> Option<PathBuf> {
     let path = folder.join("node_modules/@foundry-rs").join(platform_binary().ok()?);
     path.is_file().then_some(path)
 }
 
-/// `tools/` in the target folder of cargo that the running program is in.
+/// Returns `tools/` in the target folder of cargo that the running program is in.
 fn tools_of_target_folder() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let is_target =
@@ -65,7 +65,8 @@ fn tools_of_target_folder() -> Option<PathBuf> {
     Some(program.ancestors().skip(1).find(is_target)?.join("tools"))
 }
 
-/// The program itself, or `None`. A script is npm's wrapper, which would leave `anvil` behind when killed: the binary it stands for is taken.
+/// Returns the program itself, or `None`. A script is npm's wrapper, which would leave `anvil` running when killed: its binary
+/// is returned instead.
 fn native(path: &Path) -> Option<PathBuf> {
     let mut start = [0; 2];
     File::open(path).ok()?.read_exact(&mut start).ok()?;
@@ -78,13 +79,13 @@ fn native(path: &Path) -> Option<PathBuf> {
     if beside.is_file() { Some(beside) } else { installed(package) }
 }
 
-/// The binary in the folder `@foundry-rs`: npm has one package a platform.
+/// Returns the binary in the folder `@foundry-rs`: npm has one package per platform.
 fn platform_binary() -> Result<PathBuf, DevChainError> {
     let name = platform()?;
     Ok(PathBuf::from(format!("anvil-{name}/bin/anvil{}", env::consts::EXE_SUFFIX)))
 }
 
-/// This platform's name among npm's packages.
+/// Returns this platform's name among npm's packages.
 pub(super) fn platform() -> Result<&'static str, DevChainError> {
     match (env::consts::OS, env::consts::ARCH) {
         ("linux", "x86_64") => Ok("linux-amd64"),

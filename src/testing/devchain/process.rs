@@ -1,4 +1,4 @@
-//! The `anvil` process: started, listened to, and gone when dropped.
+//! The `anvil` process: starts it, reads its output, and kills it on drop.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::error::{DevChainError, excerpt};
 
-/// Longest time until it listens.
+/// The time limit until it listens.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running `anvil`. Dropping it kills the process and waits for its end.
@@ -75,8 +75,9 @@ fn spawn(program: &Path, arguments: &[String]) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Kills `anvil` when this process ends without dropping it: by a signal, by `exit`, or with the chain in a `static`.
-/// A shell waits for the end of its input, which comes with the end of this process, however it ends.
+/// Starts a process that kills `anvil` when this one ends without dropping it: by a signal, by `exit`, or with the chain in a
+/// `static`.
+/// A shell waits for the end of its input, which comes when this process ends for any reason.
 #[cfg(unix)]
 fn guard(anvil: u32) -> Option<Child> {
     let mut command = Command::new("/bin/sh");
@@ -91,7 +92,7 @@ fn guard(_: u32) -> Option<Child> {
     None
 }
 
-/// Ctrl-C in the terminal is for the program, which may still have answers in flight that need the chain.
+/// Keeps Ctrl-C in the terminal from the child: the program may still need the chain for requests in progress.
 #[cfg(unix)]
 fn apart(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -100,7 +101,7 @@ fn apart(command: &mut Command) {
 #[cfg(not(unix))]
 fn apart(_: &mut Command) {}
 
-/// Runs `work` in a thread, not a task: the output must be read as long as `anvil` runs, and a runtime may end sooner.
+/// Runs `work` in a thread, not a task: the output must be read as long as `anvil` runs, and a runtime may end earlier.
 fn in_thread<T: Send + 'static>(work: impl FnOnce(oneshot::Sender<T>) + Send + 'static) -> oneshot::Receiver<T> {
     let (tell, told) = oneshot::channel();
     // Where no thread can be had, nothing is ever told, which the receiver sees.
@@ -108,7 +109,7 @@ fn in_thread<T: Send + 'static>(work: impl FnOnce(oneshot::Sender<T>) + Send + '
     told
 }
 
-/// Tells the port from the line `Listening on 127.0.0.1:PORT`, and reads on until the end.
+/// Sends the port of the line `Listening on 127.0.0.1:PORT`, and reads on until the end.
 fn follow(output: impl Read, tell: oneshot::Sender<u16>) {
     let mut output = BufReader::new(output);
     let mut line = String::new();
@@ -126,7 +127,7 @@ fn port(line: &str) -> Option<u16> {
     line.trim().strip_prefix("Listening on ")?.rsplit(':').next()?.parse().ok()
 }
 
-/// Keeps the beginning of what is said, and reads on until the end.
+/// Sends the beginning of the output, and reads on until the end.
 fn collect(mut output: impl Read, tell: oneshot::Sender<String>) {
     let mut beginning = Vec::new();
     let _ = output.by_ref().take(4096).read_to_end(&mut beginning);

@@ -1,4 +1,4 @@
-//! JSON-RPC to `anvil`, one call at a time.
+//! JSON-RPC calls to `anvil`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::error::{DevChainError, excerpt};
 
-/// Longest time one call may take: mining many blocks takes a while.
+/// The time limit of a call: mining many blocks takes a while.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -61,13 +61,13 @@ impl Rpc {
         }
     }
 
-    /// A call whose answer is a quantity that fits 64 bits.
+    /// Calls a method that returns a quantity of at most 64 bits.
     pub(super) async fn number(&self, method: &str, params: Value) -> Result<u64, DevChainError> {
         let answer = self.call(method, params).await?;
         quantity(&answer).ok_or_else(|| unexpected(method))
     }
 
-    /// A call whose answer is text in a form that `T` parses.
+    /// Calls a method that returns text which `T` parses.
     pub(super) async fn parsed<T: std::str::FromStr>(&self, method: &str, params: Value) -> Result<T, DevChainError> {
         let answer = self.call(method, params).await?;
         answer.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected(method))
@@ -79,12 +79,12 @@ impl Rpc {
     }
 }
 
-/// A JSON-RPC quantity: `"0x1f"`.
+/// Parses a JSON-RPC quantity such as `"0x1f"`.
 pub(super) fn quantity(value: &Value) -> Option<u64> {
     u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
-/// Hex as solc writes it, as JSON-RPC wants it.
+/// Adds the `0x` that JSON-RPC needs to hexadecimal text, if it is missing.
 pub(super) fn prefixed(hex: &str) -> String {
     format!("0x{}", hex.trim().trim_start_matches("0x"))
 }

@@ -1,4 +1,4 @@
-//! What is sent to the chain and asked of it.
+//! Transactions, calls and receipts.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::{
     testing::contracts::{self, Word},
 };
 
-/// Given to every transaction, not estimated: one that reverts must be mined as well.
+/// The gas limit of every transaction. It is not estimated, because transactions that revert must be mined, too.
 const GAS: &str = "0x4c4b40";
 
-/// Longest wait for a transaction to be mined.
+/// The time limit for a transaction to be mined.
 const MINED: Duration = Duration::from_secs(30);
 
-/// Transactions. Each call fails as [`DevChain::rpc`] does.
+/// Transactions, calls and receipts. Each method returns the errors of [`DevChain::rpc`].
 impl DevChain {
-    /// Sends an ordinary USDC transfer and gives its hash, without waiting for a block.
+    /// Sends an ordinary USDC transfer and returns its hash, without waiting for a block.
     pub async fn transfer(&self, from: Address, to: Address, amount: Amount) -> Result<TxHash, DevChainError> {
         self.send(from, self.usdc, &contracts::transfer(to, amount)).await
     }
 
-    /// Calls a contract in a transaction and gives its hash, without waiting for a block. One that reverts is mined too.
+    /// Calls a contract in a transaction and returns its hash, without waiting for a block. A transaction that reverts is mined, too.
     ///
-    /// Any address may send, if it has ether ([`DevChain::fund`]); only [`DevChain::accounts`] sign what they send.
+    /// Any address with ether ([`DevChain::fund`]) can send; only transactions of [`DevChain::accounts`] are signed.
     pub async fn send(&self, from: Address, to: Address, calldata: &[u8]) -> Result<TxHash, DevChainError> {
         if self.accounts.iter().all(|account| account.address() != from) {
             self.rpc.call("anvil_impersonateAccount", json!([from.to_string()])).await?;
@@ -39,9 +39,9 @@ impl DevChain {
         self.submit(json!({"from": from.to_string(), "to": to.to_string(), "data": data, "gas": GAS})).await
     }
 
-    /// Deploys a contract from creation code in hex and the arguments of its constructor, and mines a block to do so.
+    /// Deploys a contract from hexadecimal creation code and the arguments of its constructor, and mines a block for it.
     ///
-    /// The last account pays for it.
+    /// The last account pays the gas.
     pub async fn deploy(&self, creation: &str, arguments: &[Word]) -> Result<Address, DevChainError> {
         let deployer = self.accounts.last().map(|account| account.address().to_string());
         let words = arguments.iter().map(|word| alloy::hex::encode(word.as_bytes()));
@@ -53,7 +53,7 @@ impl DevChain {
         address.and_then(|address| address.parse().ok()).ok_or_else(|| unexpected("eth_getTransactionReceipt"))
     }
 
-    /// Asks a contract at the latest block, without a transaction.
+    /// Calls a contract at the latest block, without a transaction.
     pub async fn call(&self, to: Address, calldata: &[u8]) -> Result<Vec<u8>, DevChainError> {
         let method = "eth_call";
         let data = alloy::hex::encode_prefixed(calldata);
@@ -61,13 +61,17 @@ impl DevChain {
         answer.as_str().and_then(|hex| alloy::hex::decode(hex).ok()).ok_or_else(|| unexpected(method))
     }
 
-    /// The receipt as the node tells it, or `None` while the transaction is not in a block.
+    /// Returns the receipt as the node returns it, or `None` while the transaction is not in a block.
     pub async fn receipt(&self, hash: TxHash) -> Result<Option<Value>, DevChainError> {
         let receipt = self.rpc.call("eth_getTransactionReceipt", json!([hash.to_string()])).await?;
         Ok(Some(receipt).filter(|receipt| !receipt.is_null()))
     }
 
-    /// Waits until a transaction is in a block, for 30 s at most, and gives its receipt.
+    /// Waits until a transaction is in a block, for at most 30 s, and returns its receipt.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`DevChainError::NotMined`] after that time, or the errors of [`DevChain::rpc`].
     pub async fn wait_until_mined(&self, hash: TxHash) -> Result<Value, DevChainError> {
         let mined = async {
             loop {

@@ -1,10 +1,10 @@
-//! What the benchmarks measure and no user calls: not public, for all that it can be reached.
+//! Entry points of the benchmarks (feature `bench-internals`). Not part of the public API: they change without notice.
 
 use std::time::Duration;
 
 use super::{
     judge::{Policy, Tip, judge},
-    view::{Block, Log, MinedIn, TxReceipt},
+    view::{Block, Log, MinedIn, Transaction, TxReceipt, TxRecord},
 };
 use crate::{
     evm::erc20::TRANSFER_TOPIC,
@@ -17,7 +17,7 @@ const RECIPIENT: Address = Address::new([0x5a; 20]);
 const BLOCK: Block =
     Block { number: 30_000_000, hash: [1; 32], parent: [2; 32], time: ChainTime::from_unix(1_795_280_000) };
 
-/// A receipt of so many transfers, the last of which pays, and what judges it.
+/// Returns a function that judges a receipt of `logs` transfers, the last of which pays.
 pub fn judging(logs: u32) -> impl Fn() -> Verdict {
     let log = |position| Log {
         position,
@@ -34,11 +34,15 @@ pub fn judging(logs: u32) -> impl Fn() -> Verdict {
         success: Some(true),
         logs: (0..logs).map(log).collect(),
     };
+    let record = TxRecord { receipt, transaction: Transaction { sender: Address::new([0x66; 20]), call_data: None } };
     let day = Duration::from_secs(86_400);
-    let terms =
-        Terms::new("insights", Network::BASE, RECIPIENT, [Asset::USDC_BASE], Amount::from_base_units(490_000), day);
+    let terms = Terms::builder(Network::BASE, RECIPIENT, Amount::from_base_units(490_000))
+        .resource("insights")
+        .assets([Asset::USDC_BASE])
+        .max_payment_age(day)
+        .build();
     let (tip, policy) = (Tip { head: BLOCK, confirmed: Some(BLOCK.number) }, Policy::default());
-    move || judge(TRANSACTION, &receipt, Some(&BLOCK), &tip, &terms, &policy)
+    move || judge(TRANSACTION, &record, Some(&BLOCK), &tip, &terms, &policy)
 }
 
 fn topic(address: u8) -> [u8; 32] {

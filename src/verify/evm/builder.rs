@@ -1,4 +1,4 @@
-//! `EvmVerifierBuilder`: the settings of an [`EvmVerifier`], and how it is put together.
+//! `EvmVerifierBuilder`: the settings of an [`EvmVerifier`].
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -14,6 +14,7 @@ use super::{
     judge::Policy,
     receipts::Receipts,
     reorg_monitor::ReorgMonitor,
+    signatures::Signatures,
     verifier::{EvmVerifier, Inner},
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     verify::{VerifyError, VerifyErrorKind},
 };
 
-/// Builds an [`EvmVerifier`] that is not quite like the one [`EvmVerifier::connect`] gives.
+/// Configures an [`EvmVerifier`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
@@ -52,15 +53,15 @@ pub struct EvmVerifierBuilder {
 }
 
 impl EvmVerifier {
-    /// Verifies over these endpoints, http or https, with the default settings.
+    /// Connects to these JSON-RPC endpoints, http or https, with the default settings.
     ///
     /// # Errors
-    /// Like [`EvmVerifierBuilder::connect`].
+    /// Fails as [`EvmVerifierBuilder::connect`] does.
     pub async fn connect(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, VerifyError> {
         Self::builder().endpoints(urls).connect().await
     }
 
-    /// Returns a builder, for settings other than the defaults.
+    /// Returns a builder with the default settings.
     pub fn builder() -> EvmVerifierBuilder {
         EvmVerifierBuilder::new()
     }
@@ -93,80 +94,83 @@ impl EvmVerifierBuilder {
         }
     }
 
-    /// Adds JSON-RPC endpoints, http or https, all of one chain. The first is asked first.
+    /// Adds JSON-RPC endpoints, http or https, all of the same chain. The first is called first.
     pub fn endpoints(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.urls.extend(urls.into_iter().map(Into::into));
         self
     }
 
-    /// How deep a payment must be before it counts. Default: [`Finality::Confirmations`]`(1)`.
+    /// Sets how deep a payment must be before it counts. Default: [`Finality::Confirmations`]`(1)`.
     pub const fn finality(mut self, finality: Finality) -> Self {
         self.finality = finality;
         self
     }
 
-    /// How often the chain brings a block: how long a head counts as fresh, and how long a transaction that is unknown or
-    /// pays nothing is not asked about again unless a new block is seen. While somebody waits for a payment to be mined, the
-    /// head is looked at up to four times a second. Default: Base's 2 s.
+    /// Sets the time between two blocks of the chain. Default: 2 s, as on Base.
+    ///
+    /// A head is fresh for this long. A transaction that is unknown or pays nothing is looked up again only after this long, or when a
+    /// new block is seen. While payments wait to be mined, the head is refreshed up to four times a second.
     pub const fn block_time(mut self, block_time: Duration) -> Self {
         self.block_time = block_time;
         self
     }
 
-    /// How long one call to one endpoint may take. Default: 2 s. After a fifth of it the next endpoint is asked too.
+    /// Sets the time limit of one call to one endpoint. Default: 2 s. After a fifth of it the next endpoint is called as well.
     pub const fn call_timeout(mut self, call_timeout: Duration) -> Self {
         self.call_timeout = call_timeout;
         self
     }
 
-    /// How long a verification may take in all, waiting for its turn included. Default: 5 s.
+    /// Sets the time limit of one verification, queueing included. Default: 5 s.
     pub const fn total_timeout(mut self, total_timeout: Duration) -> Self {
         self.total_timeout = total_timeout;
         self
     }
 
-    /// How many transactions are looked up at once. Default: 32.
+    /// Sets how many transactions are looked up concurrently. Default: 32.
     pub const fn max_concurrency(mut self, look_ups: usize) -> Self {
         self.max_concurrency = look_ups;
         self
     }
 
-    /// How many more may wait for their turn; the rest is [`VerifyErrorKind::Overloaded`]. So many each of those that are
-    /// looked up for the first time and of those that were looked for in vain before, who have half of the turns each.
-    /// Default: 512.
+    /// Sets how many more look-ups may queue; beyond that they fail with [`VerifyErrorKind::Overloaded`]. Default: 512.
+    ///
+    /// There are two queues of this length: one for transactions that are looked up for the first time, one for those that were not
+    /// found before. They are served in turn.
     pub const fn max_queue(mut self, look_ups: usize) -> Self {
         self.max_queue = look_ups;
         self
     }
 
-    /// How far the head may be from the local clock: further behind it is stale, further ahead it is not believed.
-    /// Default: 3 min. `None` is for chains that mine on demand: it also turns off the rules that a head is stale when a
-    /// minute of refreshes brought no newer block, and that a new ledger begins at the clock's time where the head is behind.
+    /// Sets how far the head may be from the local clock. Default: 3 min. A head further behind is stale; one further ahead is ignored.
+    ///
+    /// `None` is for chains that mine on demand. It also turns off two more rules: that a head is stale after a minute of refreshes
+    /// without a newer block, and that a new ledger begins at the local clock's time if the head is behind it.
     pub const fn max_head_age(mut self, max_head_age: Option<Duration>) -> Self {
         self.max_head_age = max_head_age;
         self
     }
 
-    /// Adds senders whose transfers to the recipient are no payments: a treasury that tops it up, a bridge, a faucet.
+    /// Adds senders whose transfers to the recipient are not payments, such as a treasury, a bridge or a faucet.
     pub fn deny_payers(mut self, payers: impl IntoIterator<Item = Address>) -> Self {
         self.deny.extend(payers);
         self
     }
 
-    /// How many bytes of receipts are kept, roughly. Default: 32 MiB, enough for some 40,000 ordinary transfers. Besides, up
-    /// to 65,536 transactions that do not exist (yet) are remembered, which takes some 20 MB.
+    /// Sets the approximate size of the cache of receipts and call data, in bytes. Default: 32 MiB, enough for some 40,000 ordinary
+    /// transfers. In addition, up to 65,536 unknown transactions are remembered, in some 20 MB.
     pub const fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// The time. Default: the machine's. It decides freshness and staleness; time-outs are tokio's.
+    /// Sets the clock that decides freshness and staleness. Default: the system's. Time limits use tokio's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Asks every endpoint which chain it serves. One that does not answer now is believed once it has.
+    /// Connects: asks every endpoint for its chain id. An endpoint that does not answer now counts once it has answered.
     ///
     /// # Errors
     /// - [`BadSetting`](VerifyErrorKind::BadSetting): a duration or number is zero, or a call may take longer than all;
@@ -196,10 +200,10 @@ impl EvmVerifierBuilder {
         Ok(self.build(network, endpoints.collect()))
     }
 
-    /// Asks nobody anything yet: for a shop that opens while its endpoints are down.
+    /// Creates the verifier without calling any endpoint, for services that start while their endpoints are down.
     ///
-    /// An endpoint's first answer counts once it has proved to serve `network`, and the tokens that
-    /// [`check`](crate::verify::Verifier::check) was told of. Use it with
+    /// Answers of an endpoint count once it was seen to serve `network` and the tokens given to
+    /// [`check`](crate::verify::Verifier::check). Use it with
     /// [`MerchantBuilder::start_lazily`](crate::MerchantBuilder::start_lazily).
     ///
     /// # Errors
@@ -211,7 +215,7 @@ impl EvmVerifierBuilder {
         Ok(self.build(network, endpoints))
     }
 
-    /// Checks the settings; gives the way to each endpoint.
+    /// Checks the settings and creates the transports.
     fn check(&self) -> Result<Vec<Transport>, VerifyError> {
         let short = |span: Duration| !span.is_zero() && span <= Duration::from_secs(3600);
         let settings = [
@@ -244,10 +248,21 @@ impl EvmVerifierBuilder {
         let (asked, known) = (Arc::clone(&pool), Arc::clone(&head));
         let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
         let receipts = Arc::new(receipts);
+        let signatures = Signatures::new(Arc::clone(&pool), gate());
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
         EvmVerifier {
-            inner: Arc::new(Inner { network, finality, pool, head, receipts, policy, reorgs, total_timeout }),
+            inner: Arc::new(Inner {
+                network,
+                finality,
+                pool,
+                head,
+                receipts,
+                signatures,
+                policy,
+                reorgs,
+                total_timeout,
+            }),
         }
     }
 }

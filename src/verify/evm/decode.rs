@@ -1,23 +1,18 @@
-//! From alloy's types to [`view`](super::view)s. Here, and nowhere further in, is JSON-RPC's data model.
-//!
-//! `AnyNetwork`, because a block of Base is full of transactions and receipts that Ethereum does not have (type 0x7e).
+//! Decodes a node's JSON into [`view`](super::view)s: what `crate::evm` reads for the wallet as well, and the logs.
+//! The data model of JSON-RPC goes no further in.
 
 use alloy::{
-    network::{AnyNetwork, Network},
     primitives::{B256, Bloom, Bytes, U64, logs_bloom},
+    rpc::types::Log as RpcLog,
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::view::{Block, Log, MinedIn, TxReceipt};
+use super::view::{Log, Transaction, TxReceipt};
 use crate::{
-    evm::{erc20, json_rpc::Fault},
-    protocol::{Address, ChainTime, TxHash},
+    evm::{erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
+    protocol::{Address, PaymentTag, TxHash},
 };
-
-type AnyReceipt = <AnyNetwork as Network>::ReceiptResponse;
-type RpcLog = alloy::rpc::types::Log;
-type AnyHeader = <AnyNetwork as Network>::HeaderResponse;
 
 fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
     serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)
@@ -29,44 +24,35 @@ pub(super) fn chain_id(raw: &RawValue) -> Result<u64, Fault> {
     parse::<U64>(raw).map(|id| id.to()).map_err(|_| Fault::Endpoint)
 }
 
-/// The answer to `eth_getBlockByNumber`; the transactions in it are passed over unread.
-pub(super) fn block(raw: &RawValue) -> Result<Option<Block>, Fault> {
-    let Some(header) = parse::<Option<AnyHeader>>(raw)? else { return Ok(None) };
-    // A header that states no time reads as the year 1970: as a head it would make every old payment young.
-    if header.timestamp == 0 {
-        return Err(Fault::Answer);
-    }
-    Ok(Some(Block {
-        number: header.number,
-        hash: header.hash.0,
-        parent: header.parent_hash.0,
-        time: ChainTime::from_unix(header.timestamp),
-    }))
+/// What a receipt says of its logs.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Logs {
+    logs: Vec<RpcLog>,
+    logs_bloom: Bloom,
 }
 
-/// The answer to `eth_getTransactionReceipt`. Logs that cannot be transfers are left out, to keep caches small.
+/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what authorized one are left out, to keep
+/// caches small.
 pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
-    let Some(receipt) = parse::<Option<AnyReceipt>>(raw)? else { return Ok(None) };
-    let receipt = receipt.into_inner();
-    if receipt.transaction_hash.0 != *transaction.as_bytes() {
+    let Some(Inclusion { mined_in, success }) = Inclusion::read(raw.get(), transaction)? else { return Ok(None) };
+    let Logs { logs, logs_bloom } = parse(raw)?;
+    if mined_in.is_some() && !(follow_each_other(&logs) && are_all(&logs, &logs_bloom)) {
         return Err(Fault::Answer);
     }
-    let mined_in = receipt.block_number.zip(receipt.block_hash);
-    let (inner, bloom) = receipt.inner.inner.into_components();
-    if mined_in.is_some() && !(follow_each_other(&inner.logs) && are_all(&inner.logs, &bloom)) {
-        return Err(Fault::Answer);
-    }
-    let logs = inner.logs.into_iter().enumerate();
-    let logs = logs.filter(|(_, log)| log.topic0() == Some(&B256::new(erc20::TRANSFER_TOPIC)));
+    let kept = [erc20::TRANSFER_TOPIC, erc20::AUTHORIZATION_USED_TOPIC].map(B256::new);
+    let logs = logs.into_iter().enumerate();
+    let logs = logs.filter(|(_, log)| log.topic0().is_some_and(|topic| kept.contains(topic)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
     logs.shrink_to_fit();
-    Ok(Some(TxReceipt {
-        transaction,
-        mined_in: mined_in.map(|(number, hash)| MinedIn { number, hash: hash.0 }),
-        // alloy's own `status()` takes a receipt from before EIP-658, which has none, for a success.
-        success: inner.status.as_eip658(),
-        logs,
-    }))
+    Ok(Some(TxReceipt { transaction, mined_in, success, logs }))
+}
+
+/// The answer to `eth_getTransactionByHash`. Call data that holds no tag binds nothing, and is not kept.
+pub(super) fn transaction(raw: &RawValue, transaction: TxHash) -> Result<Option<Transaction>, Fault> {
+    let Some(sent) = SentTransaction::read(raw.get(), transaction)? else { return Ok(None) };
+    let is_tagged = sent.input.get(4..).is_some_and(PaymentTag::any_in);
+    Ok(Some(Transaction { sender: sent.sender, call_data: is_tagged.then(|| sent.input.into()) }))
 }
 
 /// A transfer is known by its place among its receipt's logs. A list that is out of order, or has one twice or left out,
@@ -104,6 +90,22 @@ pub(super) fn decimals_call(contract: Address) -> serde_json::Value {
 /// The parameters of an `eth_call` to a token's `symbol()`.
 pub(super) fn symbol_call(contract: Address) -> serde_json::Value {
     eth_call(contract, &erc20::symbol())
+}
+
+/// The most gas that a contract may burn to look at a signature, and still be heard.
+const SIGNATURE_GAS: u64 = 3_000_000;
+
+/// The parameters of an `eth_call` that asks an account whether it accepts a signature (EIP-1271).
+pub(super) fn signature_call(account: Address, hash: B256, signature: &[u8]) -> serde_json::Value {
+    let mut params = eth_call(account, &erc1271::is_valid_signature(hash, signature));
+    params[0]["gas"] = serde_json::json!(format!("{SIGNATURE_GAS:#x}"));
+    params
+}
+
+/// Whether an account's answer to that accepts the signature; `None` where it has no code to answer.
+pub(super) fn is_accepted(raw: &RawValue) -> Result<Option<bool>, Fault> {
+    let returned = parse::<Bytes>(raw)?;
+    Ok((!returned.is_empty()).then(|| erc1271::is_accepted(&returned)))
 }
 
 fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {

@@ -8,20 +8,16 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use serde_json::{json, value::RawValue};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    decode,
     endpoint::{Due, Endpoint, Round},
     endpoint_check::EndpointCheck,
-    pool_answer::{BlockTag, NoAnswer, PoolAnswer, Whom},
-    view::{Block, TxReceipt},
+    pool_answer::{NoAnswer, PoolAnswer, Whom},
 };
 use crate::{
     clock::Clock,
-    evm::json_rpc::{Fault, Question},
-    protocol::TxHash,
+    evm::json_rpc::{Fault, Transport},
     verify::{VerifyError, VerifyErrorKind},
 };
 
@@ -37,13 +33,15 @@ pub(super) struct EndpointPool {
     lead: Mutex<(usize, Duration)>,
 }
 
-type Call<'a> = BoxFuture<'a, Called<'a>>;
+/// A question on its way to an endpoint, and how its answer is read.
+pub(super) type Asking<'a, T> = BoxFuture<'a, Result<T, Fault>>;
+type Call<'a, T> = BoxFuture<'a, Called<'a, T>>;
 
 /// What an endpoint said, and when it was asked.
-struct Called<'a> {
+struct Called<'a, T> {
     endpoint: &'a Endpoint,
     round: Round,
-    answer: Result<Box<RawValue>, Fault>,
+    answer: Result<T, Fault>,
 }
 
 impl fmt::Debug for EndpointPool {
@@ -62,105 +60,17 @@ impl EndpointPool {
         Self { endpoints, check, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
     }
 
-    /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
-    pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<TxReceipt>, NoAnswer> {
-        match self.receipts(transaction, Whom::default(), |_| true).await? {
-            PoolAnswer::Decided(_, receipt) => Ok(Some(receipt)),
-            PoolAnswer::Doubtful(_) => Ok(None),
-        }
-    }
-
-    /// The receipt of a transaction that `settles` it, or else all that were said to be it; that there is none is believed
-    /// as above.
-    pub(super) async fn receipts(
-        &self,
-        transaction: TxHash,
-        whom: Whom,
-        settles: impl Fn(&TxReceipt) -> bool + Send + Sync,
-    ) -> Result<PoolAnswer<TxReceipt>, NoAnswer> {
-        let question = Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) };
-        let read = |raw: &RawValue| decode::receipt(raw, transaction);
-        let settles = |_, receipt: &Option<TxReceipt>| receipt.as_ref().is_some_and(&settles);
-        self.ask(&question, whom, read, settles).await.map(PoolAnswer::flatten)
-    }
-
-    /// The sealed block at a height or under a name; believed to be absent like a receipt.
-    pub(super) async fn block(&self, tag: BlockTag) -> Result<Option<Block>, VerifyError> {
-        self.block_if(tag, None, |_| true).await
-    }
-
-    /// Like [`block`](Self::block), and this endpoint is asked `first`; a block that is not `possible` is no usable answer.
-    pub(super) async fn block_if(
-        &self,
-        tag: BlockTag,
-        first: Option<usize>,
-        possible: impl Fn(&Block) -> bool + Send + Sync,
-    ) -> Result<Option<Block>, VerifyError> {
-        let read = |raw: &RawValue| match tag.read(raw)? {
-            Some(block) if !possible(&block) => Err(Fault::Answer),
-            block => Ok(block),
-        };
-        let whom = Whom { first, but: None };
-        Ok(self.ask(&tag.question(), whom, read, |_, block| block.is_some()).await?.any_some())
-    }
-
-    /// The latest block. One that is not `possible` is no usable answer; `settles` tells whether what an endpoint says is
-    /// new enough to ask no other.
-    pub(super) async fn latest(
-        &self,
-        possible: impl Fn(&Block) -> bool + Send + Sync,
-        settles: impl Fn(usize, &Block) -> bool + Send + Sync,
-    ) -> Result<PoolAnswer<Block>, VerifyError> {
-        let read = |answer: Result<&RawValue, Fault>| match answer {
-            Err(fault) if fault.is_of_the_endpoint() => Err(fault),
-            // No client chose this question: whoever has no good answer to it has none to any.
-            answer => {
-                let latest = answer.and_then(|raw| BlockTag::Latest.read(raw)).ok().flatten();
-                latest.filter(&possible).ok_or(Fault::Endpoint)
-            }
-        };
-        Ok(self.ask_all(&BlockTag::Latest.question(), Whom::default(), read, settles).await?)
-    }
-
-    /// A contract call that changes nothing; `None` where it reverted.
-    pub(super) async fn eth_call<T: Send>(
-        &self,
-        params: serde_json::Value,
-        read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
-    ) -> Result<Option<T>, VerifyError> {
-        let question = Question { method: "eth_call", params };
-        let read = |answer: Result<&RawValue, Fault>| match answer {
-            Err(Fault::Reverted) => Ok(None),
-            answer => answer.and_then(&read).map(Some),
-        };
-        Ok(self.ask_all(&question, Whom::default(), read, |_, _| true).await?.any_some())
-    }
-
-    async fn ask<T: Send>(
-        &self,
-        question: &Question,
-        whom: Whom,
-        read: impl Fn(&RawValue) -> Result<T, Fault> + Send + Sync,
-        settles: impl Fn(usize, &T) -> bool + Send + Sync,
-    ) -> Result<PoolAnswer<T>, NoAnswer> {
-        let read = |answer: Result<&RawValue, Fault>| match answer {
-            Err(Fault::Reverted) => Err(Fault::Answer),
-            answer => answer.and_then(&read),
-        };
-        self.ask_all(question, whom, read, settles).await
-    }
-
     /// Asks one endpoint, then the others as the need arises, until an answer settles it or none is left.
-    async fn ask_all<T: Send>(
-        &self,
-        question: &Question,
+    pub(super) async fn ask_each<'a, T: Send + 'a>(
+        &'a self,
+        what: &'static str,
         whom: Whom,
-        read: impl Fn(Result<&RawValue, Fault>) -> Result<T, Fault> + Send + Sync,
+        ask: impl Fn(&'a Transport) -> Asking<'a, T> + Send + Sync,
         settles: impl Fn(usize, &T) -> bool + Send + Sync,
     ) -> Result<PoolAnswer<T>, NoAnswer> {
         let mut others = self.order(whom).map_err(|error| NoAnswer { error, unusable: false })?.into_iter();
-        let mut calls: FuturesUnordered<Call<'_>> = FuturesUnordered::new();
-        calls.extend(others.next().map(|first| self.call(first, question)));
+        let mut calls: FuturesUnordered<Call<'a, T>> = FuturesUnordered::new();
+        calls.extend(others.next().map(|first| self.call(first, ask(&first.transport))));
         let (mut doubtful, mut unusable) = (Vec::new(), false);
         loop {
             let Called { endpoint, round, answer } = tokio::select! {
@@ -169,11 +79,10 @@ impl EndpointPool {
                     None => break,
                 },
                 () = sleep(self.call_timeout / 5), if others.len() > 0 => {
-                    calls.extend(others.next().map(|next| self.call(next, question)));
+                    calls.extend(others.next().map(|next| self.call(next, ask(&next.transport))));
                     continue;
                 }
             };
-            let answer = read(answer.as_deref().map_err(|fault| *fault));
             self.note(endpoint, round, answer.as_ref().err().copied());
             match answer {
                 Ok(answer) if settles(endpoint.index, &answer) => {
@@ -182,13 +91,13 @@ impl EndpointPool {
                 }
                 Ok(answer) => {
                     doubtful.push((endpoint.index, answer));
-                    calls.extend(others.by_ref().map(|next| self.call(next, question)));
+                    calls.extend(others.by_ref().map(|next| self.call(next, ask(&next.transport))));
                 }
                 Err(fault) => {
-                    tracing::debug!(endpoint = endpoint.index, method = question.method, ?fault, "no usable answer");
+                    tracing::debug!(endpoint = endpoint.index, what, ?fault, "no usable answer");
                     // An endpoint that is down has no say; one that is up and made no sense has not agreed.
                     unusable |= !fault.is_of_the_endpoint();
-                    calls.extend(others.next().map(|next| self.call(next, question)));
+                    calls.extend(others.next().map(|next| self.call(next, ask(&next.transport))));
                 }
             }
         }
@@ -210,16 +119,17 @@ impl EndpointPool {
     }
 
     /// One call, believed only from an endpoint whose chain is proved; where that is due it is done beside the call.
-    fn call<'a>(&'a self, endpoint: &'a Arc<Endpoint>, question: &'a Question) -> Call<'a> {
+    fn call<'a, T: Send + 'a>(&'a self, endpoint: &'a Arc<Endpoint>, call: Asking<'a, T>) -> Call<'a, T> {
         async move {
             let round = endpoint.round();
-            let call = endpoint.transport.call(question);
             let answer = timeout(self.call_timeout, async {
                 if endpoint.due(self.clock.monotonic()) == Due::Nothing {
                     return call.await;
                 }
+                let is_of_the_endpoint =
+                    |answer: &Result<T, Fault>| answer.as_ref().err().is_some_and(|fault| fault.is_of_the_endpoint());
                 match tokio::join!(self.check.prove(endpoint), call) {
-                    (Err(_), Ok(_) | Err(Fault::Answer | Fault::Reverted)) => Err(Fault::Endpoint),
+                    (Err(_), answer) if !is_of_the_endpoint(&answer) => Err(Fault::Endpoint),
                     (_, answer) => answer,
                 }
             });

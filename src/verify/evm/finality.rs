@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finality {
-    /// That many sealed blocks, its own included; at least 1.
+    /// So many sealed blocks, its own included; at least 1.
     Confirmations(u32),
     /// At or below the block that the nodes call `safe` (on Base some minutes old): only a reorganisation of
     /// Ethereum itself could take it back.

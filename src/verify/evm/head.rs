@@ -1,4 +1,4 @@
-//! `Head`: the chain's present end, as a cell. Whoever finds it older than one block time, or waits for the next block, has
+//! `Head`: the chain's current head, as a cell. Whoever finds it older than one block time, or waits for the next block, has
 //! it refreshed, in one look-up for all. Nothing runs while nobody asks, and nothing has to be stopped.
 
 use std::{
@@ -67,8 +67,8 @@ impl Head {
         if self.is_stale(&tip) { Err(VerifyError::new(VerifyErrorKind::StaleHead)) } else { Ok(tip) }
     }
 
-    /// The time of day, where the chain keeps it.
-    pub(super) fn present(&self) -> Option<ChainTime> {
+    /// Returns the wall clock's time, if the chain's timestamps are expected to follow it.
+    pub(super) fn wall_time(&self) -> Option<ChainTime> {
         self.max_age.map(|_| ChainTime::from_unix(self.clock.unix()))
     }
 

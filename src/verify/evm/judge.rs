@@ -1,15 +1,15 @@
-//! `judge`: receipt, block, head, terms and policy in, verdict out. No I/O, no clock, no cache, no panic.
+//! `judge`: transaction, receipt, block, head, terms and policy in, verdict out. No I/O, no clock, no cache, no panic.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use super::view::{Block, Log, TxReceipt};
+use super::view::{Block, Log, Transaction, TxReceipt, TxRecord};
 use crate::{
-    evm::erc20::TRANSFER_TOPIC,
-    protocol::{Address, Amount, Terms, Transfer, TxHash},
+    evm::erc20::{AUTHORIZATION_USED_TOPIC, TRANSFER_TOPIC},
+    protocol::{Address, Amount, Binding, Terms, Transfer, TxHash},
     verify::Verdict,
 };
 
-/// The chain's present end.
+/// The chain's current head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tip {
     /// The latest sealed block.
@@ -34,12 +34,13 @@ pub(super) struct Policy {
 /// may yet be mined as a payment.
 pub(super) fn judge(
     transaction: TxHash,
-    receipt: &TxReceipt,
+    record: &TxRecord,
     canonical: Option<&Block>,
     tip: &Tip,
     terms: &Terms,
     policy: &Policy,
 ) -> Verdict {
+    let receipt = &record.receipt;
     let Some(block) = settled(transaction, receipt, canonical, tip) else {
         return Verdict::NotConfirmed { retry_after: policy.retry_after };
     };
@@ -49,10 +50,7 @@ pub(super) fn judge(
     if receipt.success != Some(true) {
         return Verdict::NoTransfer;
     }
-    let (paid, short): (Vec<_>, Vec<_>) = receipt
-        .logs
-        .iter()
-        .filter_map(|log| payment(log, transaction, block, terms, policy))
+    let (paid, short): (Vec<_>, Vec<_>) = transfers(record, transaction, block, terms, policy)
         .partition(|transfer| transfer.amount >= terms.amount() && !transfer.amount.is_zero());
     match short.iter().map(|transfer| transfer.amount).max() {
         _ if !paid.is_empty() => Verdict::Paid { transfers: paid, head: tip.head.time },
@@ -68,23 +66,51 @@ fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a B
     (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
+/// All transfers of accepted tokens from somebody else to the recipient, each with what it is bound to.
+fn transfers<'a>(
+    record: &'a TxRecord,
+    transaction: TxHash,
+    block: &'a Block,
+    terms: &'a Terms,
+    policy: &'a Policy,
+) -> impl Iterator<Item = Transfer> + 'a {
+    let TxRecord { receipt, transaction: Transaction { sender, call_data } } = record;
+    // Looked through once, however many transfers there are.
+    let call_data = call_data.as_ref().map_or(Binding::none(), |data| Binding::none().with_call_data(Arc::clone(data)));
+    let before = std::iter::once(None).chain(receipt.logs.iter().map(Some));
+    before.zip(&receipt.logs).filter_map(move |(before, log)| {
+        let transfer = payment(log, transaction, block, terms, policy)?;
+        // A tag in anybody else's transaction, a relay's or a bundler's, is none that the payer put there.
+        let signed = if transfer.payer == *sender { call_data.clone() } else { Binding::none() };
+        let nonce = before.and_then(|before| authorization(before, log, transfer.payer));
+        let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
+        Some(transfer.with_binding(binding))
+    })
+}
+
+/// The nonce of the payer's authorization that this log says was used, if the transfer was made from it: then the same contract
+/// says so directly before.
+fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32]> {
+    let directly = before.position.checked_add(1) == Some(transfer.position) && before.emitter == transfer.emitter;
+    let [signature, authorizer, nonce] = before.topics.as_slice() else { return None };
+    let is_used = *signature == AUTHORIZATION_USED_TOPIC && before.data.is_empty();
+    (directly && is_used && address(authorizer)? == payer).then_some(*nonce)
+}
+
 /// The transfer of an accepted token from somebody else to the recipient that this log tells of, whatever its amount.
 fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy: &Policy) -> Option<Transfer> {
     let network = terms.network();
     let accepted = terms.assets().iter().any(|asset| asset.contract() == log.emitter && asset.network() == network);
     let (payer, recipient, amount) = erc20_transfer(log).filter(|_| accepted)?;
     let foreign = payer != Address::ZERO && payer != recipient && !policy.deny.contains(&payer);
-    (recipient == terms.recipient() && foreign).then_some(Transfer {
-        network,
-        transaction,
-        position: log.position,
-        token: log.emitter,
-        payer,
-        recipient,
-        amount,
-        block_number: block.number,
-        block_time: block.time,
-    })
+    (recipient == terms.recipient() && foreign).then_some(
+        Transfer::new(network, transaction, log.position)
+            .with_token(log.emitter)
+            .with_payer(payer)
+            .with_recipient(recipient)
+            .with_amount(amount)
+            .with_block(block.number, block.time),
+    )
 }
 
 /// Exactly `Transfer(address indexed from, address indexed to, uint256 value)`: an NFT's has four topics.

@@ -1,14 +1,18 @@
-//! Is it paid? ERC-20 transfers, read over JSON-RPC from one or several nodes.
+//! Verification of ERC-20 transfers over Ethereum JSON-RPC, with one or several endpoints.
 //!
-//! An [`EvmVerifier`] needs no task and no shutdown: while nobody redeems, it asks nobody anything. A redemption costs one
-//! `eth_getTransactionReceipt`, and whoever finds the chain's head older than one block time has it refreshed, once for all.
-//! While a payment is waited for, each time somebody asks, the head is looked at up to four times a second, so that a payment
-//! counts when its block is there.
+//! An [`EvmVerifier`] has no background task and needs no shutdown: it calls its endpoints only while payments are redeemed. A
+//! redemption costs one round trip, `eth_getTransactionReceipt` and `eth_getTransactionByHash` at once. The chain's head is shared by
+//! all redemptions and refreshed when it is older than one block time; while payments wait to be mined, up to four times a second.
 //!
-//! What a node says is not taken on trust: its chain id is proved before it is believed and again whenever it failed, its
-//! receipts must be of the transaction that was asked about and of the sealed block at their height, and that there is
-//! no such transaction counts only when every node that is up says so. Nothing that a node said, and no URL (they hold keys),
-//! ever appears in an error, a log or `Debug` output.
+//! Answers are checked as far as they can be:
+//!
+//! - An endpoint's chain id is checked before its first answer counts, every minute, and after every failure.
+//! - A receipt must be of the transaction in question and of the sealed block at its height, with its logs in order.
+//! - Sender and call data of a transaction must match its hash and its signature. Transaction types that only their chain knows, such
+//!   as deposits, are taken as the endpoint tells them.
+//! - A transaction is absent only if every endpoint that is up says so.
+//!
+//! No error, log line or `Debug` output contains a URL (they hold keys) or text of a node.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
@@ -18,7 +22,7 @@
 //! # Ok(()) }
 //! ```
 
-#[cfg(feature = "test-util")]
+#[cfg(feature = "bench-internals")]
 #[doc(hidden)]
 pub mod bench;
 mod builder;
@@ -31,11 +35,14 @@ mod finality;
 mod gate;
 mod head;
 mod head_state;
+mod inquiries;
 mod judge;
 mod pool_answer;
 mod receipts;
 mod reorg_monitor;
+mod signatures;
 mod single_flight;
+mod tx_record;
 mod verifier;
 mod view;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{json, value::RawValue};
 
-use super::{decode, view::Block};
+use super::view::Block;
 use crate::{
     evm::json_rpc::{Fault, Question},
     verify::VerifyError,
@@ -75,7 +75,7 @@ impl BlockTag {
     }
 
     pub(super) fn read(self, raw: &RawValue) -> Result<Option<Block>, Fault> {
-        let block = decode::block(raw)?;
+        let block = Block::read(raw.get())?;
         match (self, block) {
             (Self::Number(number), Some(block)) if block.number != number => Err(Fault::Answer),
             _ => Ok(block),

@@ -1,4 +1,4 @@
-//! `Receipts`: each fetched once, kept with the moment it was fetched. Verdicts are never kept.
+//! `Receipts`: each fetched once, with its transaction, and kept with the moment it was fetched. Verdicts are never kept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     head::Head,
     pool_answer::{NoAnswer, PoolAnswer, Whom},
     single_flight::SingleFlight,
-    view::TxReceipt,
+    view::{TxReceipt, TxRecord},
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
@@ -23,13 +23,13 @@ const IDLE: Duration = Duration::from_secs(600);
 /// How many transactions that were asked for in vain are remembered, each until the next block.
 const MISSES_MAX: u64 = 65_536;
 
-/// What a cache takes for an entry beside the receipt, in bytes, about: measured.
+/// What a cache takes for an entry beside the record, in bytes, about: measured.
 const ENTRY: usize = 320;
 
-/// A receipt, and when it was fetched (monotonic).
+/// A transaction with its receipt, and when they were fetched (monotonic).
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) receipt: TxReceipt,
+    pub(super) record: TxRecord,
     fetched_at: Duration,
     /// The endpoint that alone was believed, while others were not asked.
     by: Option<usize>,
@@ -59,7 +59,7 @@ pub(super) struct Receipts {
 }
 
 fn cache(bytes: u64) -> Cache<TxHash, Arc<Found>> {
-    let weight = |found: &Found| ENTRY + size_of::<Found>() + found.receipt.allocated();
+    let weight = |found: &Found| ENTRY + size_of::<Found>() + found.record.allocated();
     least_recently_used(bytes)
         .weigher(move |_, found: &Arc<Found>| u32::try_from(weight(found)).unwrap_or(u32::MAX))
         .build()
@@ -68,6 +68,12 @@ fn cache(bytes: u64) -> Cache<TxHash, Arc<Found>> {
 /// The default policy refuses newcomers where a cache is full of favourites.
 fn least_recently_used<V: Clone + Send + Sync + 'static>(capacity: u64) -> CacheBuilder<TxHash, V, Cache<TxHash, V>> {
     Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(capacity)
+}
+
+impl Found {
+    pub(super) const fn receipt(&self) -> &TxReceipt {
+        &self.record.receipt
+    }
 }
 
 impl Receipts {
@@ -146,8 +152,8 @@ impl Receipts {
         let asked = self.ask(transaction, doubted.as_deref()).await;
         let fetched_at = self.clock.monotonic();
         match asked {
-            Ok(Some((by, receipt))) => {
-                let found = Arc::new(Found { receipt, fetched_at, by });
+            Ok(Some((by, record))) => {
+                let found = Arc::new(Found { record, fetched_at, by });
                 self.misses.invalidate(&transaction).await;
                 self.found.insert(transaction, Arc::clone(&found)).await;
                 Ok(Some(found))
@@ -175,31 +181,31 @@ impl Receipts {
         &self,
         transaction: TxHash,
         doubted: Option<&Found>,
-    ) -> Result<Option<(Option<usize>, TxReceipt)>, NoAnswer> {
+    ) -> Result<Option<(Option<usize>, TxRecord)>, NoAnswer> {
         let recent = doubted.filter(|doubted| self.is_current(doubted.fetched_at));
         let whom = Whom { first: None, but: recent.and_then(|doubted| doubted.by) };
         let settles = |receipt: &TxReceipt| doubted.is_none() || self.head.remembers(receipt);
-        let answers = match self.pool.receipts(transaction, whom, settles).await {
-            Ok(PoolAnswer::Decided(endpoint, receipt)) => {
+        let answers = match self.pool.records(transaction, whom, settles).await {
+            Ok(PoolAnswer::Decided(endpoint, record)) => {
                 let alone = self.pool.endpoints.len() > 1;
-                return Ok(Some((alone.then_some(endpoint), receipt)));
+                return Ok(Some((alone.then_some(endpoint), record)));
             }
             Ok(PoolAnswer::Doubtful(answers)) => answers,
             // Whoever is down has no say.
             Err(NoAnswer { unusable: false, .. }) if recent.is_some() => Vec::new(),
             Err(none) => return Err(none),
         };
-        let said_before = recent.map(|doubted| doubted.receipt.clone());
-        let all: Vec<_> = answers.into_iter().map(|(_, receipt)| receipt).chain(said_before).collect();
-        Ok(self.choose(all).await.map(|receipt| (None, receipt)))
+        let said_before = recent.map(|doubted| doubted.record.clone());
+        let all: Vec<_> = answers.into_iter().map(|(_, record)| record).chain(said_before).collect();
+        Ok(self.choose(all).await.map(|record| (None, record)))
     }
 
     /// The one that is in the chain, or else any.
-    async fn choose(&self, mut receipts: Vec<TxReceipt>) -> Option<TxReceipt> {
-        let last = receipts.pop()?;
-        for receipt in receipts {
-            if self.head.seals(&receipt).await {
-                return Some(receipt);
+    async fn choose(&self, mut records: Vec<TxRecord>) -> Option<TxRecord> {
+        let last = records.pop()?;
+        for record in records {
+            if self.head.seals(&record.receipt).await {
+                return Some(record);
             }
         }
         Some(last)
@@ -216,10 +222,10 @@ mod tests {
     use super::*;
     use crate::{
         protocol::Address,
-        verify::evm::view::{Log, MinedIn},
+        verify::evm::view::{Log, MinedIn, Transaction},
     };
 
-    fn found(number: u64, logs: u32) -> Arc<Found> {
+    fn found(number: u64, logs: u32, call_data: Option<usize>) -> Arc<Found> {
         let log = |position| Log {
             position,
             emitter: Address::ZERO,
@@ -232,7 +238,9 @@ mod tests {
         let mined_in = Some(MinedIn { number, hash: [3; 32] });
         let logs = (0..logs).map(log).collect();
         let receipt = TxReceipt { transaction: transaction(number), mined_in, success: Some(true), logs };
-        Arc::new(Found { receipt, fetched_at: Duration::ZERO, by: None })
+        let call_data = call_data.map(|bytes| vec![4; bytes].into());
+        let record = TxRecord { receipt, transaction: Transaction { sender: Address::ZERO, call_data } };
+        Arc::new(Found { record, fetched_at: Duration::ZERO, by: None })
     }
 
     fn transaction(number: u64) -> TxHash {
@@ -245,18 +253,21 @@ mod tests {
     fn the_cache_weighs_about_what_it_takes() -> std::io::Result<()> {
         const MANY: u64 = 4_000;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        for logs in [0, 1, 30] {
+        for (logs, call_data) in [(0, None), (1, None), (30, None), (1, Some(104)), (1, Some(4_000))] {
             let cache = cache(u64::MAX);
             let fill = async {
                 for number in 0..MANY {
-                    cache.insert(transaction(number), found(number, logs)).await;
+                    cache.insert(transaction(number), found(number, logs, call_data)).await;
                 }
                 cache.run_pending_tasks().await;
             };
             let taken = allocation_counter::measure(|| runtime.block_on(fill)).bytes_current.unsigned_abs();
             let (taken, weighed) = (taken / MANY, cache.weighted_size() / MANY);
-            println!("{logs} logs: {taken} bytes, weighed {weighed}");
-            assert!((taken..=taken * 3 / 2).contains(&weighed), "{logs} logs take {taken} bytes and weigh {weighed}");
+            println!("{logs} logs, {call_data:?} bytes of call data: {taken} bytes, weighed {weighed}");
+            assert!(
+                (taken..=taken * 3 / 2).contains(&weighed),
+                "{logs} logs, {call_data:?}: {taken} bytes, weighed {weighed}"
+            );
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `EvmVerifier`: a receipt, and the sealed block at its height, judged at the chain's present head.
+//! `EvmVerifier`: a transaction with its receipt, and the sealed block at its height, judged at the chain's current head.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,14 +13,15 @@ use super::{
     judge::{Policy, Tip, judge},
     receipts::{Found, Receipts},
     reorg_monitor::ReorgMonitor,
+    signatures::Signatures,
     view::Block,
 };
 use crate::{
-    protocol::{Address, Asset, ChainTime, Network, Terms, TxHash},
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TxHash},
     verify::{Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
 
-/// Verifies transfers on an EVM chain over JSON-RPC. Clones share everything.
+/// Verifies ERC-20 transfers on an EVM chain over JSON-RPC. Clones share endpoints, head and caches.
 #[derive(Clone)]
 pub struct EvmVerifier {
     pub(super) inner: Arc<Inner>,
@@ -33,8 +34,9 @@ pub(super) struct Inner {
     pub(super) pool: Arc<EndpointPool>,
     pub(super) head: Arc<Head>,
     pub(super) receipts: Arc<Receipts>,
+    pub(super) signatures: Signatures,
     pub(super) policy: Policy,
-    /// Not where only what is safe counts anyway.
+    /// `None` where only safe or finalized payments count anyway.
     pub(super) reorgs: Option<Arc<ReorgMonitor>>,
     pub(super) total_timeout: Duration,
 }
@@ -52,21 +54,21 @@ impl fmt::Debug for EvmVerifier {
 }
 
 impl EvmVerifier {
-    /// The chain that the endpoints serve.
+    /// Returns the chain that the endpoints serve.
     #[must_use]
     pub fn network(&self) -> Network {
         self.inner.network
     }
 
-    /// How many payments were in a sealed block when they were judged and were in none when that block's height had become
-    /// `safe`: what reorganisations cost since this verifier was made. Each is logged, none is taken back. They are looked at on
+    /// Returns the number of payments that reorganisations have removed since this verifier was created: they were in a sealed block
+    /// when they were verified, and in none once that height was `safe`. Each is logged; sales are not revoked. The check runs with
     /// later redemptions, at most once a minute.
     #[must_use]
     pub fn vanished_payments(&self) -> u64 {
         self.inner.reorgs.as_ref().map_or(0, |reorgs| reorgs.vanished())
     }
 
-    /// A token with the decimals and the symbol that its contract states.
+    /// Returns a token with the decimals and the symbol that its contract states.
     ///
     /// # Errors
     /// [`WrongToken`](VerifyErrorKind::WrongToken) if there is no token at that address, or its symbol is not 1 to 32
@@ -112,6 +114,17 @@ impl Verifier for EvmVerifier {
         answer
     }
 
+    async fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> Result<Option<Address>, VerifyError> {
+        let Inner { signatures, total_timeout, .. } = &*self.inner;
+        let signer = timeout(*total_timeout, signatures.signer(message, signature, accounts)).await;
+        signer.unwrap_or_else(|_| Err(VerifyError::unavailable()))
+    }
+
     async fn head(&self) -> Result<ChainTime, VerifyError> {
         let Inner { head, total_timeout, .. } = &*self.inner;
         let tip = timeout(*total_timeout, head.tip()).await;
@@ -120,7 +133,7 @@ impl Verifier for EvmVerifier {
 
     async fn horizon(&self) -> Result<ChainTime, VerifyError> {
         let head = self.head().await?;
-        Ok(self.inner.head.present().map_or(head, |now| head.max(now)))
+        Ok(self.inner.head.wall_time().map_or(head, |now| head.max(now)))
     }
 }
 
@@ -128,7 +141,7 @@ impl Inner {
     async fn examine(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
         let Self { head, receipts, .. } = self;
         let (tip, found) = tokio::try_join!(head.tip(), receipts.get(transaction))?;
-        let mined_in = found.as_ref().and_then(|found| found.receipt.mined_in).map(|mined_in| mined_in.number);
+        let mined_in = found.as_ref().and_then(|found| found.receipt().mined_in).map(|mined_in| mined_in.number);
         let verdict = self.judge_at(&tip, terms, transaction, found).await?;
         let waits = matches!(verdict, Verdict::NotConfirmed { .. }) && self.next_block_may_do(&tip, mined_in);
         // It may be in a block that came since.
@@ -138,7 +151,7 @@ impl Inner {
         }
     }
 
-    /// What is to be said of this receipt at this head.
+    /// Judges this record at this head.
     async fn judge_at(
         &self,
         tip: &Tip,
@@ -150,16 +163,16 @@ impl Inner {
         let unknown = Verdict::NotConfirmed { retry_after: policy.retry_after };
         let Some(mut found) = found else { return Ok(unknown) };
         let mut block = self.sealed(&found, tip).await?;
-        let mut verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+        let mut verdict = judge(transaction, &found.record, block.as_ref(), tip, terms, policy);
         if !stands(&verdict, &found, block.as_ref()) {
             // In memory since before a reorganisation, from a block that was not sealed then, or not true.
-            let contradicted = block.is_some_and(|block| !found.receipt.is_of(&block));
+            let contradicted = block.is_some_and(|block| !found.receipt().is_of(&block));
             let doubted = Arc::clone(&found);
             let Some(newer) = receipts.again(transaction, found, contradicted).await? else { return Ok(unknown) };
             found = newer;
             if !Arc::ptr_eq(&found, &doubted) {
                 block = self.sealed(&found, tip).await?;
-                verdict = judge(transaction, &found.receipt, block.as_ref(), tip, terms, policy);
+                verdict = judge(transaction, &found.record, block.as_ref(), tip, terms, policy);
             }
         }
         if let (Verdict::Paid { .. }, Some(block), Some(reorgs)) = (&verdict, &block, &self.reorgs) {
@@ -168,28 +181,28 @@ impl Inner {
         Ok(verdict)
     }
 
-    /// Whether one block more could make a payment count that is in the block of that height, or in none yet.
+    /// Returns whether one more block could make a payment count that is in the block of that height, or in none yet.
     fn next_block_may_do(&self, tip: &Tip, mined_in: Option<u64>) -> bool {
         let deep_enough = |number| tip.confirmed.is_some_and(|highest| number <= highest.saturating_add(1));
         let shallow = mined_in.is_some_and(|number| number <= tip.head.number && !deep_enough(number));
         matches!(self.finality, Finality::Confirmations(_)) && !shallow
     }
 
-    /// The sealed block at the height that the receipt names, if the chain has got there.
+    /// Returns the sealed block at the height that the receipt names, if the head has reached it.
     async fn sealed(&self, found: &Found, tip: &Tip) -> Result<Option<Block>, VerifyError> {
-        match found.receipt.mined_in {
+        match found.receipt().mined_in {
             Some(mined_in) if mined_in.number <= tip.head.number => self.head.block(mined_in.number).await,
             _ => Ok(None),
         }
     }
 }
 
-/// Whether a verdict may rest on what is remembered: a payment, or one in the chain that is not deep enough yet. A node that
-/// said something else once may say better by now.
+/// Returns whether a verdict may rest on a cached record: a payment, or one in the chain that is not deep enough yet. Anything else may
+/// have changed since.
 fn stands(verdict: &Verdict, found: &Found, block: Option<&Block>) -> bool {
     match verdict {
         Verdict::Paid { .. } => true,
-        Verdict::NotConfirmed { .. } => block.is_some_and(|block| found.receipt.is_of(block)),
+        Verdict::NotConfirmed { .. } => block.is_some_and(|block| found.receipt().is_of(block)),
         _ => false,
     }
 }

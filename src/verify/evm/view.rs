@@ -1,25 +1,9 @@
 //! What a node said, as plain values: no alloy type goes further in than [`decode`](super::decode).
 
-use crate::protocol::{Address, ChainTime, TxHash};
+use std::sync::Arc;
 
-/// Thirty-two bytes that name a block.
-pub(super) type BlockHash = [u8; 32];
-
-/// A sealed block, as far as it matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) number: u64,
-    pub(super) hash: BlockHash,
-    pub(super) parent: BlockHash,
-    pub(super) time: ChainTime,
-}
-
-/// Where a receipt says that it was mined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MinedIn {
-    pub(super) number: u64,
-    pub(super) hash: BlockHash,
-}
+pub(super) use crate::evm::block::{Block, BlockHash, MinedIn};
+use crate::protocol::{Address, TxHash};
 
 /// A transaction's receipt. Every field is a claim that [`judge`](super::judge::judge) checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +13,24 @@ pub(super) struct TxReceipt {
     pub(super) mined_in: Option<MinedIn>,
     /// `None` where the node did not say (receipts from before EIP-658).
     pub(super) success: Option<bool>,
-    /// All logs, or all that carry the signature of a transfer.
+    /// In the order of the receipt: all logs, or all that tell of a transfer or of the authorization behind one.
     pub(super) logs: Vec<Log>,
+}
+
+/// A transaction, as far as it can bind the transfers that it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Transaction {
+    /// Who signed it.
+    pub(super) sender: Address,
+    /// Only where a tag may be in it.
+    pub(super) call_data: Option<Arc<[u8]>>,
+}
+
+/// A transaction and its receipt: all that is told of a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TxRecord {
+    pub(super) receipt: TxReceipt,
+    pub(super) transaction: Transaction,
 }
 
 /// One log of a receipt.
@@ -51,12 +51,16 @@ impl TxReceipt {
     pub(super) fn is_of(&self, block: &Block) -> bool {
         let transaction = Some(self.transaction);
         let fits = |log: &Log| !log.removed && log.transaction == transaction && log.block == Some(block.hash);
-        self.mined_in == Some(MinedIn { number: block.number, hash: block.hash }) && self.logs.iter().all(fits)
+        self.mined_in.is_some_and(|mined_in| mined_in.is(block)) && self.logs.iter().all(fits)
     }
+}
 
-    /// Roughly how much memory its logs take, in bytes: each has two allocations of its own.
+impl TxRecord {
+    /// Returns how much memory its logs and call data take, in bytes, about: each log has two allocations of its own.
     pub(super) fn allocated(&self) -> usize {
         let own = |log: &Log| size_of::<[u8; 32]>() * log.topics.capacity() + log.data.capacity() + 32;
-        size_of::<Log>() * self.logs.capacity() + self.logs.iter().map(own).sum::<usize>()
+        let logs = &self.receipt.logs;
+        let call_data = self.transaction.call_data.as_ref().map_or(0, |call_data| call_data.len() + 32);
+        size_of::<Log>() * logs.capacity() + logs.iter().map(own).sum::<usize>() + call_data
     }
 }

@@ -19,7 +19,7 @@ use tower_x402::{
         TransferStatus,
     },
     ledger::MemoryLedger,
-    protocol::{Address, Asset, ChainTime, ProblemCode, SealingKeys, TxHash},
+    protocol::{Address, Asset, ChainTime, PaymentSignature, ProblemCode, SealingKeys, TxHash},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
     verify::Verifier as _,
 };
@@ -447,7 +447,8 @@ async fn a_token_that_is_named_a_thousand_times_is_one() {
 async fn the_first_payment_of_a_scripted_wallet_counts() {
     let (clock, head) = (FakeClock::new(NOW), ChainTime::from_unix(NOW));
     let chain = ScriptedVerifier::new(head);
-    let builder = Merchant::builder(recipient()).verifier(chain.clone()).clock(clock.clone());
+    let builder =
+        Merchant::builder(recipient()).hold_unbound(Duration::ZERO).verifier(chain.clone()).clock(clock.clone());
     let builder = builder.ledger(MemoryLedger::with_clock(clock.clone())).sealing_keys(SealingKeys::new([7; 32]));
     let merchant = builder.build().await.unwrap();
     let seller = merchant.charge("answer", "0.49 USDC").unwrap().layer(tower::service_fn(
@@ -472,9 +473,9 @@ async fn with(market: &Market, payer: impl Payer) -> PayLayer {
 }
 
 macro_rules! forward {
-    ($($method:ident($($name:ident: $kind:ty)?) -> $output:ty;)+) => {
-        $(async fn $method(&self $(, $name: $kind)?) -> $output {
-            self.inner.$method($($name)?).await
+    ($($method:ident($($name:ident: $kind:ty),*) -> $output:ty;)+) => {
+        $(async fn $method(&self $(, $name: $kind)*) -> $output {
+            self.inner.$method($($name),*).await
         })+
     };
 }
@@ -493,6 +494,7 @@ impl Payer for Watched {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
+        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -517,6 +519,7 @@ impl Payer for Swapped {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
+        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -540,6 +543,7 @@ impl Payer for Reorganised {
         submit_guard() -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
+        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -599,6 +603,10 @@ impl Payer for Custodian {
     }
 
     async fn replace(&self, _: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+        Ok(None)
+    }
+
+    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
         Ok(None)
     }
 }

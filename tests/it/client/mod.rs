@@ -3,6 +3,7 @@
 mod again;
 mod answers;
 mod arbitrary;
+mod bound;
 mod budget;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod caution;
@@ -14,6 +15,7 @@ mod fates;
 mod flow;
 mod hostile;
 mod left_over;
+mod lost;
 mod one_key;
 mod patience;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]

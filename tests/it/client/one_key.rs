@@ -18,7 +18,7 @@ use tower_x402::{
         MemoryJournal, PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, SubmitGuard, TransferRequest,
         TransferStatus, WalletPayer,
     },
-    protocol::{Address, Amount, TxHash},
+    protocol::{Address, Amount, PaymentSignature, TxHash},
     testing::{DevChain, FakeClock},
 };
 
@@ -65,6 +65,10 @@ impl Payer for Hindered {
 
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.inner.replace(prepared).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        self.inner.sign(message, prepared).await
     }
 }
 

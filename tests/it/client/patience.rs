@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use tower_x402::{
     client::{PayError, PayLayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::TxHash,
+    protocol::{PaymentSignature, TxHash},
     testing::ScriptedPayer,
 };
 
@@ -57,6 +57,10 @@ impl Payer for SlowNode {
 
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         self.inner.replace(prepared).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        self.inner.sign(message, prepared).await
     }
 }
 

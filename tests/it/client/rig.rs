@@ -18,7 +18,7 @@ use tower_x402::{
         Body, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer, Payer, PayerError,
         PreparedTransfer, Purchase, SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Asset, TxHash},
+    protocol::{Asset, PaymentSignature, TxHash},
 };
 
 use crate::{
@@ -337,6 +337,10 @@ impl<P: Payer> Payer for SlowWallet<P> {
 
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         slowly(self.0.replace(prepared)).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        slowly(self.0.sign(message, prepared)).await
     }
 }
 

@@ -36,7 +36,7 @@ async fn as_a_child() {
     std::process::exit(code.into());
 }
 
-fn program(flags: &[&str]) -> Command {
+pub fn program(flags: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "e2e::app::as_a_child", "--nocapture"]);
     for (name, _) in std::env::vars_os() {
@@ -109,8 +109,11 @@ impl App {
     /// The same with these environment variables, and does not wait until it listens.
     pub fn begin_at(listen: &str, folder: PathBuf, rpc: &str, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         let seller = SELLER.to_string();
-        let recipient = if flags.contains(&"--recipient") { &[][..] } else { &["--recipient", &seller] };
-        let flags = [&["--listen", listen, "--rpc-url", rpc], recipient, flags].concat();
+        // Most tests pay as any wallet does, on a chain that mines nothing by itself, and want to hear what was sold already.
+        let usual = [("--recipient", seller.as_str()), ("--hold-unbound", "0s"), ("--redeliver", "0s")];
+        let usual = usual.into_iter().filter(|(flag, _)| !flags.contains(flag)).flat_map(|(flag, value)| [flag, value]);
+        let flags: Vec<_> =
+            ["--listen", listen, "--rpc-url", rpc].into_iter().chain(usual).chain(flags.iter().copied()).collect();
         let mut command = program(&flags);
         command.current_dir(folder).envs(variables.iter().copied()).stdout(Stdio::null());
         let mut process = command.spawn().unwrap();

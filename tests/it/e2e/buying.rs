@@ -21,7 +21,7 @@ async fn each_endpoint_sells_its_answer_for_a_payment_of_its_own() {
         assert_eq!((quote.recipient, quote.network, quote.amount), (SELLER, Network::BASE, usdc(PRICE)));
         assert_eq!((quote.decimals, quote.symbol.as_str()), (6, "USDC"));
         assert_eq!(quote.contracts, [market.chain.usdc()]);
-        assert_eq!(quote.expiry, market.now().await + 900);
+        assert_eq!(quote.expiry.unix(), market.now().await + 900);
 
         let payment = market.send(market.buyer(buyer), PRICE).await;
         market.block().await;

@@ -1,10 +1,10 @@
 //! The datasets service, bought from as its readers would: three questions, three payments, three answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use tower_x402::{MerchantBuilder, protocol::TxHash};
+use tower_x402::{MerchantBuilder, Redelivery, protocol::TxHash};
 
 use super::{
     market::{Market, PRICE, usdc},
@@ -23,7 +23,9 @@ async fn open(market: &Market) -> Shop {
 pub async fn open_with(merchant: MerchantBuilder) -> Shop {
     let merchant = merchant.build().await.unwrap();
     let service = Service::new(Data::example().unwrap()).await.unwrap();
-    let app = datasets::router(Arc::new(service), &merchant, "0.49").unwrap().layer(datasets::serve::cors());
+    // What is shown again gets its refusal here, as without any setting.
+    let kept = Redelivery::for_(Duration::ZERO);
+    let app = datasets::router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(datasets::serve::cors());
     Shop::serving(merchant, app, Counter::default()).await
 }
 

@@ -1,6 +1,6 @@
 //! A shop that opens before its node does: nothing is proved less for it, only later.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -26,6 +26,7 @@ fn ledger(market: &Market) -> Faulty {
 fn merchant(market: &Market, node: &Node, ledger: &Faulty) -> MerchantBuilder {
     let verifier = market.verifier_at(&node.url()).connect_lazily(Network::BASE).unwrap();
     Merchant::builder(SELLER)
+        .hold_unbound(Duration::ZERO)
         .verifier(verifier)
         .ledger(ledger.clone())
         .clock(market.clock.clone())

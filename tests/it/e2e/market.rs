@@ -8,7 +8,7 @@ use tower_x402::{
     Merchant, MerchantBuilder,
     clock::Clock as _,
     ledger::MemoryLedger,
-    protocol::{Address, Amount, SealingKeys, TxHash},
+    protocol::{Address, Amount, ChainTime, SealingKeys, TxHash},
     testing::{DevChain, FakeClock, contracts},
     verify::evm::{EvmVerifier, EvmVerifierBuilder},
 };
@@ -41,7 +41,7 @@ impl Market {
     pub async fn on(builder: tower_x402::testing::DevChainBuilder) -> Self {
         let place = PLACES.acquire().await.unwrap();
         let chain = builder.install_with_npm(true).mine_every(None).start().await.unwrap();
-        let market = Self { clock: FakeClock::new(chain.timestamp().await.unwrap()), chain, _place: place };
+        let market = Self { clock: FakeClock::new(chain.timestamp().await.unwrap().unix()), chain, _place: place };
         market.block().await;
         market
     }
@@ -52,7 +52,7 @@ impl Market {
     }
 
     pub async fn now(&self) -> u64 {
-        self.chain.timestamp().await.unwrap()
+        self.chain.timestamp().await.unwrap().unix()
     }
 
     /// Mines a block, two seconds after the last one.
@@ -62,7 +62,7 @@ impl Market {
 
     /// Mines a block of that time.
     pub async fn block_at(&self, time: u64) {
-        self.chain.set_next_block_timestamp(time).await.unwrap();
+        self.chain.set_next_block_timestamp(ChainTime::from_unix(time)).await.unwrap();
         self.chain.mine(1).await.unwrap();
         assert_eq!(self.now().await, time);
         self.sync(time);
@@ -139,6 +139,7 @@ impl Market {
 
     pub async fn merchant_paid_at(&self, recipient: Address) -> MerchantBuilder {
         Merchant::builder(recipient)
+            .hold_unbound(Duration::ZERO)
             .verifier(self.verifier().connect().await.unwrap())
             .ledger(self.ledger())
             .clock(self.clock.clone())

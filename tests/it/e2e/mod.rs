@@ -6,15 +6,21 @@ pub mod app;
 mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod demo;
 mod depth;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod ending;
 mod late;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod lost_answers;
 pub mod market;
 mod node;
 mod odd_payments;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod operating;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod redeeming;
 mod reorganisation;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod replicas;
@@ -26,5 +32,6 @@ pub mod shop;
 mod spent;
 mod start;
 mod succession;
+mod theft;
 mod time;
 mod wallet;

@@ -27,7 +27,8 @@ async fn it_says_whom_it_pays_and_how() {
     let folder = tempfile::tempdir().unwrap();
     let market = Market::new().await;
     let rpc = format!("{0},{0}", market.chain.rpc_url());
-    let app = App::start_in(folder.path().to_owned(), &rpc, &["--finality", "3", "--price", "0.10"]).await;
+    let flags = ["--finality", "3", "--price", "0.10", "--hold-unbound", "10s", "--redeliver", "2h"];
+    let app = App::start_in(folder.path().to_owned(), &rpc, &flags).await;
     let said = app.said();
     for fact in [
         &format!("recipient={SELLER}"),
@@ -36,6 +37,8 @@ async fn it_says_whom_it_pays_and_how() {
         "3 blocks",
         "endpoints=2",
         "0.10",
+        "held for 10s",
+        "redelivery=\"2h\"",
         &market.chain.usdc().to_string(),
     ] {
         assert!(said.contains(fact), "{fact} in {said}");

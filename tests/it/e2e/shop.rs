@@ -230,9 +230,10 @@ fn status_of(code: &str) -> u16 {
     match code {
         "intent_required" | "tx_required" | "invalid_redemption" => 400,
         "intent_not_found" => 404,
-        "tx_not_confirmed" | "tx_already_used" | "already_consumed" => 409,
+        "tx_not_confirmed" | "tx_already_used" | "already_consumed" | "redemption_in_progress" => 409,
         "intent_expired" => 410,
         "transfer_not_found" | "insufficient_amount" | "payment_too_old" => 422,
+        "payment_bound" | "payer_proof_required" | "invalid_signature" => 403,
         "verification_unavailable" => 503,
         other => panic!("{other} is not in the table"),
     }

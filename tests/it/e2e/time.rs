@@ -58,7 +58,7 @@ async fn a_quote_can_be_paid_until_its_grace_ends_by_the_time_of_the_block() {
     let market = Market::new().await;
     let shop = market.shop().await;
     let quotes = [shop.quote(INSIGHTS).await, shop.quote(INSIGHTS).await, shop.quote(INSIGHTS).await];
-    let expiry = quotes[0].expiry;
+    let expiry = quotes[0].expiry.unix();
     let [in_time, graced, late] = quotes.map(|quote| quote.intent.as_str().to_owned());
 
     let at = async |time| {
@@ -131,7 +131,7 @@ async fn an_intent_of_long_ago_is_replaced() {
     let market = Market::new().await;
     let shop = market.shop().await;
     let quote = shop.quote(INSIGHTS).await;
-    market.block_at(quote.expiry + 60 + DAY + 1).await;
+    market.block_at(quote.expiry.unix() + 60 + DAY + 1).await;
     let payment = market.pay(PRICE).await;
     let old = shop.redeem(INSIGHTS, quote.intent.as_str(), payment).await;
     let fresh = old.refused("intent_expired").fresh_intent();
@@ -144,7 +144,7 @@ async fn a_payment_is_sold_soon_after_its_block_is_there() {
     const PAYMENTS: u32 = 7;
     let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
     let verifier = EvmVerifier::connect([chain.rpc_url()]).await.unwrap();
-    let builder = Merchant::builder(SELLER).verifier(verifier).ledger(MemoryLedger::new());
+    let builder = Merchant::builder(SELLER).hold_unbound(Duration::ZERO).verifier(verifier).ledger(MemoryLedger::new());
     let shop = Shop::open(builder.sealing_keys(SealingKeys::random().unwrap())).await;
     let mut waits = Vec::new();
     for number in 0..PAYMENTS {

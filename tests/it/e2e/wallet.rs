@@ -31,7 +31,7 @@ sol!(function transfer(address to, uint256 amount) returns (bool););
 async fn a_wallet_that_signs_for_itself_pays_and_gets_its_answer() {
     let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
     let verifier = EvmVerifier::connect([chain.rpc_url()]).await.unwrap();
-    let builder = Merchant::builder(SELLER).verifier(verifier).ledger(MemoryLedger::new());
+    let builder = Merchant::builder(SELLER).hold_unbound(Duration::ZERO).verifier(verifier).ledger(MemoryLedger::new());
     let shop = Shop::open(builder.sealing_keys(SealingKeys::random().unwrap())).await;
     let ask = async |body: &Value| Answer::to(client().post(shop.url(INSIGHTS)).json(body)).await;
 

@@ -4,10 +4,10 @@ use tower_x402::testing::DevChain;
 
 use super::*;
 
-const PRICE: u128 = 490_000;
+pub(super) const PRICE: u128 = 490_000;
 
 /// Anvil with a block only when asked for one, and a verifier that sees each at once.
-async fn start() -> (DevChain, EvmVerifier) {
+pub(super) async fn start() -> (DevChain, EvmVerifier) {
     let chain = DevChain::builder().install_with_npm(true).mine_every(None).start().await.expect("anvil");
     let verifier = EvmVerifier::builder().endpoints([chain.rpc_url()]).block_time(Duration::from_millis(1));
     let verifier = verifier.max_head_age(None).connect().await.expect("connects");
@@ -20,7 +20,7 @@ async fn pay(chain: &DevChain, units: u128) -> TxHash {
 }
 
 /// A block time of 1 ms must pass between two looks.
-async fn look(verifier: &EvmVerifier, transaction: TxHash) -> Result<Verdict, VerifyErrorKind> {
+pub(super) async fn look(verifier: &EvmVerifier, transaction: TxHash) -> Result<Verdict, VerifyErrorKind> {
     tokio::time::sleep(Duration::from_millis(5)).await;
     verify(verifier, transaction).await
 }
@@ -35,21 +35,16 @@ async fn a_payment_from_pending_to_paid() {
         assert!(matches!(look(&verifier, unmined).await, Ok(Verdict::NotConfirmed { .. })));
     }
     chain.mine(1).await.expect("mined");
-    let head = ChainTime::from_unix(chain.timestamp().await.expect("a time"));
+    let head = chain.timestamp().await.expect("a time");
     let Ok(Verdict::Paid { transfers, head: judged_at }) = look(&verifier, transaction).await else {
         panic!("not paid")
     };
-    let expected = Transfer {
-        network: Network::BASE,
-        transaction,
-        position: 0,
-        token: chain.usdc(),
-        payer: chain.accounts()[1].address(),
-        recipient: RECIPIENT,
-        amount: Amount::from_base_units(PRICE),
-        block_number: chain.block_number().await.expect("a height"),
-        block_time: head,
-    };
+    let expected = Transfer::new(Network::BASE, transaction, 0)
+        .with_token(chain.usdc())
+        .with_payer(chain.accounts()[1].address())
+        .with_recipient(RECIPIENT)
+        .with_amount(Amount::from_base_units(PRICE))
+        .with_block(chain.block_number().await.expect("a height"), head);
     assert_eq!((transfers, judged_at), (vec![expected], head));
     assert_eq!(verifier.head().await, Ok(head));
     let paid = Amount::from_base_units(PRICE - 1);

@@ -1,22 +1,24 @@
 //! What is asked, and how often.
 
-use super::{node::Fault, *};
-
-const RECEIPT: &str = "eth_getTransactionReceipt";
+use super::{
+    node::{Fault, RECEIPT, TRANSACTION},
+    *,
+};
 
 #[tokio::test]
-async fn cold_is_three_calls_warm_is_one() {
+async fn cold_is_four_calls_warm_is_two() {
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;
     node.pay(tx(1), 95, 490_000);
     node.take_calls();
     assert_paid(verify(&verifier, tx(1)).await);
-    assert_eq!(node.take_calls(), 3, "receipt, head, and the block of the payment");
+    assert_eq!(node.take_calls(), 4, "receipt and transaction, head, and the block of the payment");
     for n in 2..12 {
         node.pay(tx(n), 95, 490_000);
         node.take_calls();
         assert_paid(verify(&verifier, tx(n)).await);
-        assert_eq!(node.take_calls(), 1, "the receipt");
+        assert_eq!((node.calls(RECEIPT), node.calls(TRANSACTION)), (1, 1));
+        assert_eq!(node.take_calls(), 2, "the receipt, and the transaction at once");
     }
     assert_paid(verify(&verifier, tx(1)).await);
     assert_eq!(node.take_calls(), 0, "all of it is known");
@@ -39,6 +41,20 @@ async fn cold_is_two_round_trips() {
     let started = std::time::Instant::now();
     assert_paid(verify(&verifier, tx(1)).await);
     assert!((2 * slow..3 * slow).contains(&started.elapsed()), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn warm_is_one_round_trip() {
+    let node = Node::start().await;
+    let (verifier, _) = connect(&[&node]).await;
+    node.pay(tx(1), 100, 490_000);
+    node.pay(tx(2), 100, 490_000);
+    assert_paid(verify(&verifier, tx(1)).await);
+    let slow = Duration::from_millis(300);
+    node.fault_all(Fault::Slow(slow));
+    let started = std::time::Instant::now();
+    assert_paid(verify(&verifier, tx(2)).await);
+    assert!((slow..2 * slow).contains(&started.elapsed()), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -67,7 +83,7 @@ async fn many_who_ask_at_once_share_one_look_up() {
     for one in futures_util::future::join_all(all).await {
         assert_paid(one.expect("no panic"));
     }
-    assert_eq!(node.take_calls(), 3);
+    assert_eq!(node.take_calls(), 4);
 }
 
 #[tokio::test]
@@ -93,7 +109,7 @@ async fn whoever_leaves_ends_nothing() {
     let gone = tokio::time::timeout(Duration::from_millis(100), verify(&verifier, tx(1))).await;
     assert!(gone.is_err());
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_eq!(node.take_calls(), 2);
+    assert_eq!(node.take_calls(), 3);
     assert_paid(verify(&verifier, tx(1)).await);
     assert_eq!(node.take_calls(), 0, "it came in after they had left");
 }
@@ -123,7 +139,7 @@ async fn an_unknown_transaction_costs_one_call_per_endpoint_and_block_time() {
         for _ in 0..50 {
             assert_not_confirmed(verify(&verifier, tx(1)).await);
         }
-        assert_eq!((one.calls(RECEIPT), other.calls(RECEIPT)), (round, round));
+        assert_eq!([RECEIPT, TRANSACTION].map(|what| (one.calls(what), other.calls(what))), [(round, round); 2]);
         one.mine();
         other.mine();
         clock.advance(BLOCK_TIME);

@@ -120,7 +120,11 @@ async fn the_age_of_a_payment_is_chain_time_to_the_second() {
     node.pay(tx(1), 50, 490_000);
     let within = |seconds| {
         let age = Duration::from_secs(seconds);
-        Terms::new("x", Network::BASE, RECIPIENT, [Asset::USDC_BASE], Amount::from_base_units(1), age)
+        Terms::builder(Network::BASE, RECIPIENT, Amount::from_base_units(1))
+            .resource("x")
+            .assets([Asset::USDC_BASE])
+            .max_payment_age(age)
+            .build()
     };
     for _ in 0..2 {
         // The second time from a warm cache: verdicts are not kept.
@@ -136,7 +140,11 @@ async fn a_payment_in_memory_grows_old() {
     let (verifier, clock) = connect(&[&node]).await;
     node.pay(tx(1), 100, 490_000);
     let hundred = Duration::from_secs(100);
-    let terms = Terms::new("x", Network::BASE, RECIPIENT, [Asset::USDC_BASE], Amount::from_base_units(1), hundred);
+    let terms = Terms::builder(Network::BASE, RECIPIENT, Amount::from_base_units(1))
+        .resource("x")
+        .assets([Asset::USDC_BASE])
+        .max_payment_age(hundred)
+        .build();
     for (blocks, young) in [(50, true), (1, false)] {
         for _ in 0..blocks {
             node.mine();

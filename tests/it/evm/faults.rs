@@ -3,11 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    node::{Fault, block_hash, receipt},
+    node::{Fault, RECEIPT, TRANSACTION, block_hash, receipt},
     *,
 };
 
-const RECEIPT: &str = "eth_getTransactionReceipt";
 const BLOCK: &str = "eth_getBlockByNumber";
 
 /// Everything that can be wrong with an answer, whatever was asked.
@@ -33,7 +32,7 @@ fn faults() -> Vec<Fault> {
 
 #[tokio::test]
 async fn no_fault_of_the_only_node_is_a_verdict() {
-    for method in [RECEIPT, BLOCK] {
+    for method in [RECEIPT, TRANSACTION, BLOCK] {
         for fault in faults() {
             let node = Node::start().await;
             let (verifier, clock) = connect(&[&node]).await;
@@ -45,7 +44,7 @@ async fn no_fault_of_the_only_node_is_a_verdict() {
             assert!(started.elapsed() < Duration::from_millis(3_000), "{method}: {fault:?}");
             node.heal();
             // What it said of the very transaction is not asked again at once; a node that was down is.
-            if method == RECEIPT && matches!(fault, Fault::Huge { .. } | Fault::RpcError | Fault::Result(_)) {
+            if method != BLOCK && matches!(fault, Fault::Huge { .. } | Fault::RpcError | Fault::Result(_)) {
                 clock.advance(BLOCK_TIME);
             }
             assert_paid(verify(&verifier, tx(1)).await);
@@ -55,7 +54,7 @@ async fn no_fault_of_the_only_node_is_a_verdict() {
 
 #[tokio::test]
 async fn another_node_makes_up_for_it() {
-    for method in [RECEIPT, BLOCK] {
+    for method in [RECEIPT, TRANSACTION, BLOCK] {
         for fault in faults() {
             let (bad, good) = (Node::start().await, Node::start().await);
             let (verifier, _) = connect(&[&bad, &good]).await;

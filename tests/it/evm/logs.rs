@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    node::{block_hash, receipt},
+    node::{RECEIPT, block_hash, receipt},
     *,
 };
-
-const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// A way to spoil the list of logs.
 type Spoil = fn(&mut Vec<Value>);

@@ -3,6 +3,7 @@
 mod anvil;
 mod calls;
 mod chain;
+mod contract_accounts;
 mod endpoints;
 mod faults;
 mod finality;
@@ -11,6 +12,8 @@ mod logs;
 mod node;
 mod one_of_two;
 mod secrets;
+mod sent;
+mod signatures;
 mod start;
 mod waiting;
 
@@ -24,7 +27,7 @@ use std::{
 
 use tower_x402::{
     clock::Clock,
-    protocol::{Address, Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash},
+    protocol::{Address, Amount, Asset, Network, Terms, Transfer, TxHash},
     verify::{
         Verdict, Verifier as _, VerifyError, VerifyErrorKind,
         evm::{EvmVerifier, EvmVerifierBuilder},
@@ -86,7 +89,11 @@ fn terms() -> Terms {
 
 fn terms_at(price: u128) -> Terms {
     let day = Duration::from_secs(86_400);
-    Terms::new("answers", Network::BASE, RECIPIENT, [Asset::USDC_BASE].as_slice(), Amount::from_base_units(price), day)
+    Terms::builder(Network::BASE, RECIPIENT, Amount::from_base_units(price))
+        .resource("answers")
+        .assets([Asset::USDC_BASE].as_slice())
+        .max_payment_age(day)
+        .build()
 }
 
 fn tx(n: u64) -> TxHash {

@@ -20,6 +20,9 @@ use tower_x402::protocol::{Address, Asset, TxHash};
 
 use super::{CANARY, PAYER, RECIPIENT};
 
+pub(super) const RECEIPT: &str = "eth_getTransactionReceipt";
+pub(super) const TRANSACTION: &str = "eth_getTransactionByHash";
+
 /// The time of a block, in Unix seconds.
 pub(super) fn time_of(number: u64) -> u64 {
     1_800_000_000 + 2 * number
@@ -56,7 +59,13 @@ pub(super) struct Script {
     /// The time of blocks whose height does not decide it.
     pub(super) times: HashMap<u64, u64>,
     receipts: HashMap<String, Value>,
+    /// What is said of transactions other than that the payer sent them without any call data.
+    sent: HashMap<String, Value>,
     pub(super) tokens: HashMap<String, (Value, Value)>,
+    /// What contracts other than tokens return, whatever they are asked; the others revert.
+    pub(super) contracts: HashMap<String, Value>,
+    /// The parameters of the last `eth_call`.
+    pub(super) last_call: Value,
     faults: HashMap<&'static str, Fault>,
     calls: HashMap<String, usize>,
 }
@@ -91,7 +100,10 @@ impl Node {
             finalized: 20,
             times: HashMap::new(),
             receipts: HashMap::new(),
+            sent: HashMap::new(),
             tokens: HashMap::from([(format!("{:x}", Asset::USDC_BASE.contract()), usdc)]),
+            contracts: HashMap::new(),
+            last_call: Value::Null,
             faults: HashMap::new(),
             calls: HashMap::new(),
         };
@@ -119,7 +131,7 @@ impl Node {
 
     /// Every call of any method that is used.
     pub(super) fn fault_all(&self, fault: Fault) {
-        for method in ["eth_chainId", "eth_getTransactionReceipt", "eth_getBlockByNumber", "eth_call"] {
+        for method in ["eth_chainId", RECEIPT, TRANSACTION, "eth_getBlockByNumber", "eth_call"] {
             self.fault(method, fault.clone());
         }
     }
@@ -146,6 +158,11 @@ impl Node {
     /// Whatever receipt.
     pub(super) fn receipt(&self, transaction: TxHash, receipt: Value) {
         self.script().receipts.insert(transaction.to_string(), receipt);
+    }
+
+    /// Whatever transaction; `null` where it has the receipt alone.
+    pub(super) fn sent(&self, transaction: TxHash, sent: Value) {
+        self.script().sent.insert(transaction.to_string(), sent);
     }
 
     pub(super) fn forget(&self, transaction: TxHash) {
@@ -191,11 +208,18 @@ impl Script {
                 };
                 Ok(self.blocks.get(&number).map_or(Value::Null, |_| self.block(number)))
             }
-            "eth_getTransactionReceipt" => {
-                Ok(self.receipts.get(first.as_str().unwrap_or_default()).cloned().unwrap_or_default())
+            RECEIPT => Ok(self.receipts.get(first.as_str().unwrap_or_default()).cloned().unwrap_or_default()),
+            TRANSACTION => {
+                let hash = first.as_str().unwrap_or_default();
+                let usual = || sent(hash, PAYER, &[]);
+                let is_known = self.receipts.contains_key(hash);
+                Ok(self.sent.get(hash).cloned().or_else(|| is_known.then(usual)).unwrap_or_default())
             }
             "eth_call" => {
                 let contract = first["to"].as_str().unwrap_or_default();
+                if let Some(returned) = self.contracts.get(contract) {
+                    return Ok(returned.clone());
+                }
                 let is_decimals = first["data"] == "0x313ce567";
                 let reverted = json!({ "code": 3, "message": format!("execution reverted {CANARY}") });
                 let (decimals, symbol) = self.tokens.get(contract).cloned().ok_or(reverted)?;
@@ -249,6 +273,16 @@ pub(super) fn receipt(transaction: TxHash, number: u64, block: &str, units: &[u1
     })
 }
 
+/// A transaction of Base's own type: that this account sent this call data is the node's word alone.
+pub(super) fn sent(transaction: impl ToString, sender: Address, call_data: &[u8]) -> Value {
+    json!({
+        "type": "0x7e", "hash": transaction.to_string(), "from": format!("{sender:x}"),
+        "to": format!("{:x}", Asset::USDC_BASE.contract()), "input": alloy::hex::encode_prefixed(call_data),
+        "sourceHash": transaction.to_string(), "mint": "0x0", "value": "0x0", "gas": "0x5208", "nonce": "0x1",
+        "v": "0x0", "r": "0x0", "s": "0x0",
+    })
+}
+
 /// A string as a contract returns it.
 pub(super) fn text(text: &str) -> Value {
     let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -264,6 +298,9 @@ async fn serve(State((script, load)): State<(Arc<Mutex<Script>>, Arc<Load>)>, bo
     let (answer, fault) = {
         let mut script = script.lock().expect("not poisoned");
         *script.calls.entry(method.clone()).or_default() += 1;
+        if method == "eth_call" {
+            script.last_call = request["params"].clone();
+        }
         (script.answer(&method, &request["params"]), script.faults.get(&*method).cloned())
     };
     let id = request["id"].clone();

@@ -3,11 +3,9 @@
 use serde_json::json;
 
 use super::{
-    node::{Fault, block_hash, receipt},
+    node::{Fault, RECEIPT, block_hash, receipt},
     *,
 };
-
-const RECEIPT: &str = "eth_getTransactionReceipt";
 
 async fn head(verifier: &EvmVerifier) -> Result<u64, VerifyErrorKind> {
     verifier.head().await.map(|head| head.unix()).map_err(kind)

@@ -102,7 +102,11 @@ async fn refuses_another_chain_than_the_merchants() {
     assert_eq!(verifier.check(Network::BASE_SEPOLIA, &[]).await.map_err(kind), Err(wrong.clone()));
     let assets = [Asset::USDC_BASE_SEPOLIA];
     assert_eq!(verifier.check(Network::BASE, &assets).await.map_err(kind), Err(wrong.clone()));
-    let terms = Terms::new("x", Network::BASE_SEPOLIA, RECIPIENT, assets, Amount::MAX, Duration::from_secs(1));
+    let terms = Terms::builder(Network::BASE_SEPOLIA, RECIPIENT, Amount::MAX)
+        .resource("x")
+        .assets(assets)
+        .max_payment_age(Duration::from_secs(1))
+        .build();
     assert_eq!(verifier.verify(&terms, tx(1)).await.map_err(kind), Err(wrong));
 }
 

@@ -9,13 +9,15 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tower_x402::{
     clock::Clock,
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome,
+        ReserveOutcome, Sale,
         conformance::{self, Harness},
     },
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{Address, Binding, ChainTime, IntentKey, PaymentId, Transfer},
     testing::FakeClock,
 };
 
@@ -50,6 +52,18 @@ enum Fault {
     NeverRefunds,
     /// Does not count attempts.
     CountsNothing,
+    /// Knows an authorization by the transaction that used it.
+    AuthorizationByPlace,
+    /// Knows an authorization by its nonce alone.
+    AuthorizationByNonce,
+    /// Keeps no answer.
+    KeepsNoAnswer,
+    /// Keeps the answer of the last commit.
+    KeepsTheLastAnswer,
+    /// Keeps an answer whoever commits it.
+    KeepsLosersAnswers,
+    /// Gives an answer back for as long as it knows the sale.
+    KeepsForEver,
 }
 
 #[derive(Clone)]
@@ -63,6 +77,8 @@ struct Broken {
     /// What the inner ledger granted, by fence, and when.
     granted: Arc<Mutex<HashMap<u64, (Lease, Duration)>>>,
     freed: Arc<Mutex<HashSet<PaymentId>>>,
+    /// What it keeps of its own accord.
+    answers: Arc<Mutex<HashMap<IntentKey, Bytes>>>,
     counter: Arc<AtomicU64>,
 }
 
@@ -76,6 +92,7 @@ impl Broken {
             current: Arc::default(),
             granted: Arc::default(),
             freed: Arc::default(),
+            answers: Arc::default(),
             counter: Arc::new(AtomicU64::new(1 << 40)),
         }
     }
@@ -97,8 +114,37 @@ impl Broken {
         };
         let kept = claim.keep_until(&claim.transfers()[0]).unix();
         let pay_until = ChainTime::from_unix(kept - 86_400 - 180 - 240 - claim.lease().as_secs());
-        let (transfers, head) = (claim.transfers().to_vec(), ChainTime::from_unix(head));
-        Claim::new(claim.resource(), intent, pay_until, transfers, head, Duration::ZERO, claim.lease())
+        let (transfers, head) = (self.bent_transfers(claim), ChainTime::from_unix(head));
+        Claim::builder(claim.resource(), intent)
+            .pay_until(pay_until)
+            .transfers(transfers)
+            .head(head)
+            .max_payment_age(Duration::ZERO)
+            .lease(claim.lease())
+            .build()
+    }
+
+    fn bent_transfers(&self, claim: &Claim) -> Vec<Transfer> {
+        let bent = |transfer: Transfer| match self.fault {
+            Fault::AuthorizationByPlace => transfer.with_binding(Binding::none()),
+            Fault::AuthorizationByNonce if transfer.binding.nonce().is_some() => {
+                transfer.with_token(Address::ZERO).with_payer(Address::ZERO)
+            }
+            _ => transfer,
+        };
+        claim.transfers().iter().cloned().map(bent).collect()
+    }
+
+    /// What this ledger keeps of an answer that it should not.
+    fn keep(&self, intent: IntentKey, outcome: CommitOutcome, answer: Option<&KeptAnswer>) {
+        let Some(content) = answer.map(|answer| answer.content().clone()) else { return };
+        let mut answers = self.answers.lock().unwrap();
+        match (self.fault, outcome) {
+            (Fault::KeepsTheLastAnswer, CommitOutcome::Done)
+            | (Fault::KeepsLosersAnswers, CommitOutcome::LeaseLost) => drop(answers.insert(intent, content)),
+            (Fault::KeepsForEver, CommitOutcome::Done) => drop(answers.entry(intent).or_insert(content)),
+            _ => {}
+        }
     }
 
     fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
@@ -157,18 +203,21 @@ impl Ledger for Broken {
         self.inner.renew(&self.real(lease, self.fault != Fault::UnfencedRenewal)).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let granted = self.granted.lock().unwrap().get(&lease.fencing_token()).map(|(_, at)| *at);
         if self.fault == Fault::CommitByTheClock
             && granted.is_some_and(|at| at + lease.length() <= self.clock.monotonic())
         {
             return Ok(CommitOutcome::LeaseLost);
         }
-        self.inner.commit(&self.real(lease, self.fault != Fault::UnfencedCommit)).await
+        let kept = answer.filter(|_| self.fault != Fault::KeepsNoAnswer);
+        let outcome = self.inner.commit(&self.real(lease, self.fault != Fault::UnfencedCommit), kept).await?;
+        self.keep(lease.intent(), outcome, answer);
+        Ok(outcome)
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        if self.fault == Fault::ReleaseFreesSold && self.inner.is_consumed(lease.intent()).await? {
+        if self.fault == Fault::ReleaseFreesSold && self.inner.consumed(lease.intent()).await?.is_some() {
             self.freed.lock().unwrap().insert(lease.transfer().payment_id());
         }
         let handler = match self.fault {
@@ -179,8 +228,10 @@ impl Ledger for Broken {
         self.inner.release(&self.real(lease, self.fault != Fault::UnfencedRelease), handler).await
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        self.inner.is_consumed(intent).await
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        let sale = self.inner.consumed(intent).await?;
+        let own = self.answers.lock().unwrap().get(&intent).cloned();
+        Ok(sale.map(|sale| if own.is_some() { sale.with_answer(own) } else { sale }))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
@@ -243,6 +294,12 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),
         (Fault::NeverRefunds, &["not_started_is_none"]),
         (Fault::CountsNothing, &["sixteen_then_a_pause", "not_started_is_none"]),
+        (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
+        (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
+        (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),
+        (Fault::KeepsTheLastAnswer, &["a_repeated_commit_keeps_the_first"]),
+        (Fault::KeepsLosersAnswers, &["a_lost_lease_keeps_nothing"]),
+        (Fault::KeepsForEver, &["kept_for_its_time", "a_repeated_commit_keeps_the_first", "for_no_time_none_is_kept"]),
     ] {
         let caught = caught(fault).await;
         for check in checks {

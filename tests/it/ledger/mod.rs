@@ -1,7 +1,7 @@
 //! Is it spent? The memory ledger against the conformance suite, the suite against broken ledgers, and a reference model.
 
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
-mod backends;
+pub mod backends;
 mod broken;
 pub mod model;
 
@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_x402::{
     ledger::{
-        Claim, CommitOutcome, Ledger, LedgerError, MemoryLedger, ReserveOutcome,
+        Claim, CommitOutcome, Ledger, LedgerError, Maintenance as _, MemoryLedger, ReserveOutcome,
         conformance::{self, CHECKS, Harness},
     },
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
@@ -87,27 +87,28 @@ impl Harness for RealTime {
 }
 
 fn paid(name: u8, position: u32, block_time: u64) -> Transfer {
-    Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new([name; 32]),
-        position,
-        token: Address::new([1; 20]),
-        payer: Address::new([2; 20]),
-        recipient: Address::new([3; 20]),
-        amount: Amount::from_base_units(490_000),
-        block_number: block_time / 2,
-        block_time: ChainTime::from_unix(block_time),
-    }
+    Transfer::new(Network::BASE, TxHash::new([name; 32]), position)
+        .with_token(Address::new([1; 20]))
+        .with_payer(Address::new([2; 20]))
+        .with_recipient(Address::new([3; 20]))
+        .with_amount(Amount::from_base_units(490_000))
+        .with_block(block_time / 2, ChainTime::from_unix(block_time))
 }
 
 fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
-    Claim::new("insights", IntentKey::new([intent; 16]), pay_until, transfers.to_vec(), head, AGE, LEASE)
+    Claim::builder("insights", IntentKey::new([intent; 16]))
+        .pay_until(pay_until)
+        .transfers(transfers.to_vec())
+        .head(head)
+        .max_payment_age(AGE)
+        .lease(LEASE)
+        .build()
 }
 
 async fn sell(ledger: &MemoryLedger, claim: &Claim) {
     let ReserveOutcome::Granted(lease) = ledger.reserve(claim).await.unwrap() else { panic!("it is free") };
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -147,7 +148,7 @@ async fn a_restart_refuses_what_was_paid_before_it() {
     }
     let after = MemoryLedger::new();
     let unbegun = claim(99, &payments[..1], restart, restart);
-    assert_eq!(after.reserve(&unbegun).await, Err(LedgerError::Unavailable));
+    assert_eq!(after.reserve(&unbegun).await, Err(LedgerError::unavailable()));
     after.begin(ChainTime::from_unix(restart)).await.unwrap();
     for payment in &payments {
         let replay = claim(payment.transaction.as_bytes()[0], std::slice::from_ref(payment), restart, restart + 1);
@@ -192,9 +193,9 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
     let moved = claim(99, &[paid(7, 0, 5_000)], 2_000, 2_000);
     assert_eq!(ledger.reserve(&moved).await, Ok(ReserveOutcome::PaymentUsed));
     let last = claim(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000));
-    assert_eq!(ledger.sweep(last), Ok(0), "it is kept to the second");
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))), Ok(39));
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(3_001))), Ok(1));
+    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(39));
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(3_001))).await, Ok(1));
     assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(5_000)));
 }
 
@@ -208,9 +209,21 @@ async fn every_sale_of_a_crowd_is_refused_again() {
             let mut name = [0; 32];
             name[..8].copy_from_slice(&n.to_be_bytes());
             let intent = IntentKey::new(*name.first_chunk().unwrap());
-            let payment = Transfer { transaction: TxHash::new(name), ..paid(0, 0, 2_000) };
+            let payment = {
+                let mut transfer = paid(0, 0, 2_000);
+                transfer.transaction = TxHash::new(name);
+                transfer
+            };
             let [until, head] = [3_000, 2_000].map(ChainTime::from_unix);
-            let claim = |intent| Claim::new("insights", intent, until, vec![payment.clone()], head, AGE, LEASE);
+            let claim = |intent| {
+                Claim::builder("insights", intent)
+                    .pay_until(until)
+                    .transfers(vec![payment.clone()])
+                    .head(head)
+                    .max_payment_age(AGE)
+                    .lease(LEASE)
+                    .build()
+            };
             [claim(intent), claim(IntentKey::new([0xff; 16]))]
         })
         .collect();

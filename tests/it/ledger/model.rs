@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, MemoryLedger, RenewOutcome, ReserveOutcome},
-    protocol::{ChainTime, Transfer},
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance, MemoryLedger, RenewOutcome,
+        ReserveOutcome,
+    },
+    protocol::{Binding, ChainTime, Transfer},
     testing::FakeClock,
 };
 
@@ -18,30 +21,28 @@ const KEPT: u64 = 2 * 86_400 + 180 + 60 + 240;
 /// Ledgers forget idle leases and attempts after an hour; the model does not.
 const LIFETIME: Duration = Duration::from_secs(3_500);
 
-/// Two transactions with two transfers each, and one payment below the mark; equal amounts.
-fn payments() -> [Transfer; 5] {
-    [(1, 0, 50), (1, 1, 50), (2, 0, 20), (2, 1, 90), (3, 0, 0)].map(|(tx, position, t)| paid(tx, position, MARK + t))
+/// How many payments there are, the last one below the mark.
+const PAYMENTS: usize = 7;
+
+/// Two transactions with two transfers each; one authorization in two transactions; one payment below the mark. Equal amounts.
+fn payments() -> [Transfer; PAYMENTS] {
+    [(1, 0, 50), (1, 1, 50), (2, 0, 20), (2, 1, 90), (4, 0, 30), (5, 2, 30), (3, 0, 0)].map(|(tx, position, t)| {
+        let binding = if tx > 3 { Binding::none().with_nonce([4; 32]) } else { Binding::none() };
+        paid(tx, position, MARK + t).with_binding(binding)
+    })
 }
 
 /// A ledger, and a hand on the clock of its leases.
 pub trait Bench {
-    fn ledger(&self) -> &impl Ledger;
+    fn ledger(&self) -> &impl Maintenance;
 
     async fn pass(&self, span: Duration);
 
     /// How much time passes in a whole run beside that, at most.
     fn drift(&self) -> Duration;
 
-    async fn mark(&self) -> Option<ChainTime>;
-
-    /// How many leases it holds, and how many sales.
-    async fn holds(&self) -> (usize, usize);
-
     /// Whether what was sold and forgotten is in a book, by which it is refused.
     fn keeps_book(&self) -> bool;
-
-    /// Whether the mark can be moved.
-    async fn raise_mark_to(&self, time: ChainTime) -> bool;
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +59,8 @@ pub enum Step {
         times: usize,
     },
     Renew(usize),
-    Commit(usize),
+    /// With an answer that is kept so long, or with none.
+    Commit(usize, Option<Duration>),
     Release(usize, AttemptOutcome),
     Pass(Duration),
     /// Seconds after the first mark.
@@ -81,13 +83,15 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
     let heads: Vec<u64> = [40, 50, 90].into_iter().flat_map(|t| [MARK + t + KEPT, MARK + t + KEPT + 1]).collect();
     let head = prop_oneof![12 => Just(MARK + 100), 1 => select(heads)];
     let handler = select(vec![AttemptOutcome::Started, AttemptOutcome::NotStarted]);
+    let keep_for = prop_oneof![1 => Just(None), 2 => select(vec![0, 60, 400, 100_000])
+        .prop_map(|seconds| Some(Duration::from_secs(seconds)))];
     let step = prop_oneof![
-        16 => (0..3_u8, vec(0..5_usize, 1..4), head)
+        16 => (0..3_u8, vec(0..PAYMENTS, 1..4), head)
             .prop_map(|(intent, payments, head)| Step::Reserve { intent, payments, head }),
-        4 => (0..3_u8, 0..4_usize, 14..18_usize)
+        4 => (0..3_u8, 0..PAYMENTS - 1, 14..18_usize)
             .prop_map(|(intent, payment, times)| Step::Fail { intent, payment, times }),
         4 => any::<usize>().prop_map(Step::Renew),
-        4 => any::<usize>().prop_map(Step::Commit),
+        4 => (any::<usize>(), keep_for).prop_map(|(lease, keep_for)| Step::Commit(lease, keep_for)),
         6 => (any::<usize>(), handler).prop_map(|(lease, handler)| Step::Release(lease, handler)),
         10 => spans.prop_map(Step::Pass),
         1 => (0..100_u64).prop_map(Step::Begin),
@@ -102,6 +106,8 @@ struct Grant {
     until: Duration,
     keep_until: ChainTime,
     end: End,
+    /// How long its answer is kept.
+    answer_until: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -207,7 +213,7 @@ impl Model {
             }
         }
         let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.transfer()));
-        self.history.push(Grant { lease, until, keep_until, end: End::Open });
+        self.history.push(Grant { lease, until, keep_until, end: End::Open, answer_until: None });
     }
 }
 
@@ -223,7 +229,7 @@ struct Memory {
 }
 
 impl Bench for Memory {
-    fn ledger(&self) -> &impl Ledger {
+    fn ledger(&self) -> &impl Maintenance {
         &self.ledger
     }
 
@@ -235,20 +241,7 @@ impl Bench for Memory {
         Duration::ZERO
     }
 
-    async fn mark(&self) -> Option<ChainTime> {
-        self.ledger.counts().unwrap().low_water_mark
-    }
-
-    async fn holds(&self) -> (usize, usize) {
-        let counts = self.ledger.counts().unwrap();
-        (counts.held, counts.remembered)
-    }
-
     fn keeps_book(&self) -> bool {
-        false
-    }
-
-    async fn raise_mark_to(&self, _: ChainTime) -> bool {
         false
     }
 }
@@ -357,9 +350,9 @@ impl<B: Bench> Run<'_, B> {
                 prop_assert!(mark.unix() >= MARK);
             }
             Step::Raise(after) => {
-                if self.bench.raise_mark_to(ChainTime::from_unix(MARK + after)).await {
-                    self.model.raised = self.model.raised.max(after);
-                }
+                let mark = self.bench.ledger().raise_mark_to(ChainTime::from_unix(MARK + after)).await.unwrap();
+                self.model.raised = self.model.raised.max(after);
+                prop_assert_eq!(mark, Some(self.model.mark()));
             }
             Step::Renew(index) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
@@ -369,17 +362,21 @@ impl<B: Bench> Run<'_, B> {
                     grant.until = now + LEASE;
                 }
             }
-            Step::Commit(index) if count > 0 => {
+            Step::Commit(index, keep_for) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
                 let done = matches!(grant.end, End::Open | End::Sold);
                 let expected = if done { CommitOutcome::Done } else { CommitOutcome::LeaseLost };
-                prop_assert_eq!(self.bench.ledger().commit(&grant.lease).await.unwrap(), expected);
+                let answer = keep_for.map(|keep_for| KeptAnswer::new(content(&grant.lease), keep_for));
+                prop_assert_eq!(self.bench.ledger().commit(&grant.lease, answer.as_ref()).await.unwrap(), expected);
+                if grant.end == End::Open {
+                    grant.answer_until = keep_for.map(|keep_for| now + keep_for);
+                }
                 if done {
                     grant.end = End::Sold;
                 }
             }
             Step::Release(index, handler) if count > 0 => self.release(index % count, handler).await,
-            Step::Renew(_) | Step::Commit(_) | Step::Release(..) => {}
+            Step::Renew(_) | Step::Commit(..) | Step::Release(..) => {}
         }
         self.compare().await
     }
@@ -389,13 +386,39 @@ impl<B: Bench> Run<'_, B> {
         let of = |end: End| self.model.history.iter().filter(move |grant| grant.end == end);
         for intent in 0..3 {
             let intent = claim(intent, &[], 0, 0).intent();
-            let consumed = of(End::Sold).any(|grant| grant.lease.intent() == intent);
-            prop_assert_eq!(self.bench.ledger().is_consumed(intent).await.unwrap(), consumed);
+            let sold = of(End::Sold).find(|grant| grant.lease.intent() == intent);
+            let told = self.bench.ledger().consumed(intent).await.unwrap();
+            prop_assert_eq!(told.is_some(), sold.is_some());
+            if let (Some(told), Some(sold)) = (told, sold) {
+                self.compare_answer(sold, told.answer.as_deref())?;
+            }
         }
-        prop_assert_eq!(self.bench.mark().await, Some(self.model.mark()));
-        prop_assert_eq!(self.bench.holds().await, (of(End::Open).count(), of(End::Sold).count()));
+        prop_assert_eq!(self.bench.ledger().low_water_mark().await, Ok(Some(self.model.mark())));
+        let holdings = self.bench.ledger().holdings().await.unwrap();
+        let [held, sold] = [holdings.held, holdings.remembered].map(|number| number as usize);
+        prop_assert_eq!((held, sold), (of(End::Open).count(), of(End::Sold).count()));
         Ok(())
     }
+}
+
+impl<B: Bench> Run<'_, B> {
+    /// The answer that is kept; or none any more, but for what passed of its time meanwhile.
+    fn compare_answer(&self, sold: &Grant, told: Option<&[u8]>) -> Result<(), TestCaseError> {
+        let (now, drift) = (self.model.now, self.bench.drift());
+        // Databases count in milliseconds.
+        let slack = if drift.is_zero() { drift } else { Duration::from_millis(2) };
+        match sold.answer_until {
+            Some(until) if now + drift < until => prop_assert_eq!(told, Some(&*content(&sold.lease))),
+            Some(until) if now < until + slack => {}
+            _ => prop_assert_eq!(told, None),
+        }
+        Ok(())
+    }
+}
+
+/// What is answered under a lease.
+fn content(lease: &Lease) -> Vec<u8> {
+    lease.fencing_token().to_be_bytes().to_vec()
 }
 
 proptest! {

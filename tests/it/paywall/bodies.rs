@@ -204,6 +204,7 @@ async fn a_proof_in_a_long_body_is_refused_and_never_billed() {
         ("application/json", format!("{{{filler},{members}}}")),
         ("application/json", format!("[{{{filler},{members}}}]")),
         ("application/json", format!(r#"{{{filler},"txHash":null}}"#)),
+        ("application/json", format!(r#"{{{filler},"intentId":"a"}}"#)),
         ("text/plain", format!("{{{filler},{members}}}")),
         ("", format!("{}{{{members}}}", " ".repeat(100_000))),
         ("application/x-www-form-urlencoded", form),

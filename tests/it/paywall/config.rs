@@ -99,12 +99,13 @@ async fn tokens_must_fit_the_chain_and_each_other() {
 async fn durations_have_bounds() {
     type Set = fn(MerchantBuilder, Duration) -> MerchantBuilder;
     let day = 24 * 60 * 60;
-    let settings: [(&str, Set, u64, u64); 5] = [
+    let settings: [(&str, Set, u64, u64); 6] = [
         ("quote_ttl", MerchantBuilder::quote_ttl, 1, 30 * day),
         ("quote_grace", MerchantBuilder::quote_grace, 0, day),
         ("max_payment_age", MerchantBuilder::max_payment_age, 1, 365 * day),
         ("max_hold", MerchantBuilder::max_hold, 1, day),
         ("lease", MerchantBuilder::lease, 1, 60 * 60),
+        ("hold_unbound", MerchantBuilder::hold_unbound, 0, 60 * 60),
     ];
     for (name, set, min, max) in settings {
         for good in [min, max] {
@@ -115,6 +116,19 @@ async fn durations_have_bounds() {
             assert_refused!(set(complete(), bad), BuildError::InvalidDuration { what, .. } if *what == name);
         }
     }
+}
+
+/// A hold that outlives a payment would make it worthless.
+#[tokio::test]
+async fn an_unbound_payment_is_never_held_for_longer_than_half_its_life() {
+    let of = |age, hold| complete().max_payment_age(Duration::from_secs(age)).hold_unbound(Duration::from_millis(hold));
+    assert!(of(20, 10_000).build().await.is_ok());
+    assert_refused!(of(20, 10_001), BuildError::InvalidDuration { what: "hold_unbound", max, .. } if max.as_secs() == 10);
+    assert_refused!(of(1, 500), BuildError::InvalidDuration { what: "hold_unbound", .. });
+    assert!(
+        complete().max_payment_age(Duration::from_secs(1)).build().await.is_ok(),
+        "shortened where none is asked for"
+    );
 }
 
 #[tokio::test]
@@ -244,7 +258,7 @@ async fn backends_that_cannot_start_are_not_started_with() {
     ledger.always(Op::Begin, Fault::Fail);
     assert_refused!(
         complete().verifier(chain.clone()).ledger(ledger.clone()),
-        BuildError::Health(HealthError::Ledger(LedgerError::Unavailable))
+        BuildError::Health(HealthError::Ledger(error)) if error.is_transient()
     );
     ledger.heal();
     let merchant = complete().verifier(chain.clone()).ledger(ledger.clone()).build().await.unwrap();
@@ -269,8 +283,8 @@ async fn an_outage_is_told_apart_from_a_wrong_setting() {
     chain.answer_check(Err(VerifyError::new(other)));
     assert!(!opened().await.unwrap_err().is_transient());
 
-    assert!(BuildError::from(LedgerError::Unavailable).is_transient());
-    assert!(!BuildError::from(LedgerError::Incompatible).is_transient());
+    assert!(BuildError::from(LedgerError::unavailable()).is_transient());
+    assert!(!BuildError::from(LedgerError::incompatible()).is_transient());
     assert!(BuildError::from(HealthError::HeadBehindMark { seconds: 1 }).is_transient());
     assert!(!complete().max_hold(Duration::ZERO).build().await.unwrap_err().is_transient());
 }

@@ -20,8 +20,8 @@ use tokio::runtime;
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     RequestBody, X402Layer,
-    ledger::{Claim, CommitOutcome, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome},
-    protocol::{Asset, ChainTime, IntentKey, Network, Terms, TxHash},
+    ledger::{Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale},
+    protocol::{Address, Asset, ChainTime, IntentKey, Network, PaymentSignature, Terms, TxHash},
     testing::ScriptedVerifier,
     verify::{Verdict, Verifier, VerifyError},
 };
@@ -44,6 +44,16 @@ impl Verifier for Yielding {
         let verdict = self.0.verify(terms, transaction).await;
         give_way().await;
         verdict
+    }
+
+    async fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> Result<Option<Address>, VerifyError> {
+        give_way().await;
+        self.0.signer(message, signature, accounts).await
     }
 
     async fn head(&self) -> Result<ChainTime, VerifyError> {
@@ -421,16 +431,16 @@ impl Ledger for PanicsInReserve {
         self.0.renew(lease).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
-        self.0.commit(lease).await
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        self.0.commit(lease, answer).await
     }
 
     async fn release(&self, lease: &Lease, handler: tower_x402::ledger::AttemptOutcome) -> Result<(), LedgerError> {
         self.0.release(lease, handler).await
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        self.0.is_consumed(intent).await
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        self.0.consumed(intent).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -1,5 +1,6 @@
 //! The layer on a scripted chain: every request that it can meet, and every answer that it gives.
 
+mod binding;
 mod bodies;
 mod commits;
 mod config;
@@ -14,4 +15,5 @@ mod pricing;
 mod proofs;
 mod purchase;
 mod races;
+mod redelivery;
 mod tower_contract;

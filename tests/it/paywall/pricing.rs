@@ -401,6 +401,7 @@ async fn a_former_recipient_is_paid_for_its_own_quotes() {
     let move_to = async |former: bool| {
         let clock = shop.clock.clone();
         let builder = tower_x402::Merchant::builder(NEW_HOME)
+            .hold_unbound(Duration::ZERO)
             .verifier(shop.chain.clone())
             .ledger(Arc::clone(&shop.ledger))
             .clock(clock)
@@ -431,6 +432,7 @@ async fn a_late_payment_to_a_former_recipient_is_rescued_too() {
     let before = layered(&shop.layer(), echo(Counter::default()));
     let old = quoted(&before).await;
     let moved = tower_x402::Merchant::builder(NEW_HOME)
+        .hold_unbound(Duration::ZERO)
         .former_recipient(recipient())
         .verifier(shop.chain.clone())
         .ledger(Arc::clone(&shop.ledger))
@@ -803,26 +805,29 @@ async fn a_verifiers_word_is_looked_at_again() {
     let counter = Counter::default();
     let service = layered(&shop.layer(), echo(counter.clone()));
     let tx = TxHash::new([9; 32]);
-    let honest = Transfer {
-        network: Network::BASE,
-        transaction: tx,
-        position: 0,
-        token: Asset::USDC_BASE.contract(),
-        payer: payer(),
-        recipient: recipient(),
-        amount: Amount::from_base_units(490_000),
-        block_number: 7,
-        block_time: ChainTime::from_unix(NOW),
-    };
+    let honest = Transfer::new(Network::BASE, tx, 0)
+        .with_token(Asset::USDC_BASE.contract())
+        .with_payer(payer())
+        .with_recipient(recipient())
+        .with_amount(Amount::from_base_units(490_000))
+        .with_block(7, ChainTime::from_unix(NOW));
     let lies = [
-        ("another chain", Transfer { network: Network::BASE_SEPOLIA, ..honest.clone() }),
-        ("another transaction", Transfer { transaction: TxHash::new([8; 32]), ..honest.clone() }),
-        ("another recipient", Transfer { recipient: Address::new([1; 20]), ..honest.clone() }),
-        ("a recipient of other quotes", Transfer { recipient: NEW_HOME, ..honest.clone() }),
-        ("another token", Transfer { token: Address::new([1; 20]), ..honest.clone() }),
-        ("too little", Transfer { amount: Amount::from_base_units(489_999), ..honest.clone() }),
-        ("our own", Transfer { payer: recipient(), ..honest.clone() }),
-        ("formerly our own", Transfer { payer: NEW_HOME, ..honest.clone() }),
+        ("another chain", {
+            let mut transfer = honest.clone();
+            transfer.network = Network::BASE_SEPOLIA;
+            transfer
+        }),
+        ("another transaction", {
+            let mut transfer = honest.clone();
+            transfer.transaction = TxHash::new([8; 32]);
+            transfer
+        }),
+        ("another recipient", honest.clone().with_recipient(Address::new([1; 20]))),
+        ("a recipient of other quotes", honest.clone().with_recipient(NEW_HOME)),
+        ("another token", honest.clone().with_token(Address::new([1; 20]))),
+        ("too little", honest.clone().with_amount(Amount::from_base_units(489_999))),
+        ("our own", honest.clone().with_payer(recipient())),
+        ("formerly our own", honest.clone().with_payer(NEW_HOME)),
     ];
     let says = |transfers: Vec<Transfer>| {
         shop.chain.answer(tx, Verdict::Paid { transfers, head: ChainTime::from_unix(NOW) });

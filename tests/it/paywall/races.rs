@@ -189,17 +189,12 @@ async fn one_intent_presented_with_64_payments_at_once_takes_one_of_them() {
 }
 
 fn transfer(position: u32, units: u128) -> Transfer {
-    Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new([0; 32]),
-        position,
-        token: Asset::USDC_BASE.contract(),
-        payer: payer(),
-        recipient: recipient(),
-        amount: Amount::from_base_units(units),
-        block_number: 1,
-        block_time: ChainTime::from_unix(NOW),
-    }
+    Transfer::new(Network::BASE, TxHash::new([0; 32]), position)
+        .with_token(Asset::USDC_BASE.contract())
+        .with_payer(payer())
+        .with_recipient(recipient())
+        .with_amount(Amount::from_base_units(units))
+        .with_block(1, ChainTime::from_unix(NOW))
 }
 
 /// Three customers in one bundle: three answers, whoever presents it, and however often.

@@ -242,7 +242,7 @@ fn literal(text: &str, before: Option<char>) -> usize {
 /// Leaves out `#[cfg(test)] mod …`, with all that is in it.
 fn without_test_modules(code: &str) -> String {
     let Some((before, after)) = code.split_once("#[cfg(test)]") else { return code.to_owned() };
-    if !after.trim_start().starts_with("mod ") {
+    if !without_visibility(after.trim_start()).starts_with("mod ") {
         return format!("{before}{}", without_test_modules(after));
     }
     let mut depth = 0;
@@ -251,6 +251,14 @@ fn without_test_modules(code: &str) -> String {
         depth == 0 && (c == '}' || c == ';')
     });
     format!("{before}{}", without_test_modules(end.map_or("", |end| &after[end + 1..])))
+}
+
+/// An item without `pub` or `pub(…)` before it.
+fn without_visibility(item: &str) -> &str {
+    let Some(rest) = item.strip_prefix("pub") else { return item };
+    let rest = rest.trim_start();
+    let scope = rest.strip_prefix('(').and_then(|scope| scope.split_once(')'));
+    scope.map_or(rest, |(_, rest)| rest.trim_start())
 }
 
 /// The circles between modules of these names and texts.
@@ -284,6 +292,9 @@ fn what_is_no_import_makes_no_circle() {
         "// use super::b::B;",
         "fn f() { \"use super::b::B;\"; '\"'; r#\"super::b\"#; }",
         "#[cfg(test)]\nmod tests { use super::b::B; fn f() {} }",
+        "#[cfg(test)]\npub mod tests { use super::b::B; fn f() {} }",
+        "#[cfg(test)]\npub(super) mod tests { use super::b::B; fn f() {} }",
+        "#[cfg(test)]\npub(in crate::a) mod tests { use super::b::B; }",
         "use std::b::B;",
     ] {
         assert_eq!(between(&[("", "mod a; mod b;"), ("a", a), b]), [""; 0], "{a}");

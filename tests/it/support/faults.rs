@@ -23,8 +23,8 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Counts, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome,
-        ReserveOutcome,
+        AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
+        RenewOutcome, ReserveOutcome, Sale,
     },
     protocol::{ChainTime, IntentKey},
 };
@@ -147,9 +147,9 @@ impl Faulty {
         }
         let done = match fault {
             None => work.await,
-            Some(Fault::Fail) => Err(LedgerError::Unavailable),
+            Some(Fault::Fail) => Err(LedgerError::unavailable()),
             Some(Fault::Hang) => pending().await,
-            Some(Fault::AnswerLost) => work.await.and(Err(LedgerError::Unavailable)),
+            Some(Fault::AnswerLost) => work.await.and(Err(LedgerError::unavailable())),
             Some(Fault::AnswerHangs) => {
                 let _ = work.await;
                 pending().await
@@ -179,16 +179,16 @@ impl Ledger for Faulty {
         self.through(Op::Renew, self.inner.renew(lease)).await
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
-        self.through(Op::Commit, self.inner.commit(lease)).await
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         self.through(Op::Release, self.inner.release(lease, handler)).await
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        self.through(Op::IsConsumed, self.inner.is_consumed(intent)).await
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        self.through(Op::IsConsumed, self.inner.consumed(intent)).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -1,11 +1,15 @@
 //! What most tests need: a seller whose chain is scripted, a handler that counts, and short ways to ask and to read.
 
+pub mod authorization;
 pub mod faults;
 pub mod servers;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::body::Body;
@@ -58,6 +62,7 @@ impl Shop {
         let ledger = Arc::new(MemoryLedger::with_clock(clock.clone()));
         let faults = Faulty::over(Arc::clone(&ledger));
         let builder = Merchant::builder(recipient())
+            .hold_unbound(Duration::ZERO)
             .verifier(chain.clone())
             .ledger(faults.clone())
             .clock(clock.clone())
@@ -70,6 +75,7 @@ impl Shop {
     /// A second merchant on the same chain and ledger.
     pub async fn sibling(&self, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Merchant {
         let builder = Merchant::builder(recipient())
+            .hold_unbound(Duration::ZERO)
             .verifier(self.chain.clone())
             .ledger(self.faults.clone())
             .clock(self.clock.clone())

@@ -8,16 +8,16 @@ use axum::body::Body;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt as _;
 use tower_x402::{
-    Merchant, Price, Refusal, X402Layer,
-    protocol::{Amount, Asset, ChainTime, ProblemCode, TxHash},
+    Merchant, Price, Redelivery, Refusal, X402Layer,
+    protocol::{Amount, Asset, Binding, ChainTime, Network, ProblemCode, Transfer, TxHash},
     verify::VerifyError,
 };
 
 use crate::{
     support::faults::{Fault, Op},
     support::{
-        Answer, Counter, Handler, NOW, PRICE, Shop, answering, ask, by_header, echo, hanging, intent_of, layered, post,
-        quoted, redemption, status, with_status,
+        Answer, Counter, Handler, NOW, PRICE, Shop, answering, ask, by_header, echo, hanging, intent_of, layered,
+        payer, post, quoted, recipient, redemption, status, with_status,
     },
 };
 
@@ -255,6 +255,80 @@ async fn insufficient_amount() {
     assert_answer!("insufficient_amount", ask(&service, redemption(&intent, shop.pay(489_999))).await);
 }
 
+/// A transaction of one transfer that is bound so.
+fn bound(shop: &Shop, binding: Binding) -> TxHash {
+    let transaction = TxHash::new([2; 32]);
+    let transfer = Transfer::new(Network::BASE, transaction, 0)
+        .with_token(Asset::USDC_BASE.contract())
+        .with_payer(payer())
+        .with_recipient(recipient())
+        .with_amount(Amount::from_base_units(490_000))
+        .with_block(NOW / 2, ChainTime::from_unix(NOW))
+        .with_binding(binding);
+    shop.chain.mine(transaction, [transfer]);
+    transaction
+}
+
+#[tokio::test]
+async fn payment_bound() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let intent = quoted(&service).await;
+    let refused = ask(&service, redemption(&intent, bound(&shop, Binding::none().with_nonce([3; 32])))).await;
+    assert_eq!(refused.headers().get("x-price-intent"), None);
+    insta::assert_snapshot!("payment_bound", show(refused).await.replace(&intent, "<intent>"));
+}
+
+#[tokio::test]
+async fn payer_proof_required() {
+    let shop = Shop::open_with(tower_x402::MerchantBuilder::require_bound).await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let intent = quoted(&service).await;
+    let refused = ask(&service, redemption(&intent, bound(&shop, Binding::none()))).await;
+    insta::assert_snapshot!("payer_proof_required", show(refused).await.replace(&intent, "<intent>"));
+}
+
+#[tokio::test]
+async fn invalid_signature() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let intent = quoted(&service).await;
+    let tx = bound(&shop, Binding::none());
+    let request = post(format!(r#"{{"intentId":"{intent}","txHash":"{tx}","paymentSignature":"0x12"}}"#));
+    insta::assert_snapshot!("invalid_signature", show(ask(&service, request).await).await.replace(&intent, "<intent>"));
+}
+
+/// Held, until it is anyone's.
+#[tokio::test]
+async fn an_unbound_payment_of_this_moment() {
+    let shop = Shop::open_with(|builder| builder.hold_unbound(Duration::from_secs(5))).await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let intent = quoted(&service).await;
+    assert_answer!("tx_not_confirmed_held", ask(&service, redemption(&intent, bound(&shop, Binding::none()))).await);
+}
+
+#[tokio::test]
+async fn answer_broken() {
+    let shop = Shop::open().await;
+    let broken = answering(Counter::default(), |_| {
+        let frames = futures_util::stream::iter([Err::<http_body::Frame<bytes::Bytes>, _>("broke")]);
+        Response::new(Body::new(http_body_util::StreamBody::new(frames)))
+    });
+    assert_answer!("answer_broken", paid(&shop, shop.layer().redeliver(Redelivery::default()), broken).await);
+}
+
+/// The same bytes, and one header more.
+#[tokio::test]
+async fn an_answer_delivered_again() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().redeliver(Redelivery::default()), echo(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, bound(&shop, Binding::none()));
+    let first = show(ask(&service, redemption(&intent, tx)).await).await.replace(&intent, "<intent>");
+    let again = show(ask(&service, redemption(&intent, tx)).await).await.replace(&intent, "<intent>");
+    assert_eq!(again.replace("idempotent-replayed: true\n", ""), first);
+    insta::assert_snapshot!("delivered_again", again);
+}
+
 #[tokio::test]
 async fn payment_too_old() {
     let shop = Shop::open().await;
@@ -459,7 +533,7 @@ async fn a_payer_reads_the_quote() {
     let quote = ask(&layered(&layer, echo(Counter::default())), post("{}")).await;
     let quote = tower_x402::protocol::Quote::from_headers(quote.headers()).unwrap();
     assert_eq!((quote.recipient, quote.network), (merchant.recipient(), merchant.network()));
-    assert_eq!((quote.label.as_str(), quote.expiry), ("Überblick", NOW + 900));
+    assert_eq!((quote.label.as_str(), quote.expiry.unix()), ("Überblick", NOW + 900));
     assert_eq!((quote.amount, quote.decimals), (Amount::from_base_units(490_000), 6));
     assert_eq!(quote.contracts, [Asset::USDC_BASE.contract()]);
 }

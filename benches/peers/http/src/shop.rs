@@ -75,7 +75,7 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) async fn open(ledger: impl Ledger) -> Result<Self, Box<dyn Error>> {
         let chain = ScriptedVerifier::new(now());
-        let merchant = Merchant::builder(RECIPIENT.parse()?)
+        let merchant = Merchant::builder(RECIPIENT.parse()?).hold_unbound(Duration::ZERO)
             .verifier(chain.clone())
             .ledger(ledger)
             .sealing_keys(SealingKeys::random()?)

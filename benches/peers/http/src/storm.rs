@@ -78,7 +78,7 @@ async fn redis(url: &str) -> Result<(), Box<dyn Error>> {
     );
     let keys = format!("{{{PREFIX}}}:*");
     drop.arg(&keys).invoke_async::<()>(&mut connection).await?;
-    let ledger = RedisLedger::builder(url).key_prefix(PREFIX).time_limit(PATIENT).connect().await?;
+    let ledger = RedisLedger::builder().key_prefix(PREFIX).time_limit(PATIENT).connect(url).await?;
     let done = storm("Redis", ledger).await;
     drop.arg(&keys).invoke_async::<()>(&mut connection).await?;
     done

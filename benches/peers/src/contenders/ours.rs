@@ -68,7 +68,7 @@ struct Shop {
 impl Shop {
     fn open(runtime: &Runtime, free: bool) -> Self {
         let chain = ScriptedVerifier::new(now());
-        let merchant = Merchant::builder(RECIPIENT.parse().expect("it is an address"))
+        let merchant = Merchant::builder(RECIPIENT.parse().expect("it is an address")).hold_unbound(Duration::ZERO)
             .verifier(chain.clone())
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::random().expect("the system has entropy"))

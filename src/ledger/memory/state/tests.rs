@@ -1,4 +1,4 @@
-//! How much memory the ledger takes: tests of what nobody sees from outside.
+//! How much memory the ledger takes: tests of what cannot be seen from outside.
 
 use std::{mem::size_of, time::Duration};
 
@@ -14,20 +14,21 @@ fn claim(intent: u64, payment: u64, head: u64) -> Claim {
     let (mut key, mut hash) = ([0; 16], [0; 32]);
     key[..8].copy_from_slice(&mix(intent));
     hash[..8].copy_from_slice(&mix(payment));
-    let transfer = Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new(hash),
-        position: 0,
-        token: Address::ZERO,
-        payer: Address::ZERO,
-        recipient: Address::ZERO,
-        amount: Amount::from_base_units(1),
-        block_number: payment,
-        block_time: ChainTime::from_unix(MINED + payment),
-    };
+    let transfer = Transfer::new(Network::BASE, TxHash::new(hash), 0)
+        .with_token(Address::ZERO)
+        .with_payer(Address::ZERO)
+        .with_recipient(Address::ZERO)
+        .with_amount(Amount::from_base_units(1))
+        .with_block(payment, ChainTime::from_unix(MINED + payment));
     let (until, head) = (transfer.block_time, ChainTime::from_unix(head));
     let (age, lease) = (Duration::from_secs(86_400), Duration::from_secs(60));
-    Claim::new("r", IntentKey::new(key), until, vec![transfer], head, age, lease)
+    Claim::builder("r", IntentKey::new(key))
+        .pay_until(until)
+        .transfers(vec![transfer])
+        .head(head)
+        .max_payment_age(age)
+        .lease(lease)
+        .build()
 }
 
 fn begun() -> State {
@@ -38,7 +39,7 @@ fn begun() -> State {
 
 fn sell(state: &mut State, claim: &Claim, now: Duration) {
     let Some(ReserveOutcome::Granted(lease)) = state.reserve(claim, now) else { panic!("it is free") };
-    assert_eq!(state.commit(&lease), CommitOutcome::Done);
+    assert_eq!(state.commit(&lease, None, Duration::ZERO), CommitOutcome::Done);
 }
 
 /// The promise in the docs, with the tables as full and as empty as a million leaves them.
@@ -69,7 +70,7 @@ fn a_steady_trade_takes_steady_memory() {
     assert!(state.bytes() as u64 <= 2 * 300 * window);
 }
 
-/// Whoever has one payment can make any number of intents, and let a handler fail for each.
+/// The owner of one payment can make any number of intents, and let a handler fail for each.
 #[test]
 fn attempts_in_vain_are_bounded() {
     let (mut state, now) = (begun(), Duration::ZERO);
@@ -106,9 +107,9 @@ fn attempts_are_forgotten_an_hour_after_the_last() {
     assert_eq!((0..17).filter(|_| fail(now)).count(), 16, "a fresh start");
 }
 
-/// A worker that died: nobody asks for its pair again, and the lease goes all the same.
+/// A worker died, and its pair is not asked for again: the lease is forgotten all the same.
 #[test]
-fn a_lease_that_nobody_asks_about_is_forgotten() {
+fn an_idle_lease_is_forgotten() {
     let mut state = begun();
     let Some(ReserveOutcome::Granted(orphan)) = state.reserve(&claim(1, 1, MINED), Duration::ZERO) else {
         panic!("it is free")
@@ -120,7 +121,7 @@ fn a_lease_that_nobody_asks_about_is_forgotten() {
         let others = state.counts().held - held;
         assert_eq!(others, 1, "at {now:?}");
     }
-    assert_eq!(state.commit(&orphan), CommitOutcome::LeaseLost);
+    assert_eq!(state.commit(&orphan, None, Duration::ZERO), CommitOutcome::LeaseLost);
     assert_eq!(state.counts().low_water_mark, Some(ChainTime::from_unix(1_000)));
     assert!(matches!(state.reserve(&claim(1, 1, MINED), 2 * KEPT), Some(ReserveOutcome::Granted(_))));
 }

@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Answers every claim; tells how many leases had run out.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
-    // Nothing is granted to who gave up.
+    // Nothing is granted to a caller that gave up.
     let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
     let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let (mut may_sweep, mut expired) = (true, 0);
@@ -41,7 +41,7 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
         let mut seen = look(work, say, batch, &open).await?;
         if seen.claims.is_empty() {
             // The ledger has lost its own row.
-            open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::Incompatible)));
+            open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::incompatible())));
         }
         raise(work, say, batch, &seen).await?;
         if seen.due && std::mem::take(&mut may_sweep) {
@@ -81,7 +81,7 @@ struct Seen {
 
 impl Seen {
     /// What was forgotten since the look, in the same transaction, need not be looked at again: a sale is one still, and a
-    /// lease or a pause that ended an hour ago is in nobody's way. But the mark has risen.
+    /// lease or a pause that ended an hour ago is in no claim's way. But the mark has risen.
     fn forgotten(&mut self, mark: Option<i64>) {
         self.claims.iter_mut().for_each(|(_, sight)| sight.snapshot.raise_mark(mark));
     }
@@ -141,11 +141,11 @@ async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], s
             let shown = later_of(claim, transfer);
             let last = later.entry(transfer.payment_id()).or_insert_with(|| shown.clone());
             // Whichever block is the latest; kept by whichever says longest.
-            let keep_until = last.5.max(shown.5);
-            if shown.3 > last.3 {
+            let keep_until = last.3.max(shown.3);
+            if shown.1 > last.1 {
                 *last = shown;
             }
-            last.5 = keep_until;
+            last.3 = keep_until;
         }
     }
     if !later.is_empty() {

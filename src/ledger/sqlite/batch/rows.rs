@@ -28,49 +28,46 @@ pub(super) fn json(rows: &[impl Serialize]) -> sqlx::Result<String> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// Intent, transaction, position, chain; fence, and what else belongs to it.
-pub(super) type Held = (String, String, u32, i64, i64, i64);
+/// Intent and payment; fence, and what else belongs to it.
+pub(super) type Held = (String, String, i64, i64);
 
 pub(super) fn held(lease: &Lease, more: i64) -> Held {
-    let (intent, hash, position, chain) = pair(lease.intent(), lease.transfer());
-    (intent, hash, position, chain, lease.fencing_token().cast_signed(), more)
+    let (intent, payment) = pair(lease.intent(), lease.transfer());
+    (intent, payment, lease.fencing_token().cast_signed(), more)
 }
 
-fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String, u32, i64) {
-    let hash = const_hex::encode(transfer.transaction.as_bytes());
-    (const_hex::encode(intent.as_bytes()), hash, transfer.position, transfer.network.chain_id().cast_signed())
+fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String) {
+    (const_hex::encode(intent.as_bytes()), transfer.payment_id().to_string())
 }
 
-/// Intent, transaction, position, chain; the claim's place in the batch. There is one without a candidate for a claim that
-/// has none.
-pub(super) type Wish = (String, Option<String>, Option<u32>, Option<i64>, usize);
+/// Intent and payment; the claim's place in the batch. There is one without a candidate for a claim that has none.
+pub(super) type Wish = (String, Option<String>, usize);
 
 pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
-    let mut wishes: Vec<_> = claim
-        .transfers()
-        .iter()
-        .map(|transfer| {
-            let (intent, hash, position, chain) = pair(claim.intent(), transfer);
-            (intent, Some(hash), Some(position), Some(chain), place)
-        })
-        .collect();
+    let wish = |transfer| {
+        let (intent, payment) = pair(claim.intent(), transfer);
+        (intent, Some(payment), place)
+    };
+    let mut wishes: Vec<_> = claim.transfers().iter().map(wish).collect();
     if wishes.is_empty() {
-        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, None, None, place));
+        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place));
     }
     wishes
 }
 
-/// Intent, transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time; until
-/// when it is kept, and held for how long.
-pub(super) type Grant<'c> = (String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
+/// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
+/// until when it is kept, and held for how long.
+pub(super) type Grant<'c> =
+    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
 
 pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
-    let (intent, hash, position, chain) = pair(claim.intent(), transfer);
+    let (intent, payment) = pair(claim.intent(), transfer);
     (
         intent,
-        hash,
-        position,
-        chain,
+        payment,
+        const_hex::encode(transfer.transaction.as_bytes()),
+        transfer.position,
+        transfer.network.chain_id().cast_signed(),
         claim.resource(),
         const_hex::encode(transfer.payer.as_bytes()),
         const_hex::encode(transfer.recipient.as_bytes()),
@@ -83,11 +80,11 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
     )
 }
 
-/// Transaction, position, chain; the block's time and number, and until when the sale is kept.
-pub(super) type Later = (String, u32, i64, i64, i64, i64);
+/// The payment; the block's time and number, and until when the sale is kept.
+pub(super) type Later = (String, i64, i64, i64);
 
 pub(super) fn later_of(claim: &Claim, transfer: &Transfer) -> Later {
-    let (_, hash, position, chain) = pair(claim.intent(), transfer);
     let block = transfer.block_number.cast_signed();
-    (hash, position, chain, seconds(transfer.block_time), block, seconds(claim.keep_until(transfer)))
+    let payment = transfer.payment_id().to_string();
+    (payment, seconds(transfer.block_time), block, seconds(claim.keep_until(transfer)))
 }

@@ -1,4 +1,4 @@
-//! What is forgotten: sales that cannot come back, leases and attempts that ended long ago.
+//! What is forgotten: sales that cannot come back, leases and attempts that ended long ago, answers after their time.
 
 use sqlx::{Row as _, SqliteConnection};
 
@@ -15,6 +15,8 @@ use crate::protocol::ChainTime;
 pub(super) struct Swept {
     pub(super) sales: i64,
     pub(super) leases: i64,
+    /// There may be more to forget.
+    pub(super) more: bool,
     /// What the mark is raised to, if it is lower.
     pub(super) mark: Option<i64>,
 }
@@ -32,6 +34,7 @@ pub(super) async fn sweep(
     if sales > 0 {
         let fences: String = old.try_get(1)?;
         on(&say.book, fences.clone()).execute(&mut *work).await?;
+        on(&say.drop_answers, fences.clone()).execute(&mut *work).await?;
         on(&say.forget_sales, fences).execute(&mut *work).await?;
         sqlx::query(say.raise_over.sql()).bind(mark).execute(&mut *work).await?;
     }
@@ -40,8 +43,15 @@ pub(super) async fn sweep(
         let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
         leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
+    let mut attempts = 0;
     if old.try_get(4)? {
-        sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(work).await?;
+        let gone = sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
+        attempts = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
-    Ok(Swept { sales, leases, mark })
+    let mut answers = 0;
+    if old.try_get(5)? {
+        let gone = sqlx::query(say.forget_answers.sql()).bind(most).execute(work).await?;
+        answers = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
+    }
+    Ok(Swept { sales, leases, more: sales.max(leases).max(attempts).max(answers) >= most, mark })
 }

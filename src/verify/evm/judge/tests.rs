@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod binding;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -41,7 +43,11 @@ fn tip() -> Tip {
 fn terms() -> Terms {
     let assets = [Asset::USDC_BASE, Asset::USDBC_BASE];
     let price = Amount::from_base_units(PRICE);
-    Terms::new("answers", Network::BASE, RECIPIENT, assets.as_slice(), price, Duration::from_secs(AGE))
+    Terms::builder(Network::BASE, RECIPIENT, price)
+        .resource("answers")
+        .assets(assets.as_slice())
+        .max_payment_age(Duration::from_secs(AGE))
+        .build()
 }
 
 fn policy() -> Policy {
@@ -65,8 +71,21 @@ fn receipt(logs: Vec<Log>) -> TxReceipt {
     TxReceipt { transaction: TX, mined_in, success: Some(true), logs }
 }
 
+/// Of a relay's transaction, without a tag: nothing that it says binds.
+fn judge_receipt(
+    transaction: TxHash,
+    receipt: &TxReceipt,
+    canonical: Option<&Block>,
+    tip: &Tip,
+    terms: &Terms,
+    policy: &Policy,
+) -> Verdict {
+    let sent = Transaction { sender: Address::new([0xdd; 20]), call_data: None };
+    judge(transaction, &TxRecord { receipt: receipt.clone(), transaction: sent }, canonical, tip, terms, policy)
+}
+
 fn verdict(receipt: &TxReceipt) -> Verdict {
-    judge(TX, receipt, Some(&block()), &tip(), &terms(), &policy())
+    judge_receipt(TX, receipt, Some(&block()), &tip(), &terms(), &policy())
 }
 
 fn one(change: impl FnOnce(&mut Log)) -> Verdict {
@@ -91,17 +110,12 @@ fn the_signature_is_that_of_erc20() {
 
 #[test]
 fn a_payment_is_paid_with_every_detail() {
-    let expected = Transfer {
-        network: Network::BASE,
-        transaction: TX,
-        position: 4,
-        token: Asset::USDC_BASE.contract(),
-        payer: PAYER,
-        recipient: RECIPIENT,
-        amount: Amount::from_base_units(PRICE),
-        block_number: HEIGHT,
-        block_time: ChainTime::from_unix(MINED_AT),
-    };
+    let expected = Transfer::new(Network::BASE, TX, 4)
+        .with_token(Asset::USDC_BASE.contract())
+        .with_payer(PAYER)
+        .with_recipient(RECIPIENT)
+        .with_amount(Amount::from_base_units(PRICE))
+        .with_block(HEIGHT, ChainTime::from_unix(MINED_AT));
     let head = ChainTime::from_unix(MINED_AT + 10);
     assert_eq!(verdict(&receipt(vec![transfer(4, PRICE)])), Verdict::Paid { transfers: vec![expected], head });
 }
@@ -123,8 +137,12 @@ fn amounts_are_compared_in_base_units() {
 #[test]
 fn nothing_is_free_even_at_a_price_of_zero() {
     let assets = [Asset::USDC_BASE];
-    let terms = Terms::new("free", Network::BASE, RECIPIENT, assets.as_slice(), Amount::ZERO, Duration::from_secs(AGE));
-    let verdict = judge(TX, &receipt(vec![transfer(0, 0)]), Some(&block()), &tip(), &terms, &policy());
+    let terms = Terms::builder(Network::BASE, RECIPIENT, Amount::ZERO)
+        .resource("free")
+        .assets(assets.as_slice())
+        .max_payment_age(Duration::from_secs(AGE))
+        .build();
+    let verdict = judge_receipt(TX, &receipt(vec![transfer(0, 0)]), Some(&block()), &tip(), &terms, &policy());
     assert_eq!(verdict, Verdict::Insufficient { paid: Amount::ZERO });
 }
 
@@ -134,8 +152,12 @@ fn only_an_accepted_contract_counts() {
     assert_eq!(one(|log| log.emitter = Address::new([0x66; 20])), Verdict::NoTransfer, "a liar contract");
     assert_eq!(one(|log| log.emitter = Asset::USDC_BASE_SEPOLIA.contract()), Verdict::NoTransfer);
     let assets = [Asset::new(Network::BASE_SEPOLIA, Asset::USDC_BASE.contract(), 6, "USDC")];
-    let elsewhere = Terms::new("x", Network::BASE, RECIPIENT, assets.as_slice(), Amount::ZERO, Duration::MAX);
-    let judged = judge(TX, &receipt(vec![transfer(0, PRICE)]), Some(&block()), &tip(), &elsewhere, &policy());
+    let elsewhere = Terms::builder(Network::BASE, RECIPIENT, Amount::ZERO)
+        .resource("x")
+        .assets(assets.as_slice())
+        .max_payment_age(Duration::MAX)
+        .build();
+    let judged = judge_receipt(TX, &receipt(vec![transfer(0, PRICE)]), Some(&block()), &tip(), &elsewhere, &policy());
     assert_eq!(judged, Verdict::NoTransfer, "the same address on another chain");
 }
 
@@ -192,7 +214,7 @@ fn a_day_is_not_a_second_longer() {
     let at = |seconds_later: u64| {
         let mut tip = tip();
         tip.head.time = ChainTime::from_unix(MINED_AT + seconds_later);
-        judge(TX, &receipt(vec![transfer(0, PRICE)]), Some(&block()), &tip, &terms(), &policy())
+        judge_receipt(TX, &receipt(vec![transfer(0, PRICE)]), Some(&block()), &tip, &terms(), &policy())
     };
     for young in [0, AGE - 1, AGE] {
         assert_eq!(positions(&at(young)), [0], "{young}");
@@ -211,8 +233,9 @@ fn nothing_is_said_before_the_block_counts() {
         TxReceipt { success: Some(false), ..receipt(vec![]) },
     ];
     for receipt in kinds {
-        let judge =
-            |canonical: Option<Block>, tip: Tip| judge(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy());
+        let judge = |canonical: Option<Block>, tip: Tip| {
+            judge_receipt(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy())
+        };
         assert_eq!(judge(None, tip()), NOT_CONFIRMED, "no such block");
         assert_eq!(judge(Some(Block { hash: [9; 32], ..block() }), tip()), NOT_CONFIRMED, "orphaned");
         assert_eq!(judge(Some(Block { number: 99, ..block() }), tip()), NOT_CONFIRMED, "another height");
@@ -256,7 +279,7 @@ fn any_address() -> impl Strategy<Value = Address> {
 }
 
 fn any_topic() -> impl Strategy<Value = [u8; 32]> {
-    prop_oneof![Just(TRANSFER_TOPIC), any_address().prop_map(topic), any::<[u8; 32]>()]
+    prop_oneof![Just(TRANSFER_TOPIC), Just(AUTHORIZATION_USED_TOPIC), any_address().prop_map(topic), any::<[u8; 32]>()]
 }
 
 /// Anything at all, biased towards what nearly counts.
@@ -323,7 +346,7 @@ proptest! {
         };
         let canonical = canonical.map(|(number, time)| Block { number, time: ChainTime::from_unix(time), ..block() });
         let tip = Tip { head: Block { time: ChainTime::from_unix(head_time), ..tip().head }, confirmed };
-        let verdict = judge(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy());
+        let verdict = judge_receipt(TX, &receipt, canonical.as_ref(), &tip, &terms(), &policy());
         if let Verdict::Paid { transfers, head } = verdict {
             prop_assert!(!transfers.is_empty() && success == Some(true) && transaction);
             prop_assert_eq!(head.unix(), head_time);

@@ -1,7 +1,7 @@
 //! Which transaction is whose: two purchases at one price are told apart by their tags.
 
-use alloy::{network::TxSignerSync as _, signers::local::PrivateKeySigner};
-use tower_x402::protocol::PaymentTag;
+use alloy::{network::TxSignerSync as _, primitives::Signature, signers::local::PrivateKeySigner};
+use tower_x402::protocol::{IntentId, PaymentTag, redemption_message};
 
 use super::*;
 
@@ -116,4 +116,24 @@ async fn without_tags_neither_of_two_is_credited_with_the_others_transfer() {
     one.send(&d[0]).await.unwrap();
     chain.mine(13).await.unwrap();
     assert_eq!(fate(&two, &c).await, TransferStatus::Impossible);
+}
+
+/// What a seller that asks who paid is shown: a signature of the account, over the very text.
+#[tokio::test]
+async fn what_is_signed_is_signed_by_the_account_that_pays() {
+    let chain = quiet().await;
+    let wallet = wallet(&chain).await;
+    let prepared = wallet.prepare(&payment_for("AAAAAAAAAAAAAAAA")).await.unwrap();
+    let intent = IntentId::new("AAAAAAAAAAAAAAAA").unwrap();
+    let message = redemption_message(wallet.network(), hash(&prepared), &intent);
+    let signature = wallet.sign(&message, &prepared).await.unwrap().unwrap();
+    assert_eq!(signature.as_bytes().len(), 65);
+    let read = Signature::from_raw(signature.as_bytes()).unwrap();
+    let signer = |text: &str| Address::new(read.recover_address_from_msg(text).unwrap().into());
+    assert_eq!(signer(&message), wallet.address());
+    assert_ne!(signer(&format!("{message}\n")), wallet.address());
+    let foreign = PreparedTransfer::signed(SELLER, prepared.token, 0, hash(&prepared), prepared.payload.clone());
+    assert!(matches!(wallet.sign(&message, &foreign).await, Err(PayerError::Foreign)));
+    let untagged = wallet.tagged(false).sign(&message, &prepared).await.unwrap();
+    assert_eq!(untagged, Some(signature), "whether it tags or not");
 }

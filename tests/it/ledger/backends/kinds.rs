@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, PostgresLedger, RedisLedger, RenewOutcome,
-        ReserveOutcome, SqliteLedger,
+        AttemptOutcome, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
+        PostgresLedger, RedisLedger, RenewOutcome, ReserveOutcome, Sale, SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
@@ -57,16 +57,16 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.renew(lease).await)
     }
 
-    async fn commit(&self, lease: &Lease) -> Result<CommitOutcome, LedgerError> {
-        of_each!(self, ledger => ledger.commit(lease).await)
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.commit(lease, answer).await)
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.release(lease, handler).await)
     }
 
-    async fn is_consumed(&self, intent: IntentKey) -> Result<bool, LedgerError> {
-        of_each!(self, ledger => ledger.is_consumed(intent).await)
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        of_each!(self, ledger => ledger.consumed(intent).await)
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
@@ -81,7 +81,7 @@ impl AnyLedger {
             ("sqlite", path) => Self::Sqlite(SqliteLedger::open(path).await.unwrap()),
             ("redis", _) => {
                 let (url, prefix) = address.rsplit_once('#').unwrap();
-                Self::Redis(RedisLedger::builder(url).key_prefix(prefix).connect().await.unwrap())
+                Self::Redis(RedisLedger::builder().key_prefix(prefix).connect(url).await.unwrap())
             }
             _ => Self::Postgres(PostgresLedger::connect(address).await.unwrap()),
         }
@@ -93,12 +93,12 @@ impl AnyLedger {
             ("sqlite", path) => Self::Sqlite(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT)),
             ("redis", _) => {
                 let (url, prefix) = address.rsplit_once('#').unwrap();
-                let ledger = RedisLedger::builder(url).key_prefix(prefix).time_limit(PATIENT).connect().await;
+                let ledger = RedisLedger::builder().key_prefix(prefix).time_limit(PATIENT).connect(url).await;
                 Self::Redis(ledger.unwrap())
             }
             _ => {
                 let pool = PgPoolOptions::new().max_connections(4).connect_lazy(address).unwrap();
-                Self::Postgres(PostgresLedger::with_pool(pool).time_limit(PATIENT))
+                Self::Postgres(PostgresLedger::from(pool).time_limit(PATIENT))
             }
         }
     }
@@ -117,13 +117,27 @@ impl AnyLedger {
             ledger.close().await;
         }
     }
+}
 
-    pub async fn raise_mark_to(&self, time: ChainTime) -> Result<(), LedgerError> {
+impl Maintenance for AnyLedger {
+    async fn holdings(&self) -> Result<Holdings, LedgerError> {
+        of_each!(self, ledger => ledger.holdings().await)
+    }
+
+    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.low_water_mark().await)
+    }
+
+    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
         of_each!(self, ledger => ledger.raise_mark_to(time).await)
     }
 
-    pub async fn low_water_mark(&self) -> Option<ChainTime> {
-        of_each!(self, ledger => ledger.low_water_mark().await.unwrap())
+    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.lower_mark_to(time).await)
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        of_each!(self, ledger => ledger.sweep(head).await)
     }
 }
 
@@ -198,6 +212,19 @@ impl Place {
         }
     }
 
+    /// What a query counts; not for Redis.
+    pub async fn count(&self, query: &str) -> u64 {
+        let query = AssertSqlSafe(query.to_owned());
+        let count: i64 = match self.kind {
+            Kind::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.address).await.unwrap();
+                sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap()
+            }
+            _ => sqlx::query_scalar(query).fetch_one(self.pool()).await.unwrap(),
+        };
+        count.cast_unsigned()
+    }
+
     /// The ledger has to be on PostgreSQL.
     pub fn pool(&self) -> &PgPool {
         self.operators.as_ref().unwrap()
@@ -225,7 +252,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_attempts, ledger_book";
+                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {
@@ -274,4 +301,4 @@ macro_rules! on_each_kind {
         }
     )* };
 }
-pub(super) use on_each_kind;
+pub(crate) use on_each_kind;

@@ -9,18 +9,14 @@ use proptest::{
     test_runner::{TestCaseError, TestRunner},
 };
 use tower_x402::{
-    ledger::{
-        Ledger,
-        redis::driver,
-        sqlx::{self, Connection as _, SqliteConnection},
-    },
+    ledger::{Maintenance, redis::driver},
     protocol::ChainTime,
 };
 
 use super::kinds::{AnyLedger, Kind, Place};
 use crate::ledger::model::{Bench, Step, check, check_memory, steps};
 
-/// Sets back, by milliseconds, when leases run out and attempts ended.
+/// Sets back, by milliseconds, when leases run out, attempts ended, and answers end.
 const SET_BACK: &str = "
 local prefix, span = KEYS[1], tonumber(ARGV[1])
 for _, id in ipairs(redis.call('ZRANGE', prefix .. 'held', 0, -1)) do
@@ -29,8 +25,10 @@ for _, id in ipairs(redis.call('ZRANGE', prefix .. 'held', 0, -1)) do
 end
 for _, tries in ipairs(redis.call('KEYS', prefix .. 'tries:*')) do
   if redis.call('HEXISTS', tries, 'ended') == 1 then redis.call('HINCRBY', tries, 'ended', -span) end
+end
+for _, answer in ipairs(redis.call('KEYS', prefix .. 'answer:*')) do
+  redis.call('PEXPIRE', answer, string.format('%.0f', redis.call('PTTL', answer) - span))
 end";
-const HOLDS: &str = "SELECT count(*) FILTER (WHERE consumed_at IS NULL), count(consumed_at) FROM ledger_sales";
 
 struct Database {
     place: Place,
@@ -54,7 +52,8 @@ impl Database {
                     // Who lowers the mark vouches for the records: the process no longer misses a sale that is taken out.
                     ledger.lower_mark_to(ChainTime::from_unix(0)).await.unwrap();
                 }
-                let tables = ["sales", "attempts", "book"].map(|table| format!("DELETE FROM ledger_{table};"));
+                let tables =
+                    ["sales", "answers", "attempts", "book"].map(|table| format!("DELETE FROM ledger_{table};"));
                 self.place.sql(&format!("{} UPDATE ledger_memory SET mark = NULL", tables.concat())).await;
             }
         }
@@ -62,7 +61,7 @@ impl Database {
 }
 
 impl Bench for Database {
-    fn ledger(&self) -> &impl Ledger {
+    fn ledger(&self) -> &impl Maintenance {
         &self.ledger
     }
 
@@ -79,7 +78,8 @@ impl Bench for Database {
             }
         };
         let leases = format!("UPDATE ledger_sales SET lease_until = lease_until - {by}");
-        self.place.sql(&format!("{leases}; UPDATE ledger_attempts SET ended_at = ended_at - {by}")).await;
+        let answers = format!("UPDATE ledger_answers SET kept_until = kept_until - {by}");
+        self.place.sql(&format!("{leases}; {answers}; UPDATE ledger_attempts SET ended_at = ended_at - {by}")).await;
     }
 
     /// Less than what [`spans`] is made of.
@@ -87,32 +87,8 @@ impl Bench for Database {
         Duration::from_secs(19)
     }
 
-    async fn mark(&self) -> Option<ChainTime> {
-        self.ledger.low_water_mark().await
-    }
-
-    async fn holds(&self) -> (usize, usize) {
-        let (held, sold): (i64, i64) = match (&self.ledger, self.place.address()) {
-            (AnyLedger::Redis(ledger), _) => {
-                let counts = ledger.counts().await.unwrap();
-                return (counts.held, counts.remembered);
-            }
-            (AnyLedger::Sqlite(_), address) => {
-                let mut connection = SqliteConnection::connect(address).await.unwrap();
-                sqlx::query_as(HOLDS).fetch_one(&mut connection).await.unwrap()
-            }
-            (AnyLedger::Postgres(_), _) => sqlx::query_as(HOLDS).fetch_one(self.place.pool()).await.unwrap(),
-        };
-        (held as usize, sold as usize)
-    }
-
     fn keeps_book(&self) -> bool {
         self.place.kind != Kind::Redis
-    }
-
-    async fn raise_mark_to(&self, time: ChainTime) -> bool {
-        self.ledger.raise_mark_to(time).await.unwrap();
-        true
     }
 }
 

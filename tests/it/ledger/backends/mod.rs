@@ -1,9 +1,13 @@
 //! Is it spent, and does that outlive a crash? The ledgers over databases.
 
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
-mod kinds;
+mod answers;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub mod kinds;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod machine;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod maintenance;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
@@ -46,17 +50,12 @@ fn time(seconds: u64) -> ChainTime {
 fn paid(name: u64) -> Transfer {
     let mut hash = [0x11; 32];
     hash[..8].copy_from_slice(&name.to_be_bytes());
-    Transfer {
-        network: Network::BASE,
-        transaction: TxHash::new(hash),
-        position: 3,
-        token: Address::new([0x55; 20]),
-        payer: Address::new([0x66; 20]),
-        recipient: Address::new([0x77; 20]),
-        amount: Amount::from_base_units(490_000),
-        block_number: 30_000_000,
-        block_time: time(MARK + 100),
-    }
+    Transfer::new(Network::BASE, TxHash::new(hash), 3)
+        .with_token(Address::new([0x55; 20]))
+        .with_payer(Address::new([0x66; 20]))
+        .with_recipient(Address::new([0x77; 20]))
+        .with_amount(Amount::from_base_units(490_000))
+        .with_block(30_000_000, time(MARK + 100))
 }
 
 /// A claim of the intent of this name on the payment of this name.
@@ -66,7 +65,13 @@ fn claim(intent: u64, payment: u64) -> Claim {
 
 fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
     let key = IntentKey::new(u128::from(intent).to_be_bytes());
-    Claim::new("demand-insights", key, time(head), vec![paid(payment)], time(head), AGE, lease)
+    Claim::builder("demand-insights", key)
+        .pay_until(time(head))
+        .transfers(vec![paid(payment)])
+        .head(time(head))
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
 }
 
 async fn hold(ledger: &impl Ledger, claim: &Claim) -> Lease {
@@ -78,7 +83,7 @@ async fn hold(ledger: &impl Ledger, claim: &Claim) -> Lease {
 
 async fn sell(ledger: &impl Ledger, claim: &Claim) {
     let lease = hold(ledger, claim).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
 }
 
 /// The query in a ledger's documentation: what a `sql` block says.

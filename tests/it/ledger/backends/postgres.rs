@@ -1,5 +1,6 @@
 //! `PostgresLedger`: conformance over two pools, migrations, backups, servers that hang, die or lose the answer.
 
+mod answers;
 mod defaults;
 mod grants;
 mod outages;
@@ -12,7 +13,7 @@ use std::{
 };
 
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, LedgerError, PostgresLedger, ReserveOutcome,
+    AttemptOutcome, CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, ReserveOutcome,
     conformance::{self, CHECKS, Harness},
     sqlx::{self, AssertSqlSafe, PgPool, postgres::PgPoolOptions},
 };
@@ -49,9 +50,9 @@ impl Database {
         n.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).chain(['_']).collect()
     }
 
-    fn ledger(&self, pool: usize, n: usize) -> PostgresLedger {
-        let ledger = PostgresLedger::with_pool(self.pools[pool].clone()).time_limit(PATIENT);
-        ledger.table_prefix(&Self::prefix(n)).unwrap()
+    async fn ledger(&self, pool: usize, n: usize) -> PostgresLedger {
+        let builder = PostgresLedger::builder().table_prefix(&Self::prefix(n)).unwrap().time_limit(PATIENT);
+        builder.on(self.pools[pool].clone()).await.unwrap()
     }
 
     /// A ledger under its usual names, as a seller connects.
@@ -80,14 +81,14 @@ impl Harness for Database {
     type Ledger = PostgresLedger;
 
     async fn fresh(&self) -> PostgresLedger {
-        let ledger = self.ledger(0, self.made.fetch_add(1, Ordering::Relaxed));
+        let ledger = self.ledger(0, self.made.fetch_add(1, Ordering::Relaxed)).await;
         ledger.migrate().await.unwrap();
         ledger
     }
 
     /// What is shared is always the last that was made.
     async fn share(&self, _: &PostgresLedger) -> PostgresLedger {
-        self.ledger(1, self.made.load(Ordering::Relaxed) - 1)
+        self.ledger(1, self.made.load(Ordering::Relaxed) - 1).await
     }
 
     async fn pass(&self, span: Duration) {
@@ -99,6 +100,7 @@ impl Harness for Database {
         let ago = format!("interval '{} microseconds'", span.as_micros());
         let pass = format!(
             "UPDATE {prefix}sales SET lease_until = lease_until - {ago};
+             UPDATE {prefix}answers SET kept_until = kept_until - {ago};
              UPDATE {prefix}attempts SET ended_at = ended_at - {ago}"
         );
         sqlx::raw_sql(AssertSqlSafe(pass)).execute(&self.pools[0]).await.unwrap();
@@ -145,7 +147,7 @@ async fn another_replica_and_the_next_one_know_everything() {
     let Some(database) = Database::new(0).await else { return };
     let before = database.begun().await;
     let sold = hold(&before, &claim(1, 1)).await;
-    assert_eq!(before.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(before.commit(&sold, None).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
     for _ in 0..16 {
         let lease = hold(&before, &claim(3, 3)).await;
@@ -161,8 +163,8 @@ async fn another_replica_and_the_next_one_know_everything() {
     assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
     assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
-    assert_eq!(after.commit(&sold).await, Ok(CommitOutcome::Done));
-    assert_eq!(after.commit(&held).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
+    assert_eq!(after.commit(&sold, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(after.commit(&held, None).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
     assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
     database.remove().await;
 }
@@ -171,45 +173,43 @@ async fn another_replica_and_the_next_one_know_everything() {
 async fn replicas_may_migrate_at_once() {
     let Some(database) = Database::new(0).await else { return };
     let unmigrated = database.connected().await;
-    assert_eq!(unmigrated.begin(time(MARK)).await, Err(LedgerError::Incompatible));
-    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::Incompatible));
-    assert_eq!(unmigrated.health().await, Err(LedgerError::Incompatible));
+    assert_eq!(unmigrated.begin(time(MARK)).await, Err(LedgerError::incompatible()));
+    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::incompatible()));
+    assert_eq!(unmigrated.health().await, Err(LedgerError::incompatible()));
     let migrating: Vec<_> = (0..8)
         .map(|n| {
-            let ledger = database.ledger(n % 2, 0).table_prefix("ledger_").unwrap();
+            let ledger = PostgresLedger::from(database.pools[n % 2].clone());
             tokio::spawn(async move { ledger.migrate().await })
         })
         .collect();
     for migrated in migrating {
         assert_eq!(migrated.await.unwrap(), Ok(()));
     }
-    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::Unavailable), "it has not begun");
+    assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::unavailable()), "it has not begun");
     assert_eq!(unmigrated.low_water_mark().await, Ok(None));
     unmigrated.begin(time(MARK)).await.unwrap();
     sell(&unmigrated, &claim(1, 1)).await;
     unmigrated.migrate().await.unwrap();
     assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "a migration loses nothing");
 
-    sqlx::raw_sql("UPDATE ledger_memory SET version = 2").execute(&database.pools[0]).await.unwrap();
-    let incompatible = Err(LedgerError::Incompatible);
+    sqlx::raw_sql("UPDATE ledger_memory SET version = 1").execute(&database.pools[0]).await.unwrap();
+    let incompatible = Err(LedgerError::incompatible());
     assert_eq!(unmigrated.migrate().await, incompatible);
     assert_eq!(unmigrated.begin(time(MARK)).await.map(drop), incompatible);
     assert_eq!(unmigrated.health().await, incompatible);
-    assert_eq!(unmigrated.reserve(&claim(2, 2)).await, Err(LedgerError::Incompatible));
+    assert_eq!(unmigrated.reserve(&claim(2, 2)).await, Err(LedgerError::incompatible()));
     database.remove().await;
 }
 
 #[tokio::test]
 async fn a_prefix_is_letters_and_underscores() {
-    let pool = PgPoolOptions::new().connect_lazy("postgres://localhost").unwrap();
-    let ledger = PostgresLedger::with_pool(pool);
     for good in ["a", "_", "shop_", "shop2_", &"z".repeat(32)] {
-        assert!(ledger.clone().table_prefix(good).is_ok(), "{good}");
-        assert!(ledger.clone().schema(good).is_ok(), "{good}");
+        assert!(PostgresLedger::builder().table_prefix(good).is_ok(), "{good}");
+        assert!(PostgresLedger::builder().schema(good).is_ok(), "{good}");
     }
     for bad in ["", "A", "1a", "a-b", "a b", "a\"", "a;drop table x", "ä", &"z".repeat(33)] {
-        assert!(ledger.clone().table_prefix(bad).is_err(), "{bad}");
-        assert!(ledger.clone().schema(bad).is_err(), "{bad}");
+        assert!(PostgresLedger::builder().table_prefix(bad).is_err(), "{bad}");
+        assert!(PostgresLedger::builder().schema(bad).is_err(), "{bad}");
     }
 }
 
@@ -217,10 +217,10 @@ async fn a_prefix_is_letters_and_underscores() {
 async fn two_prefixes_are_two_ledgers() {
     let Some(database) = Database::new(0).await else { return };
     // One that the names of the statements contain, and the longest.
-    let one = database.connected().await.table_prefix("my_ledger_").unwrap();
-    let two = database.connected().await.table_prefix(&"l".repeat(32)).unwrap();
+    let builder = |prefix: &str| PostgresLedger::builder().table_prefix(prefix).unwrap().time_limit(PATIENT);
+    let one = builder("my_ledger_").run_migrations(true).on(database.pools[0].clone()).await.unwrap();
+    let two = builder(&"l".repeat(32)).run_migrations(true).pool_size(1).connect(&database.url).await.unwrap();
     for ledger in [&one, &two] {
-        ledger.migrate().await.unwrap();
         ledger.begin(time(MARK)).await.unwrap();
         sell(ledger, &claim(1, 1)).await;
         assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
@@ -262,7 +262,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
         sell(&ledger, &claim(name, name)).await;
     }
     let _held = hold(&ledger, &claim(30, 30)).await;
-    let query = documented_query(include_str!("../../../../src/ledger/postgres/mod.rs"));
+    let query = documented_query(include_str!("../../../../src/ledger/postgres/handle.rs"));
     // The driver reads no `numeric` here.
     let query = query.replace("sum(amount)", "sum(amount)::bigint");
     let today: Vec<Sold> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(pool).await.unwrap();

@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome, redis::driver},
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, Maintenance as _, ReserveOutcome,
+        redis::driver,
+    },
     protocol::{IntentKey, Transfer},
 };
 
@@ -27,7 +30,11 @@ on_each_kind! {
 
 /// The payment of this name, mined so many seconds after the mark.
 fn payment(name: u64) -> Transfer {
-    Transfer { block_time: time(MARK + name), ..paid(name) }
+    {
+        let mut transfer = paid(name);
+        transfer.block_time = time(MARK + name);
+        transfer
+    }
 }
 
 fn key(intent: u64) -> IntentKey {
@@ -35,7 +42,13 @@ fn key(intent: u64) -> IntentKey {
 }
 
 fn claim(intent: u64, paid: Transfer, head: u64) -> Claim {
-    Claim::new("demand-insights", key(intent), time(HEAD), vec![paid], time(head), AGE, LEASE)
+    Claim::builder("demand-insights", key(intent))
+        .pay_until(time(HEAD))
+        .transfers(vec![paid])
+        .head(time(head))
+        .max_payment_age(AGE)
+        .lease(LEASE)
+        .build()
 }
 
 async fn sell_some(ledger: &AnyLedger, names: std::ops::RangeInclusive<u64>) {
@@ -61,12 +74,24 @@ async fn replayed(ledger: &AnyLedger, heads: &[u64]) -> Vec<(u64, Result<Reserve
 }
 
 async fn is_open(ledger: &AnyLedger, head: u64) {
-    sell(ledger, &claim(5_000, Transfer { block_time: time(head), ..paid(5_000) }, head)).await;
+    sell(
+        ledger,
+        &claim(
+            5_000,
+            {
+                let mut transfer = paid(5_000);
+                transfer.block_time = time(head);
+                transfer
+            },
+            head,
+        ),
+    )
+    .await;
 }
 
 /// Who held something then holds nothing now.
 async fn nobody_is_served(ledger: &AnyLedger, held: &Lease) {
-    assert_ne!(ledger.commit(held).await, Ok(CommitOutcome::Done));
+    assert_ne!(ledger.commit(held, None).await, Ok(CommitOutcome::Done));
     let _ = ledger.release(held, AttemptOutcome::Started).await;
 }
 
@@ -121,7 +146,7 @@ enum Backup {
     Keys(Vec<(String, Vec<u8>)>),
 }
 
-const TABLES: [&str; 4] = ["memory", "sales", "attempts", "book"];
+const TABLES: [&str; 5] = ["memory", "sales", "answers", "attempts", "book"];
 
 async fn back_up(place: &Place) -> Backup {
     match place.kind {
@@ -180,25 +205,25 @@ async fn a_restored_ledger_sells_nothing_that_was_sold_since(kind: Kind) {
     let backup = back_up(&place).await;
     sell_some(&ledger, BACKED_UP + 1..=SOLD).await;
     let held_after = hold(&ledger, &claim(101, payment(101), HEAD)).await;
-    assert_eq!(ledger.commit(&held_before).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&held_before, None).await, Ok(CommitOutcome::Done));
     drop(ledger);
 
     let ledger = restore(&place, backup).await;
     ledger.raise_mark_to(time(HEAD)).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
-    assert_eq!(ledger.low_water_mark().await, Some(time(HEAD)));
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(HEAD))));
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, HEAD + 1]).await;
     assert!(remembered.iter().all(|(name, _)| *name <= BACKED_UP), "{remembered:?}");
     let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
     assert!(remembered.iter().all(|(_, answer)| spent.contains(answer)), "{remembered:?}");
     assert_eq!(remembered.len() as u64, 6 * BACKED_UP);
     // What the backup knows as held is still its holder's, who says the same as before.
-    assert_eq!(ledger.commit(&held_before).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&held_before, None).await, Ok(CommitOutcome::Done));
     nobody_is_served(&ledger, &held_after).await;
     let again = claim(101, payment(101), HEAD);
     assert_eq!(ledger.reserve(&again).await, Ok(ReserveOutcome::BeforeMemory));
     is_open(&ledger, HEAD + 1).await;
-    assert_ne!(ledger.commit(&held_after).await, Ok(CommitOutcome::Done));
+    assert_ne!(ledger.commit(&held_after, None).await, Ok(CommitOutcome::Done));
     place.remove().await;
 }
 
@@ -213,14 +238,14 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
         let _ = ledger.reserve(&claim(1, payment(1), beyond)).await.unwrap();
     }
     for name in 1..=SOLD {
-        assert_eq!(ledger.is_consumed(key(name)).await, Ok(false), "{name} is forgotten");
+        assert_eq!(ledger.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(false), "{name} is forgotten");
     }
-    assert_eq!(ledger.low_water_mark().await, Some(time(MARK + SOLD)));
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + SOLD))));
     // A ledger that keeps a book refuses by that, too.
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, beyond]).await;
     let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
     assert!(remembered.iter().all(|(_, answer)| spent.contains(answer)), "{remembered:?}");
-    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done), "what is held is not forgotten");
+    assert_eq!(ledger.commit(&held, None).await, Ok(CommitOutcome::Done), "what is held is not forgotten");
     is_open(&ledger, beyond).await;
     place.remove().await;
 }
@@ -232,14 +257,20 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
         let ledger = place.begun().await;
         let at = |intent, head| {
             let lease = Duration::from_secs(60);
-            Claim::new("demand-insights", key(intent), time(pay_until), vec![paid(1)], time(head), AGE, lease)
+            Claim::builder("demand-insights", key(intent))
+                .pay_until(time(pay_until))
+                .transfers(vec![paid(1)])
+                .head(time(head))
+                .max_payment_age(AGE)
+                .lease(lease)
+                .build()
         };
         sell(&ledger, &at(1, HEAD)).await;
         let last = pay_until.max(MARK + 100) + 2 * 86_400 + 180 + 60 + 240;
         for head in [last - 1, last] {
             assert_eq!(ledger.reserve(&at(1, head)).await, Ok(ReserveOutcome::IntentConsumed), "{head}");
             assert_eq!(ledger.reserve(&at(2, head)).await, Ok(ReserveOutcome::PaymentUsed), "{head}");
-            assert_eq!(ledger.low_water_mark().await, Some(time(MARK)));
+            assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
         }
         let is_refused = |answer: Result<ReserveOutcome, LedgerError>| {
             matches!(
@@ -248,8 +279,8 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
             )
         };
         assert!(is_refused(ledger.reserve(&at(2, last + 1)).await));
-        assert_eq!(ledger.is_consumed(key(1)).await, Ok(false));
-        assert_eq!(ledger.low_water_mark().await, Some(time(MARK + 100)));
+        assert_eq!(ledger.consumed(key(1)).await.map(|sale| sale.is_some()), Ok(false));
+        assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
         for head in [HEAD, last, last + 1] {
             assert!(is_refused(ledger.reserve(&at(1, head)).await), "{head}: it never comes back");
         }

@@ -52,7 +52,7 @@ impl Seller for Replica {
     }
 
     fn failed(&self, error: LedgerError, after: Duration) {
-        assert_eq!(error, LedgerError::Unavailable);
+        assert_eq!(error, LedgerError::unavailable());
         self.shop.failures.fetch_add(1, Ordering::SeqCst);
         let mut slowest = self.shop.slowest.lock().unwrap();
         *slowest = after.max(*slowest);

@@ -9,7 +9,7 @@ use std::{
 
 use rand::Rng;
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome},
+    ledger::{AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, ReserveOutcome},
     protocol::{IntentKey, Transfer},
 };
 
@@ -29,11 +29,23 @@ pub fn intent(group: u64, which: u64) -> IntentKey {
 
 /// Two transfers of one transaction.
 pub fn payments(group: u64) -> Vec<Transfer> {
-    (0..PAYMENTS).map(|position| Transfer { position: position as u32, ..paid(group) }).collect()
+    (0..PAYMENTS)
+        .map(|position| {
+            let mut transfer = paid(group);
+            transfer.position = position as u32;
+            transfer
+        })
+        .collect()
 }
 
 pub fn claim(group: u64, intent: IntentKey) -> Claim {
-    Claim::new("demand-insights", intent, time(HEAD), payments(group), time(HEAD), AGE, LEASE)
+    Claim::builder("demand-insights", intent)
+        .pay_until(time(HEAD))
+        .transfers(payments(group))
+        .head(time(HEAD))
+        .max_payment_age(AGE)
+        .lease(LEASE)
+        .build()
 }
 
 /// Where a seller may die.
@@ -46,6 +58,14 @@ pub enum Point {
     AfterCommit,
     AfterDelivery,
 }
+
+/// What is answered under a lease: more than one page of any database, and no text.
+fn answer(lease: &Lease) -> Vec<u8> {
+    lease.fencing_token().to_be_bytes().repeat(1_500)
+}
+
+/// How long it is kept: longer than any of this takes.
+const KEPT: Duration = Duration::from_secs(3_600);
 
 /// What became of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,9 +179,9 @@ pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Optio
     tokio::time::sleep(span / 2).await;
     seller.at(Point::BeforeCommit);
     note(What::Committing);
-    let start = Instant::now();
+    let (start, answer) = (Instant::now(), KeptAnswer::new(answer(&lease), KEPT));
     loop {
-        match timed(seller, ledger.commit(&lease)).await {
+        match timed(seller, ledger.commit(&lease, Some(&answer))).await {
             Ok(CommitOutcome::Done) => break,
             Ok(_) => {
                 note(What::Lost);
@@ -188,7 +208,7 @@ async fn timed<T>(
     let start = Instant::now();
     let answer = answer.await;
     if let Err(error) = &answer {
-        seller.failed(*error, start.elapsed());
+        seller.failed(error.clone(), start.elapsed());
     }
     answer
 }
@@ -291,7 +311,8 @@ pub fn check(stories: &[Story], groups: u64) -> Tally {
     tally
 }
 
-/// What the ledger says in the end: every payment is sold, to two of three intents, those among them that had answers.
+/// What the ledger says in the end: every payment is sold, to two of three intents, those among them that had answers; and each
+/// sale has the answer of the lease that sold it.
 pub async fn all_is_sold(ledger: &AnyLedger, stories: &[Story], groups: u64) {
     let events = || stories.iter().flat_map(|story| &story.events);
     for group in 0..groups {
@@ -299,11 +320,18 @@ pub async fn all_is_sold(ledger: &AnyLedger, stories: &[Story], groups: u64) {
         assert_eq!(ledger.reserve(&claim(group, another)).await, Ok(ReserveOutcome::PaymentUsed), "{group}");
         let mut bought = 0;
         for which in 0..INTENTS {
-            let consumed = ledger.is_consumed(intent(group, which)).await.unwrap();
-            bought += u64::from(consumed);
+            let sale = ledger.consumed(intent(group, which)).await.unwrap();
+            bought += u64::from(sale.is_some());
             let name = group * INTENTS + which;
-            let done = events().any(|event| event.intent == name && event.what == What::Done);
-            assert!(consumed || !done, "intent {name} had its answer, and is not consumed");
+            let of = |what| events().filter(move |event| event.intent == name && event.what == what);
+            let done = of(What::Done).next().map(|event| event.fence);
+            assert!(sale.is_some() || done.is_none(), "intent {name} had its answer, and is not consumed");
+            let Some(sale) = sale else { continue };
+            let kept = sale.answer.expect("a sale without its answer");
+            let fence = kept.first_chunk().map(|fence| u64::from_be_bytes(*fence)).unwrap();
+            assert!(of(What::Committing).any(|event| event.fence == fence), "intent {name} has another's answer");
+            assert!(done.is_none_or(|done| done == fence), "intent {name} was sold under another lease");
+            assert_eq!(kept, fence.to_be_bytes().repeat(1_500));
         }
         assert_eq!(bought, PAYMENTS, "{group}");
     }

@@ -30,7 +30,13 @@ fn key(intent: u64) -> IntentKey {
 }
 
 fn claim(intent: u64, paid: Transfer, lease: Duration, head: u64) -> Claim {
-    Claim::new("demand-insights", key(intent), time(HEAD), vec![paid], time(head), AGE, lease)
+    Claim::builder("demand-insights", key(intent))
+        .pay_until(time(HEAD))
+        .transfers(vec![paid])
+        .head(time(head))
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
 }
 
 async fn of_two_replicas_four_minutes_apart_one_sells(kind: Kind) {
@@ -43,7 +49,9 @@ async fn of_two_replicas_four_minutes_apart_one_sells(kind: Kind) {
         let tries = tries.map(|((ledger, head), intent)| async move {
             let claim = claim(intent, paid(round), LEASE, *head);
             match ledger.reserve(&claim).await.unwrap() {
-                ReserveOutcome::Granted(lease) => u32::from(ledger.commit(&lease).await == Ok(CommitOutcome::Done)),
+                ReserveOutcome::Granted(lease) => {
+                    u32::from(ledger.commit(&lease, None).await == Ok(CommitOutcome::Done))
+                }
                 _ => 0,
             }
         });
@@ -68,7 +76,7 @@ async fn a_lease_is_as_long_for_those_ahead_and_behind(kind: Kind) {
             other => panic!("it is held: {other:?}"),
         }
         assert_eq!(holder.renew(&lease).await, Ok(RenewOutcome::Held));
-        assert_eq!(holder.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(holder.commit(&lease, None).await, Ok(CommitOutcome::Done));
 
         let name = name + 10;
         let lost = hold(&holder, &claim(name, paid(name), brief, head)).await;
@@ -84,8 +92,8 @@ async fn a_lease_is_as_long_for_those_ahead_and_behind(kind: Kind) {
             }
         };
         assert!(taken.fencing_token() > lost.fencing_token());
-        assert_eq!(holder.commit(&lost).await, Ok(CommitOutcome::LeaseLost));
-        assert_eq!(rival.commit(&taken).await, Ok(CommitOutcome::Done));
+        assert_eq!(holder.commit(&lost, None).await, Ok(CommitOutcome::LeaseLost));
+        assert_eq!(rival.commit(&taken, None).await, Ok(CommitOutcome::Done));
     }
     place.remove().await;
 }
@@ -97,18 +105,28 @@ async fn what_the_one_ahead_forgets_the_one_behind_refuses(kind: Kind) {
     // Later payments each time: the mark rises.
     for (n, off) in [-1_i64, 0, 1, 2].into_iter().enumerate() {
         let name = n as u64 + 1;
-        let bought = Transfer { block_time: time(MARK + 300 * name), ..paid(name) };
+        let bought = {
+            let mut transfer = paid(name);
+            transfer.block_time = time(MARK + 300 * name);
+            transfer
+        };
         let mined = bought.block_time.unix();
         let at = |intent, head| {
             let until = time(mined + 20);
-            Claim::new("demand-insights", key(intent), until, vec![bought.clone()], time(head), AGE, LEASE)
+            Claim::builder("demand-insights", key(intent))
+                .pay_until(until)
+                .transfers(vec![bought.clone()])
+                .head(time(head))
+                .max_payment_age(AGE)
+                .lease(LEASE)
+                .build()
         };
         let lease = hold(&behind, &at(name, mined - SKEW)).await;
-        assert_eq!(behind.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(behind.commit(&lease, None).await, Ok(CommitOutcome::Done));
         let keep_until = at(name, HEAD).keep_until(&bought).unix();
         let fast = keep_until.checked_add_signed(off).unwrap();
         let _ = ahead.reserve(&at(name, fast)).await.unwrap();
-        assert_eq!(behind.is_consumed(key(name)).await, Ok(off <= 0), "{off}");
+        assert_eq!(behind.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(off <= 0), "{off}");
         // What the one behind sees at that moment: age alone rules the payment out.
         let slow = fast - 2 * SKEW - LAG;
         assert!(off <= 0 || mined + AGE.as_secs() < slow);

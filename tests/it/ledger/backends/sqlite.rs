@@ -10,11 +10,12 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, ReserveOutcome, SqliteLedger,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind,
+        Maintenance as _, ReserveOutcome, SqliteLedger,
         conformance::{self, CHECKS, Harness},
         sqlx::{self, Connection as _, SqliteConnection},
     },
-    protocol::{IntentKey, Transfer},
+    protocol::IntentKey,
 };
 
 use super::{HEAD, LEASE, MARK, PATIENT, Sold, claim, claim_for, documented_query, hold, sell, time};
@@ -61,6 +62,7 @@ impl Harness for Files {
         let ago = span.as_millis();
         let pass = format!(
             "UPDATE ledger_sales SET lease_until = lease_until - {ago};
+             UPDATE ledger_answers SET kept_until = kept_until - {ago};
              UPDATE ledger_attempts SET ended_at = ended_at - {ago}"
         );
         let path = self.path(self.made.load(Ordering::Relaxed) - 1);
@@ -121,7 +123,7 @@ async fn as_another_program() {
         "is well" => assert_eq!(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT).health().await, Ok(())),
         "cannot open it" => {
             let error = SqliteLedger::open(path).await.unwrap_err();
-            assert_eq!(error, LedgerError::MountedAlone);
+            assert_eq!(error.kind(), LedgerErrorKind::MountedAlone);
             assert!(error.to_string().contains("mount the folder"));
         }
         other => panic!("{other} is not known"),
@@ -190,7 +192,7 @@ async fn a_restart_keeps_everything() {
     let path = files.path(0);
     let before = begun(&path).await;
     let sold = hold(&before, &claim(1, 1)).await;
-    assert_eq!(before.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(before.commit(&sold, None).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
     for _ in 0..16 {
         let lease = hold(&before, &claim(3, 3)).await;
@@ -205,8 +207,8 @@ async fn a_restart_keeps_everything() {
     assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
     assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
-    assert_eq!(after.commit(&sold).await, Ok(CommitOutcome::Done));
-    assert_eq!(after.commit(&held).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
+    assert_eq!(after.commit(&sold, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(after.commit(&held, None).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
     assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
 }
 
@@ -249,11 +251,11 @@ fn has_shell() -> bool {
 }
 
 async fn sells_nothing(ledger: &SqliteLedger, asked: &Claim) {
-    let unavailable = LedgerError::Unavailable;
-    assert_eq!(ledger.reserve(asked).await, Err(unavailable));
-    assert_eq!(ledger.health().await, Err(unavailable));
-    assert_eq!(ledger.is_consumed(asked.intent()).await, Err(unavailable));
-    assert_eq!(ledger.reserve(&claim(900, 900)).await, Err(unavailable), "nor anything else");
+    let unavailable = LedgerError::unavailable;
+    assert_eq!(ledger.reserve(asked).await, Err(unavailable()));
+    assert_eq!(ledger.health().await, Err(unavailable()));
+    assert_eq!(ledger.consumed(asked.intent()).await.map(|sale| sale.is_some()), Err(unavailable()));
+    assert_eq!(ledger.reserve(&claim(900, 900)).await, Err(unavailable()), "nor anything else");
 }
 
 #[tokio::test]
@@ -270,7 +272,7 @@ async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
         let held = if was == "held" { Some(hold(&ledger, &claim(2, 2)).await) } else { None };
         shell(&path, &format!(".backup '{}'", copy.display()));
         match held {
-            Some(lease) => assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done)),
+            Some(lease) => assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done)),
             None => sell(if was == "free" { &ledger } else { &twin }, &claim(2, 2)).await,
         }
         assert_eq!(ledger.health().await, Ok(()));
@@ -293,7 +295,7 @@ async fn a_sale_that_was_taken_out_is_missed() {
     let ledger = begun(&path).await;
     let first = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
-    assert_eq!(ledger.commit(&first).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&first, None).await, Ok(CommitOutcome::Done));
     let out = format!("UPDATE ledger_sales SET consumed_at = NULL WHERE fence = {}", first.fencing_token());
     sqlx::raw_sql(sqlx::AssertSqlSafe(out)).execute(&mut raw(&path).await).await.unwrap();
     sells_nothing(&ledger, &claim(3, 1)).await;
@@ -346,9 +348,19 @@ async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
 
 /// Of the payment of this name, mined then.
 fn claim_at(name: u64, mined: u64) -> Claim {
-    let paid = Transfer { block_time: time(mined), ..super::paid(name) };
+    let paid = {
+        let mut transfer = super::paid(name);
+        transfer.block_time = time(mined);
+        transfer
+    };
     let key = IntentKey::new(u128::from(name).to_be_bytes());
-    Claim::new("demand-insights", key, time(mined), vec![paid], time(mined), super::AGE, LEASE)
+    Claim::builder("demand-insights", key)
+        .pay_until(time(mined))
+        .transfers(vec![paid])
+        .head(time(mined))
+        .max_payment_age(super::AGE)
+        .lease(LEASE)
+        .build()
 }
 
 #[tokio::test]
@@ -400,13 +412,27 @@ async fn what_is_in_the_book_is_refused_whatever_the_mark() {
     assert_eq!(ledger.sweep(time(beyond - 1)).await, Ok(0));
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(0));
-    let again = Transfer { block_time: time(beyond - 100), ..super::paid(1) };
+    let again = {
+        let mut transfer = super::paid(1);
+        transfer.block_time = time(beyond - 100);
+        transfer
+    };
     let at = |intent: u64, transfer| {
         let key = IntentKey::new(u128::from(intent).to_be_bytes());
-        Claim::new("demand-insights", key, time(beyond), vec![transfer], time(beyond), super::AGE, LEASE)
+        Claim::builder("demand-insights", key)
+            .pay_until(time(beyond))
+            .transfers(vec![transfer])
+            .head(time(beyond))
+            .max_payment_age(super::AGE)
+            .lease(LEASE)
+            .build()
     };
     assert_eq!(ledger.reserve(&at(2, again.clone())).await, Ok(ReserveOutcome::PaymentUsed));
-    let other = Transfer { block_time: again.block_time, ..super::paid(2) };
+    let other = {
+        let mut transfer = super::paid(2);
+        transfer.block_time = again.block_time;
+        transfer
+    };
     assert_eq!(ledger.reserve(&at(1, other.clone())).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &at(2, other)).await;
 }
@@ -510,7 +536,7 @@ async fn what_waits_together_is_written_together() {
     assert!((1..=4).contains(&(between - before)), "64 reservations took {}", between - before);
     let commit = |lease: Lease| {
         let ledger = ledger.clone();
-        async move { ledger.commit(&lease).await }
+        async move { ledger.commit(&lease, None).await }
     };
     let done = together(&path, leases.into_iter().map(commit).collect()).await;
     assert_eq!(done, vec![Ok(CommitOutcome::Done); 64]);
@@ -533,14 +559,63 @@ async fn of_many_together_the_one_that_fails_fails_alone() {
     for (name, told) in together(&path, (1..=16).map(reserve).collect()).await {
         match told {
             Ok(ReserveOutcome::Granted(lease)) if name != 7 => {
-                assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done))
+                assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done))
             }
-            Err(LedgerError::Unavailable) if name == 7 => {}
+            Err(error) if error.is_transient() && name == 7 => {}
             other => panic!("{name}: {other:?}"),
         }
     }
     sqlx::raw_sql("DROP TRIGGER refuse").execute(&mut raw(&path).await).await.unwrap();
     sell(&ledger, &claim(7, 7)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_together_the_answer_that_cannot_be_kept_fails_alone() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let mut leases = Vec::new();
+    for name in 1..=16 {
+        leases.push((name, hold(&ledger, &claim(name, name)).await));
+    }
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON ledger_answers WHEN NEW.content = x'07'
+        BEGIN SELECT RAISE(FAIL, 'no'); END";
+    sqlx::raw_sql(refuse).execute(&mut raw(&path).await).await.unwrap();
+    let commit = |(name, lease): (u64, Lease)| {
+        let ledger = ledger.clone();
+        let answer = KeptAnswer::new(vec![name as u8], LEASE);
+        async move { (name, ledger.commit(&lease, Some(&answer)).await) }
+    };
+    let kept = async |name| ledger.consumed(claim(name, name).intent()).await.unwrap().map(|sale| sale.answer);
+    for (name, told) in together(&path, leases.clone().into_iter().map(commit).collect()).await {
+        match told {
+            Ok(CommitOutcome::Done) if name != 7 => assert_eq!(kept(name).await, Some(Some(vec![name as u8].into()))),
+            Err(error) if error.is_transient() && name == 7 => assert_eq!(kept(name).await, None, "no sale either"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    sqlx::raw_sql("DROP TRIGGER refuse").execute(&mut raw(&path).await).await.unwrap();
+    assert_eq!(commit(leases.remove(6)).await, (7, Ok(CommitOutcome::Done)));
+    assert_eq!(kept(7).await, Some(Some(vec![7].into())));
+}
+
+/// Two that commit one lease in one batch: the first is heard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_commit_together_one_answer_is_kept() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    let commit = |content: &'static str| {
+        let (ledger, lease) = (ledger.clone(), lease.clone());
+        async move { ledger.commit(&lease, Some(&KeptAnswer::new(content, LEASE))).await }
+    };
+    let told = together(&path, ["one", "two", "three"].map(commit).into()).await;
+    assert!(told.iter().all(|told| *told == Ok(CommitOutcome::Done)), "{told:?}");
+    let kept = ledger.consumed(lease.intent()).await.unwrap().unwrap().answer.unwrap();
+    assert!([&b"one"[..], b"two", b"three"].contains(&&*kept), "{kept:?}");
+    assert_eq!(commit("four").await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.consumed(lease.intent()).await.unwrap().unwrap().answer.unwrap(), kept);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -563,7 +638,7 @@ async fn who_goes_away_takes_nobody_along() {
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     for (place, asked) in asking.into_iter().enumerate() {
         match asked.await {
-            Ok(lease) if place % 2 == 1 => assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done)),
+            Ok(lease) if place % 2 == 1 => assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done)),
             Err(error) if place % 2 == 0 => assert!(error.is_cancelled()),
             other => panic!("{place}: {other:?}"),
         }
@@ -644,7 +719,7 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     let ledger = begun(&path).await;
     let lease = hold(&ledger, &claim(1, 1)).await;
     let mut other = raw(&path).await;
-    let mut asking = Box::pin(ledger.commit(&lease));
+    let mut asking = Box::pin(ledger.commit(&lease, None));
     assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
     while is_held(&mut other).await {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -653,12 +728,12 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     drop(asking);
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let brief = ledger.clone().time_limit(Duration::from_millis(50));
-    assert_eq!(brief.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(brief.commit(&lease, None).await, Ok(CommitOutcome::Done));
     let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fencing_token());
-    assert_eq!(brief.commit(&same_fence).await, Err(LedgerError::Unavailable), "it is another's");
+    assert_eq!(brief.commit(&same_fence, None).await, Err(LedgerError::unavailable()), "it is another's");
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
-    assert_eq!(ledger.commit(&same_fence).await, Ok(CommitOutcome::LeaseLost));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&same_fence, None).await, Ok(CommitOutcome::LeaseLost));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -675,7 +750,7 @@ async fn more_than_may_wait_are_refused_at_once() {
     let mut refused = 0;
     for asked in &mut asking {
         // Polled once.
-        if tokio::time::timeout(Duration::ZERO, asked).await == Ok(Err(LedgerError::Unavailable)) {
+        if tokio::time::timeout(Duration::ZERO, asked).await == Ok(Err(LedgerError::unavailable())) {
             refused += 1;
         }
     }
@@ -696,7 +771,7 @@ fn it_outlives_a_runtime() {
     let ledger = first.block_on(begun(&path));
     let lease = first.block_on(hold(&ledger, &claim(1, 1)));
     // It stands still, and is not gone.
-    assert_eq!(runtime().block_on(ledger.commit(&lease)), Ok(CommitOutcome::Done));
+    assert_eq!(runtime().block_on(ledger.commit(&lease, None)), Ok(CommitOutcome::Done));
     let mut other = first.block_on(raw(&path));
     first.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
     let (second, third) = (runtime(), claim(2, 2));
@@ -753,12 +828,15 @@ async fn a_file_that_was_taken_away_sells_nothing() {
             if replaced {
                 std::fs::copy(&away, &here).unwrap();
             }
-            let unavailable = LedgerError::Unavailable;
-            assert_eq!(ledger.commit(&lease).await, Err(unavailable), "{taken}");
-            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(unavailable), "{taken}");
-            assert_eq!(ledger.health().await, Err(unavailable), "{taken}");
+            let unavailable = LedgerError::unavailable;
+            assert_eq!(ledger.commit(&lease, None).await, Err(unavailable()), "{taken}");
+            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(unavailable()), "{taken}");
+            assert_eq!(ledger.health().await, Err(unavailable()), "{taken}");
             if taken == "0.db" {
-                assert_eq!(ledger.is_consumed(IntentKey::new(1_u128.to_be_bytes())).await, Err(unavailable));
+                assert_eq!(
+                    ledger.consumed(IntentKey::new(1_u128.to_be_bytes())).await.map(|sale| sale.is_some()),
+                    Err(unavailable())
+                );
             }
             std::fs::rename(&away, &here).unwrap();
             assert_eq!(ledger.health().await.is_ok(), comes_back, "{taken}");
@@ -776,7 +854,8 @@ async fn a_pool_of_the_callers_serves() {
     sqlx::raw_sql("CREATE TABLE orders (id INTEGER)").execute(&pool).await.unwrap();
     let mut ledgers = Vec::new();
     for prefix in ["shop1_", "shop2_"] {
-        let ledger = SqliteLedger::builder().table_prefix(prefix).unwrap().on(pool.clone()).time_limit(PATIENT);
+        let ledger = SqliteLedger::builder().table_prefix(prefix).unwrap().time_limit(PATIENT);
+        let ledger = ledger.on(pool.clone()).await.unwrap();
         assert!(ledger.health().await.is_err(), "nothing is made unasked");
         ledger.migrate().await.unwrap();
         ledger.migrate().await.unwrap();
@@ -788,6 +867,10 @@ async fn a_pool_of_the_callers_serves() {
         assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
         assert_eq!(ledger.health().await, Ok(()));
     }
+    let third = SqliteLedger::builder().table_prefix("shop3_").unwrap().run_migrations(true).on(pool.clone()).await;
+    assert_eq!(third.unwrap().low_water_mark().await, Ok(None), "its tables were made");
+    let bare = SqliteLedger::builder().run_migrations(false).open(&path).await.unwrap();
+    assert!(bare.low_water_mark().await.is_err(), "its tables were not made");
     let sold: (i64, i64) =
         sqlx::query_as("SELECT (SELECT count(*) FROM shop1_sold), (SELECT count(*) FROM shop2_sold)")
             .fetch_one(&pool)
@@ -798,59 +881,9 @@ async fn a_pool_of_the_callers_serves() {
         assert!(SqliteLedger::builder().table_prefix(wrong).is_err(), "{wrong}");
     }
     let memory = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
-    assert_eq!(SqliteLedger::builder().on(memory).migrate().await, Err(LedgerError::Unavailable));
-}
-
-/// As the version before left it, with a sale, one that is forgotten, and a lease; and that version goes on beside this one.
-#[tokio::test]
-async fn the_version_before_reads_and_writes_beside_this_one() {
-    let files = Files::new(0);
-    let path = files.path(0);
-    std::fs::write(&path, "").unwrap();
-    let mut old = raw(&path).await;
-    sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut old).await.unwrap();
-    sqlx::raw_sql(include_str!("../../../../src/ledger/sqlite/schema.sql")).execute(&mut old).await.unwrap();
-    let begin = format!("UPDATE ledger_memory SET version = 1, mark = {MARK}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(begin)).execute(&mut old).await.unwrap();
-    let row = |name: u64| {
-        let hash = super::paid(name).transaction.to_string();
-        let (hash, at) = (&hash[2..], MARK + 100);
-        format!("(x'{name:032x}', 8453, x'{hash}', 3, 'demand-insights', x'66', x'77', x'55', '490000', 30000000, {at}")
-    };
-    let names =
-        "intent, chain_id, tx_hash, log_position, resource, payer, recipient, token, amount, block_number, block_time";
-    let sell_as_before = |name: u64| {
-        let kept = MARK + 100_000;
-        sqlx::AssertSqlSafe(format!(
-            "INSERT INTO ledger_sales ({names}, keep_until, lease_until, reserved_at) VALUES {}, {kept}, 9999999999999, 1) RETURNING fence;
-             INSERT INTO ledger_attempts VALUES (x'{name:032x}', 8453, x'00', 3, 1, 1) ON CONFLICT DO UPDATE SET times = times + 1;
-             UPDATE ledger_sales SET consumed_at = 2 WHERE intent = x'{name:032x}' AND consumed_at IS NULL",
-            row(name)
-        ))
-    };
-    sqlx::raw_sql(sell_as_before(1)).execute(&mut old).await.unwrap();
-    let book = format!(
-        "INSERT INTO ledger_book (fence, {names}, reserved_at, consumed_at) VALUES (100, {}, 1, 2)",
-        &row(2)[1..]
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(book)).execute(&mut old).await.unwrap();
-
-    let new = SqliteLedger::open(&path).await.unwrap().time_limit(PATIENT);
-    assert_eq!(new.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
-    assert_eq!(new.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::PaymentUsed), "from the book");
-    sell(&new, &claim(3, 3)).await;
-    // The version before: it starts again, sells, and asks for its health.
-    let version: i64 = sqlx::query_scalar("SELECT version FROM ledger_memory").fetch_one(&mut old).await.unwrap();
-    assert_eq!(version, 1);
-    let health = "UPDATE ledger_memory SET version = version WHERE version = 1 RETURNING version, mark";
-    let (_, mark): (i64, i64) = sqlx::query_as(health).fetch_one(&mut old).await.unwrap();
-    assert_eq!(mark, MARK as i64);
-    sqlx::raw_sql(sell_as_before(4)).execute(&mut old).await.unwrap();
-    assert_eq!(new.reserve(&claim(9, 4)).await, Ok(ReserveOutcome::PaymentUsed));
-    let fences: Vec<i64> =
-        sqlx::query_scalar("SELECT fence FROM ledger_sales ORDER BY rowid").fetch_all(&mut old).await.unwrap();
-    assert!(fences.windows(2).all(|two| two[0] < two[1]), "{fences:?}");
-    assert!(hold(&new, &claim(5, 5)).await.fencing_token() > *fences.last().unwrap() as u64);
+    assert_eq!(SqliteLedger::from(memory.clone()).migrate().await, Err(LedgerError::unavailable()));
+    let migrated = SqliteLedger::builder().run_migrations(true).on(memory).await;
+    assert_eq!(migrated.unwrap_err(), LedgerError::unavailable());
 }
 
 /// A full disk, as a limit on how large the process's files may be.
@@ -875,13 +908,13 @@ async fn has_a_full_disk(path: &Path) {
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..2 {
         largest_file("4096");
-        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::unavailable()));
     }
     largest_file("unlimited");
     assert_eq!(ledger.health().await, Ok(()));
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     sell(&ledger, &claim(2, 2)).await;
 }
 
@@ -896,15 +929,20 @@ async fn what_hangs_is_unavailable_within_two_seconds() {
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let start = Instant::now();
     let rival = claim(2, 2);
-    let (reserved, committed, healthy) = tokio::join!(ledger.reserve(&rival), ledger.commit(&lease), ledger.health());
+    let (reserved, committed, healthy) =
+        tokio::join!(ledger.reserve(&rival), ledger.commit(&lease, None), ledger.health());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    assert_eq!(reserved, Err(LedgerError::Unavailable));
-    assert_eq!(committed, Err(LedgerError::Unavailable));
-    assert_eq!(healthy, Err(LedgerError::Unavailable));
-    assert_eq!(ledger.is_consumed(IntentKey::new(1_u128.to_be_bytes())).await, Ok(false), "reading goes on");
+    assert_eq!(reserved, Err(LedgerError::unavailable()));
+    assert_eq!(committed, Err(LedgerError::unavailable()));
+    assert_eq!(healthy, Err(LedgerError::unavailable()));
+    assert_eq!(
+        ledger.consumed(IntentKey::new(1_u128.to_be_bytes())).await.map(|sale| sale.is_some()),
+        Ok(false),
+        "reading goes on"
+    );
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     let patient = ledger.time_limit(PATIENT);
-    assert_eq!(patient.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(patient.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(patient.health().await, Ok(()));
 }
 
@@ -913,22 +951,22 @@ async fn what_is_no_ledger_is_refused() {
     let files = Files::new(0);
     let nowhere = files.folder.path().join("canary-folder").join("ledger.db");
     let error = SqliteLedger::open(&nowhere).await.unwrap_err();
-    assert_eq!(error, LedgerError::Unavailable);
+    assert_eq!(error, LedgerError::unavailable());
     assert!(!format!("{error} {error:?}").contains("canary"));
 
     let text = files.path(1);
     std::fs::write(&text, "this is no database, it is a letter to the editor; ".repeat(100)).unwrap();
-    assert_eq!(SqliteLedger::open(&text).await.unwrap_err(), LedgerError::Unavailable);
+    assert_eq!(SqliteLedger::open(&text).await.unwrap_err(), LedgerError::unavailable());
 
     let path = files.path(2);
     let ledger = begun(&path).await;
     assert!(!format!("{ledger:?}").contains("2.db"));
-    sqlx::raw_sql("UPDATE ledger_memory SET version = 2").execute(&mut raw(&path).await).await.unwrap();
-    let incompatible = Err(LedgerError::Incompatible);
+    sqlx::raw_sql("UPDATE ledger_memory SET version = 1").execute(&mut raw(&path).await).await.unwrap();
+    let incompatible = Err(LedgerError::incompatible());
     assert_eq!(ledger.health().await, incompatible);
     assert_eq!(ledger.begin(time(MARK)).await.map(drop), incompatible);
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Incompatible));
-    assert_eq!(SqliteLedger::open(&path).await.unwrap_err(), LedgerError::Incompatible);
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::incompatible()));
+    assert_eq!(SqliteLedger::open(&path).await.unwrap_err(), LedgerError::incompatible());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

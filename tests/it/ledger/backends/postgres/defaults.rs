@@ -1,10 +1,11 @@
-//! Databases whose defaults are not ours, schemas of another name or an older revision, sweeps by name.
+//! Databases whose defaults are not ours, schemas of another name or another version, sweeps by name.
 
 use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Ledger, LedgerError, PostgresLedger, RenewOutcome, ReserveOutcome,
+        AttemptOutcome, Claim, CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, RenewOutcome,
+        ReserveOutcome,
         sqlx::{self, AssertSqlSafe, Row as _},
     },
     protocol::{IntentKey, Transfer},
@@ -24,10 +25,10 @@ pub(super) async fn works(ledger: &PostgresLedger) {
         assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
         ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
         let lease = hold(ledger, &claim(name, name)).await;
-        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
-        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
         assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost), "what is sold has no lease");
-        assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
+        assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
         assert_eq!(ledger.reserve(&claim(name + 10, name)).await, Ok(ReserveOutcome::PaymentUsed));
     }
     ledger.raise_mark_to(time(MARK + 1)).await.unwrap();
@@ -83,7 +84,7 @@ async fn nothing_is_set_on_the_session() {
         WHERE source = 'session'";
     let before: String = sqlx::query_scalar(settings).fetch_one(&pool).await.unwrap();
     let elsewhere = format!("{}_b", database.url.rsplit('=').next().unwrap());
-    works(&PostgresLedger::with_pool(pool.clone()).schema(&elsewhere).unwrap()).await;
+    works(&PostgresLedger::builder().schema(&elsewhere).unwrap().on(pool.clone()).await.unwrap()).await;
     let after: String = sqlx::query_scalar(settings).fetch_one(&pool).await.unwrap();
     assert_eq!(after, before);
     let named = "SELECT count(*) FROM pg_prepared_statements WHERE statement ~ 'x402|ledger'";
@@ -99,7 +100,8 @@ async fn two_schemas_are_two_ledgers() {
     let Some(database) = Database::new(0).await else { return };
     let base = database.url.rsplit('=').next().unwrap().to_owned();
     for n in 1..=2 {
-        let ledger = database.connected().await.schema(&format!("{base}_{n}")).unwrap();
+        let ledger = PostgresLedger::builder().schema(&format!("{base}_{n}")).unwrap().time_limit(super::PATIENT);
+        let ledger = ledger.connect(&database.url).await.unwrap();
         works(&ledger).await;
         ledger.migrate().await.unwrap();
         let elsewhere = format!("SELECT count(*) FROM {base}_{n}.ledger_sold");
@@ -116,53 +118,22 @@ async fn two_schemas_are_two_ledgers() {
     database.remove().await;
 }
 
-/// What revision 1 wrote is kept; and its program's own statements still work on what it becomes.
+/// A later one whose schema this version can read is left as it is; one that it cannot read is refused.
 #[tokio::test]
-async fn an_older_revision_is_brought_up_and_still_served() {
+async fn a_later_revision_is_served_and_another_version_is_not() {
     let Some(database) = Database::new(0).await else { return };
-    let pool = &database.pools[0];
-    let first = include_str!("../../../../../src/ledger/postgres/schema.sql");
-    sqlx::raw_sql(first).execute(pool).await.unwrap();
-    let insert = format!(
-        "INSERT INTO ledger_sales (intent, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-            block_number, block_time, keep_until, lease_until, consumed_at)
-        VALUES ('\\x{:032x}', '\\x{}', 3, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000, 1, {MARK} + 100, {HEAD} + 100000,
-            clock_timestamp() + interval '1 minute', $1)
-        RETURNING fence",
-        1,
-        const_hex(&paid(1)),
-    );
-    let sold = insert.replace("$1", "clock_timestamp()");
-    sqlx::raw_sql(AssertSqlSafe(sold)).execute(pool).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(format!("UPDATE ledger_memory SET version = 1, mark = {MARK}")))
-        .execute(pool)
-        .await
-        .unwrap();
-    let ledger = database.connected().await;
-    assert_eq!(ledger.health().await, Err(LedgerError::Incompatible), "it has to be migrated first");
-    assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Incompatible));
-    ledger.migrate().await.unwrap();
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
-    sell(&ledger, &claim(2, 2)).await;
-
-    // A replica of the version before: it asks for version 1, and lets the database make the fence.
-    let version: i64 =
-        sqlx::query_scalar("SELECT version FROM ledger_memory WHERE version = 1").fetch_one(pool).await.unwrap();
-    assert_eq!(version, 1);
-    let held = insert.replace("$1", "NULL").replace(&format!("{:032x}", 1), &format!("{:032x}", 7));
-    let held = held.replace(&const_hex(&paid(1)), &const_hex(&paid(7)));
-    let fence: i64 = sqlx::query_scalar(AssertSqlSafe(held)).fetch_one(pool).await.unwrap();
-    assert!(fence > 1_000_000);
-    assert!(matches!(ledger.reserve(&claim(8, 7)).await, Ok(ReserveOutcome::Busy { .. })));
-    // A later one whose schema this version can read.
+    let (ledger, pool) = (database.begun().await, &database.pools[0]);
     sqlx::raw_sql("UPDATE ledger_memory SET revision = 9").execute(pool).await.unwrap();
     ledger.migrate().await.unwrap();
     sell(&ledger, &claim(3, 3)).await;
+    for version in [1, 3] {
+        let another = format!("UPDATE ledger_memory SET version = {version}");
+        sqlx::raw_sql(AssertSqlSafe(another)).execute(pool).await.unwrap();
+        assert_eq!(ledger.migrate().await, Err(LedgerError::incompatible()));
+        assert_eq!(ledger.health().await, Err(LedgerError::incompatible()));
+        assert_eq!(ledger.reserve(&claim(4, 4)).await, Err(LedgerError::incompatible()));
+    }
     database.remove().await;
-}
-
-fn const_hex(paid: &Transfer) -> String {
-    paid.transaction.to_string().trim_start_matches("0x").to_owned()
 }
 
 #[tokio::test]
@@ -194,11 +165,25 @@ async fn what_is_in_the_book_is_not_sold_again_whenever_it_was_mined() {
     sell(&ledger, &claim(1, 1)).await;
     let month = HEAD + 30 * 86_400;
     assert_eq!(ledger.sweep(time(month)).await, Ok(1));
-    let moved = Transfer { block_time: time(month - 60), ..paid(1) };
-    let fresh = Transfer { block_time: time(month - 60), ..paid(2) };
+    let moved = {
+        let mut transfer = paid(1);
+        transfer.block_time = time(month - 60);
+        transfer
+    };
+    let fresh = {
+        let mut transfer = paid(2);
+        transfer.block_time = time(month - 60);
+        transfer
+    };
     let at = |intent: u128, transfer: &Transfer| {
         let key = IntentKey::new(intent.to_be_bytes());
-        Claim::new("r", key, time(month), vec![transfer.clone()], time(month), AGE, LEASE)
+        Claim::builder("r", key)
+            .pay_until(time(month))
+            .transfers(vec![transfer.clone()])
+            .head(time(month))
+            .max_payment_age(AGE)
+            .lease(LEASE)
+            .build()
     };
     assert_eq!(ledger.reserve(&at(5, &moved)).await, Ok(ReserveOutcome::PaymentUsed));
     assert_eq!(ledger.reserve(&at(1, &fresh)).await, Ok(ReserveOutcome::IntentConsumed));

@@ -29,23 +29,20 @@ async fn held(database: &Database) -> i64 {
 /// A sweep between look and write lets the write through; so does a release that began a pause. What holds after it decides.
 #[tokio::test]
 async fn a_grant_that_no_longer_holds_is_taken_back() {
-    const COLUMNS: &str = "intent, chain_id, tx_hash, log_position";
-    let booked = |intent: &str, hash: &str| {
+    let booked = |intent: &str, payment: &str| {
         format!(
-            "INSERT INTO ledger_book ({COLUMNS}, fence, resource, payer, recipient, token, amount, block_number,
+            "INSERT INTO ledger_book (intent, payment, chain_id, tx_hash, log_position, fence, resource, payer, recipient, token, amount, block_number,
                 block_time, reserved_at, consumed_at)
-             VALUES ({intent}, NEW.chain_id, {hash}, NEW.log_position, 1, 'x', '', '', '', 1, 1, 1, now(), now())"
+             VALUES ({intent}, {payment}, NEW.chain_id, NEW.tx_hash, NEW.log_position, 1, 'x', '', '', '', 1, 1, 1, now(), now())"
         )
     };
-    let paused = format!(
-        "INSERT INTO ledger_attempts ({COLUMNS}, times, ended_at)
-         VALUES (NEW.intent, NEW.chain_id, NEW.tx_hash, NEW.log_position, 16, clock_timestamp()) ON CONFLICT DO NOTHING"
-    );
-    let other = "decode('99', 'hex')";
+    let paused = "INSERT INTO ledger_attempts (intent, payment, times, ended_at)
+         VALUES (NEW.intent, NEW.payment, 16, clock_timestamp()) ON CONFLICT DO NOTHING"
+        .to_owned();
     type Told = fn(&ReserveOutcome) -> bool;
     let cases: [(String, Told); 4] = [
-        (booked("NEW.intent", other), |told| *told == ReserveOutcome::IntentConsumed),
-        (booked(other, "NEW.tx_hash"), |told| *told == ReserveOutcome::PaymentUsed),
+        (booked("NEW.intent", "'another'"), |told| *told == ReserveOutcome::IntentConsumed),
+        (booked("decode('99', 'hex')", "NEW.payment"), |told| *told == ReserveOutcome::PaymentUsed),
         (paused, |told| matches!(told, ReserveOutcome::TooManyAttempts { .. })),
         ("UPDATE ledger_memory SET mark = NEW.block_time".to_owned(), |told| *told == ReserveOutcome::BeforeMemory),
     ];
@@ -79,7 +76,7 @@ async fn what_the_database_undoes_is_asked_once_more() {
         on_writing(&database, "INSERT OR UPDATE", &does).await;
         let lease = hold(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::Held), "{code}");
-        assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done), "{code}");
+        assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done), "{code}");
         assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
     }
     // Any other is an error at once.
@@ -98,7 +95,7 @@ async fn what_is_sold_is_neither_renewed_nor_freed() {
     let Some(database) = Database::new(0).await else { return };
     let ledger: PostgresLedger = database.begun().await;
     let lease = hold(&ledger, &claim(1, 1)).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost));
     ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));

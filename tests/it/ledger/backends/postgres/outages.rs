@@ -73,19 +73,19 @@ fn via(url: &str, address: SocketAddr) -> (String, SocketAddr) {
 /// Every question is answered with an error, soon.
 async fn all_unavailable(ledger: &PostgresLedger, lease: &tower_x402::ledger::Lease) {
     let start = Instant::now();
-    let (rival, unavailable) = (claim(77, 77), LedgerError::Unavailable);
+    let (rival, unavailable) = (claim(77, 77), LedgerError::unavailable);
     let (begun, reserved, renewed, committed, released, consumed, healthy) = tokio::join!(
         ledger.begin(time(MARK)),
         ledger.reserve(&rival),
         ledger.renew(lease),
-        ledger.commit(lease),
+        ledger.commit(lease, None),
         ledger.release(lease, AttemptOutcome::Started),
-        ledger.is_consumed(lease.intent()),
+        ledger.consumed(lease.intent()),
         ledger.health(),
     );
-    assert_eq!((begun, released, healthy), (Err(unavailable), Err(unavailable), Err(unavailable)));
-    assert_eq!((reserved, renewed), (Err(unavailable), Err(unavailable)));
-    assert_eq!((committed, consumed), (Err(unavailable), Err(unavailable)));
+    assert_eq!((begun, released, healthy), (Err(unavailable()), Err(unavailable()), Err(unavailable())));
+    assert_eq!((reserved, renewed), (Err(unavailable()), Err(unavailable())));
+    assert_eq!((committed, consumed), (Err(unavailable()), Err(unavailable())));
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
@@ -98,7 +98,7 @@ async fn a_commit_whose_answer_is_lost_is_repeated() {
     let direct = database.begun().await;
     // One connection, which knows its statements: what is cut off is the answer to one of them.
     let one = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
-    let ledger = PostgresLedger::with_pool(one.connect_lazy(&via(&database.url, wire.address).0).unwrap());
+    let ledger = PostgresLedger::from(one.connect_lazy(&via(&database.url, wire.address).0).unwrap());
     let ledger = ledger.time_limit(PATIENT);
     let lease = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
@@ -107,14 +107,14 @@ async fn a_commit_whose_answer_is_lost_is_repeated() {
     let ledger = ledger.time_limit(Duration::from_secs(1));
     wire.deaf.store(true, Ordering::SeqCst);
     let start = Instant::now();
-    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable), "nobody can tell");
+    assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::unavailable()), "nobody can tell");
     assert!(start.elapsed() < SOON);
-    assert_eq!(direct.is_consumed(lease.intent()).await, Ok(true));
+    assert_eq!(direct.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
     wire.deaf.store(false, Ordering::SeqCst);
     let ledger = ledger.time_limit(PATIENT);
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
-    assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
+    assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
     database.remove().await;
 }
 
@@ -134,7 +134,7 @@ async fn a_server_that_stops_answering_is_unavailable_within_two_seconds_until_i
     // The connections that hung are given up, not waited for.
     let ledger = ledger.time_limit(Duration::from_secs(8));
     assert_eq!(ledger.health().await, Ok(()));
-    assert_ne!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+    assert_ne!(ledger.commit(&lease, None).await, Err(LedgerError::unavailable()));
     database.remove().await;
 }
 
@@ -145,12 +145,12 @@ async fn a_server_that_never_answers_or_is_not_there_is_unavailable_within_two_s
     for port in ports {
         let start = Instant::now();
         let url = format!("postgres://seller@127.0.0.1:{port}/shop");
-        assert_eq!(PostgresLedger::connect(&url).await.map(drop), Err(LedgerError::Unavailable));
+        assert_eq!(PostgresLedger::connect(&url).await.map(drop), Err(LedgerError::unavailable()));
         assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         // And with a pool that would wait longer.
         let pool = PgPoolOptions::new().connect_lazy(&url).unwrap();
         let start = Instant::now();
-        assert_eq!(PostgresLedger::with_pool(pool).health().await, Err(LedgerError::Unavailable));
+        assert_eq!(PostgresLedger::from(pool).health().await, Err(LedgerError::unavailable()));
         assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     }
 }
@@ -160,12 +160,12 @@ async fn a_pool_without_a_free_connection_is_unavailable_within_two_seconds() {
     let Some(database) = Database::new(0).await else { return };
     let begun = database.begun().await;
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy(&database.url).unwrap();
-    let ledger = PostgresLedger::with_pool(pool.clone());
+    let ledger = PostgresLedger::from(pool.clone());
     let lease = hold(&begun, &claim(1, 1)).await;
     let taken = pool.acquire().await.unwrap();
     all_unavailable(&ledger, &lease).await;
     drop(taken);
-    assert_eq!(ledger.time_limit(PATIENT).commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.time_limit(PATIENT).commit(&lease, None).await, Ok(CommitOutcome::Done));
     database.remove().await;
 }
 
@@ -181,7 +181,7 @@ async fn what_is_done_survives_a_server_that_is_killed() {
     ledger.begin(time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     server.kill();
     all_unavailable(&ledger, &lease).await;
 
@@ -192,14 +192,14 @@ async fn what_is_done_survives_a_server_that_is_killed() {
     }
     for sold in [1, 2_u64] {
         let key = tower_x402::protocol::IntentKey::new(u128::from(sold).to_be_bytes());
-        assert_eq!(ledger.is_consumed(key).await, Ok(true), "{sold}");
+        assert_eq!(ledger.consumed(key).await.map(|sale| sale.is_some()), Ok(true), "{sold}");
     }
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert!(hold(&ledger, &claim(3, 3)).await.fencing_token() > lease.fencing_token() + 1, "no fence comes back");
 }
 
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Heard(pub(super) Arc<Mutex<Vec<u8>>>);
 
 impl Write for Heard {
     fn write(&mut self, said: &[u8]) -> std::io::Result<usize> {
@@ -245,7 +245,7 @@ async fn talk() -> String {
     for url in [&*closed, "postgres://canary-user:canary-word@canary-host.invalid/x", "canary-word"] {
         said += &format!("{0} {0:?}", PostgresLedger::connect(url).await.map(drop).unwrap_err());
     }
-    let ledger = PostgresLedger::with_pool(PgPoolOptions::new().connect_lazy(&closed).unwrap());
+    let ledger = PostgresLedger::from(PgPoolOptions::new().connect_lazy(&closed).unwrap());
     said += &format!("{ledger:?} {:?}", ledger.health().await);
     if let Some(database) = Database::new(0).await {
         let wrong = database.url.replacen("postgres@", "canary-user:canary-word@", 1);

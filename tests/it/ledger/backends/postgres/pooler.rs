@@ -58,7 +58,8 @@ impl Pooler {
     }
 
     async fn ledger(&self) -> PostgresLedger {
-        PostgresLedger::connect(&self.url).await.unwrap().time_limit(PATIENT).schema(&self.schema).unwrap()
+        let builder = PostgresLedger::builder().time_limit(PATIENT).schema(&self.schema).unwrap();
+        builder.connect(&self.url).await.unwrap()
     }
 }
 
@@ -125,9 +126,12 @@ async fn behind_a_pooler_each_gets_its_own_answer() {
                     let lease = hold(&ledger, &claim(name, name)).await;
                     let asked = claim(name, name);
                     assert_eq!((lease.intent(), lease.transfer()), (asked.intent(), &asked.transfers()[0]));
-                    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+                    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
                     assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
-                    assert_eq!(ledger.is_consumed(claim(name + 1_000, 1).intent()).await, Ok(false));
+                    assert_eq!(
+                        ledger.consumed(claim(name + 1_000, 1).intent()).await.map(|sale| sale.is_some()),
+                        Ok(false)
+                    );
                 }
             })
         })

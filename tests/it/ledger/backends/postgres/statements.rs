@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tower_x402::ledger::{
-    AttemptOutcome, Ledger, RenewOutcome, ReserveOutcome,
+    AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, Maintenance as _, RenewOutcome, ReserveOutcome,
     sqlx::{self, Connection as _, PgConnection, PgPool},
 };
 
 use super::{
-    super::{HEAD, MARK, claim, claim_for, hold, sell},
+    super::{HEAD, MARK, claim, claim_for, hold},
     Database,
 };
 
@@ -17,7 +17,7 @@ use super::{
 async fn full_reads(pool: &PgPool) -> i64 {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let count = "SELECT COALESCE(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables
-        WHERE schemaname = current_schema() AND relname IN ('ledger_sales', 'ledger_attempts', 'ledger_book')";
+        WHERE schemaname = current_schema() AND relname IN ('ledger_sales', 'ledger_answers', 'ledger_attempts', 'ledger_book')";
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
 }
 
@@ -28,16 +28,17 @@ async fn none_reads_a_table_from_end_to_end() {
     drop(database.begun().await);
     // Other people's sales, leases and attempts; as many as make a planner look for an index.
     let crowd = format!(
-        "INSERT INTO ledger_sales (intent, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
+        "INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
             block_number, block_time, keep_until, lease_until, consumed_at)
-        SELECT decode(md5(n::text), 'hex'), sha256(n::text::bytea), 0, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000,
+        SELECT decode(md5(n::text), 'hex'), 'eip155:8453/0x' || md5(n::text) || md5('x' || n) || '/0', sha256(n::text::bytea), 0, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000,
             1, {MARK} + 50, {HEAD} + 86400, clock_timestamp() + interval '1 hour',
             CASE WHEN n % 50 > 0 THEN clock_timestamp() END
         FROM generate_series(1, 30000) AS n;
-        INSERT INTO ledger_attempts SELECT intent, chain_id, tx_hash, log_position, 3, clock_timestamp() FROM ledger_sales;
-        INSERT INTO ledger_book SELECT fence, intent, chain_id, tx_hash, log_position, resource, payer, recipient, token,
+        INSERT INTO ledger_attempts SELECT intent, payment, 3, clock_timestamp() FROM ledger_sales;
+        INSERT INTO ledger_answers SELECT intent, clock_timestamp() + interval '1 hour', '\\x66' FROM ledger_sales;
+        INSERT INTO ledger_book SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token,
             amount, block_number, block_time, reserved_at, consumed_at FROM ledger_sales WHERE consumed_at IS NOT NULL;
-        ANALYZE ledger_sales, ledger_attempts, ledger_book"
+        ANALYZE ledger_sales, ledger_answers, ledger_attempts, ledger_book"
     );
     let mut crowding = PgConnection::connect(&database.url).await.unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(crowd)).execute(&mut crowding).await.unwrap();
@@ -50,9 +51,11 @@ async fn none_reads_a_table_from_end_to_end() {
         let failed = hold(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
         ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
-        sell(&ledger, &claim(name, name)).await;
+        let sold = hold(&ledger, &claim(name, name)).await;
+        let answer = KeptAnswer::new("an answer", Duration::from_millis(1));
+        assert_eq!(ledger.commit(&sold, Some(&answer)).await, Ok(CommitOutcome::Done));
         assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(ReserveOutcome::IntentConsumed));
-        assert_eq!(ledger.is_consumed(failed.intent()).await, Ok(true));
+        assert_eq!(ledger.consumed(failed.intent()).await.map(|sale| sale.is_some()), Ok(true));
     }
     // Take-overs, and sweeps.
     for name in 101..=110 {

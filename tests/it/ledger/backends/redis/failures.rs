@@ -7,8 +7,9 @@ use std::{
 
 use tokio::net::TcpListener;
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, LedgerError, RedisLedger, RenewOutcome, ReserveOutcome,
-    redis::{RedisConnectError, driver},
+    AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _, RedisLedger,
+    RenewOutcome, ReserveOutcome, Sale,
+    redis::{RedisConnectErrorKind, driver},
 };
 
 use super::{
@@ -17,11 +18,11 @@ use super::{
     server::{Mood, Private, Sentinel, Wire, command, shared},
 };
 
-const LOST: RedisConnectError = RedisConnectError::Ledger(LedgerError::Unavailable);
+const LOST: RedisConnectErrorKind = RedisConnectErrorKind::Ledger(LedgerErrorKind::Unavailable);
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 async fn begun(url: &str) -> RedisLedger {
-    let ledger = RedisLedger::builder(url).key_prefix(prefix()).connect().await.unwrap();
+    let ledger = RedisLedger::builder().key_prefix(prefix()).connect(url).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     ledger
 }
@@ -58,9 +59,9 @@ async fn a_restart_forgets_nothing() {
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(ledger.reserve(&claim(3, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::Busy { .. })));
-    assert_eq!(ledger.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&sold, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.renew(&held).await, Ok(RenewOutcome::Held));
-    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&held, None).await, Ok(CommitOutcome::Done));
 }
 
 /// SECURITY 19.
@@ -79,23 +80,23 @@ async fn emptied_it_sells_nothing_until_it_begins_anew() {
             let _: () = server.command(&["FLUSHALL"]).await;
         }
         for _ in 0..3 {
-            assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Unavailable));
-            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::Unavailable));
+            assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::unavailable()));
+            assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::unavailable()));
         }
-        assert_eq!(ledger.commit(&held).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.commit(&sold).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.renew(&held).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.release(&held, AttemptOutcome::Started).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.is_consumed(sold.intent()).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.raise_mark_to(time(MARK)).await, Err(LedgerError::Unavailable));
-        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.commit(&held, None).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.commit(&sold, None).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.renew(&held).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.release(&held, AttemptOutcome::Started).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.consumed(sold.intent()).await.map(|sale| sale.is_some()), Err(LedgerError::unavailable()));
+        assert_eq!(ledger.raise_mark_to(time(MARK)).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
 
         ledger.begin(time(HEAD)).await.unwrap();
         assert_eq!(ledger.health().await, Ok(()));
         for (intent, payment) in [(1, 1), (2, 2), (3, 3)] {
             assert_eq!(ledger.reserve(&claim(intent, payment)).await, Ok(ReserveOutcome::BeforeMemory));
         }
-        assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::LeaseLost));
+        assert_eq!(ledger.commit(&held, None).await, Ok(CommitOutcome::LeaseLost));
         let _: () = server.command(&["FLUSHALL"]).await;
         ledger.begin(time(MARK)).await.unwrap();
     }
@@ -108,25 +109,25 @@ async fn a_dead_server_is_an_error_in_time() {
     let (sold, held) = (sell(&ledger, &claim(1, 1)).await, hold(&ledger, &claim(2, 2)).await);
     server.kill();
     for _ in 0..2 {
-        assert_eq!(in_time(ledger.reserve(&claim(3, 3))).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.renew(&held)).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.commit(&held)).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.release(&held, AttemptOutcome::Started)).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.is_consumed(sold.intent())).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.begin(time(HEAD))).await, Err(LedgerError::Unavailable));
-        assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
+        assert_eq!(in_time(ledger.reserve(&claim(3, 3))).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.renew(&held)).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.commit(&held, None)).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.release(&held, AttemptOutcome::Started)).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.consumed(sold.intent())).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.begin(time(HEAD))).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.health()).await, Err(LedgerError::unavailable()));
     }
-    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err(), LOST);
+    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err().kind(), LOST);
     server.restart().await;
     again(&ledger).await;
-    assert_eq!(ledger.commit(&held).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&held, None).await, Ok(CommitOutcome::Done));
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_an_error_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", silent.local_addr().unwrap());
-    assert_eq!(in_time(RedisLedger::connect(&url)).await.unwrap_err(), LOST);
+    assert_eq!(in_time(RedisLedger::connect(&url)).await.unwrap_err().kind(), LOST);
 }
 
 /// Behind the same address another server may stand by now: the old connection is given up.
@@ -138,11 +139,11 @@ async fn a_connection_that_hangs_is_replaced() {
     wire.becomes(Mood::Hangs);
     let (claim_a, claim_b) = (claim(1, 1), claim(2, 2));
     let (a, b) = tokio::join!(in_time(ledger.reserve(&claim_a)), in_time(ledger.reserve(&claim_b)));
-    assert_eq!([a, b], [const { Err(LedgerError::Unavailable) }; 2]);
+    assert_eq!([a, b], [const { Err(LedgerError::unavailable()) }; 2]);
     let _ = sell(&ledger, &claim(3, 3)).await;
     // Also where nobody asks but those who look whether it is well.
     wire.becomes(Mood::Hangs);
-    assert_eq!(in_time(ledger.health()).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(ledger.health()).await, Err(LedgerError::unavailable()));
     assert_eq!(ledger.health().await, Ok(()));
 }
 
@@ -156,12 +157,12 @@ async fn a_commit_whose_answer_is_lost_is_done_when_repeated() {
     let _ = sell(&ledger, &claim(9, 9)).await;
     let lease = hold(&ledger, &claim(1, 1)).await;
     wire.becomes(Mood::CutsAnswers);
-    assert_eq!(in_time(ledger.commit(&lease)).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(ledger.commit(&lease, None)).await, Err(LedgerError::unavailable()));
     assert_eq!(wire.mood(), Mood::Carries as u8, "the answer was on its way");
     again(&ledger).await;
     assert_eq!(ledger.counts().await.unwrap().consumed, 2, "the server recorded it");
     ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.counts().await.unwrap().consumed, 2);
 }
 
@@ -174,7 +175,7 @@ async fn a_grant_whose_answer_is_lost_runs_out() {
     let brief = claim_for(1, 1, lease, HEAD);
     let _ = sell(&ledger, &claim(9, 9)).await;
     wire.becomes(Mood::CutsAnswers);
-    assert_eq!(in_time(ledger.reserve(&brief)).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(ledger.reserve(&brief)).await, Err(LedgerError::unavailable()));
     again(&ledger).await;
     assert!(matches!(ledger.reserve(&brief).await, Ok(ReserveOutcome::Busy { .. })));
     tokio::time::sleep(lease).await;
@@ -191,9 +192,13 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     flush().await;
     assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::Held));
     flush().await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    let other = hold(&ledger, &claim(2, 2)).await;
     flush().await;
-    assert_eq!(ledger.is_consumed(lease.intent()).await, Ok(true));
+    let answer = KeptAnswer::new("an answer", Duration::from_secs(60));
+    assert_eq!(ledger.commit(&other, Some(&answer)).await, Ok(CommitOutcome::Done));
+    flush().await;
+    assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
     flush().await;
     assert_eq!(ledger.health().await, Ok(()));
 }
@@ -204,17 +209,24 @@ async fn a_full_server_finishes_what_it_granted() {
     let Some(server) = Private::start(&[]).await else { return };
     let ledger = begun(&server.url()).await;
     let [sold, dropped] = [hold(&ledger, &claim(1, 1)).await, hold(&ledger, &claim(2, 2)).await];
+    let answered = hold(&ledger, &claim(5, 5)).await;
+    let answer = KeptAnswer::new(vec![0; 4_096], Duration::from_secs(60));
     let _: () = server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let _: () = server.command(&["SCRIPT", "FLUSH"]).await;
-    assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::Unavailable));
-    assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::unavailable()));
+    assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
     assert_eq!(ledger.renew(&sold).await, Ok(RenewOutcome::Held));
-    assert_eq!(ledger.commit(&sold).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&sold, None).await, Ok(CommitOutcome::Done));
+    // The answer has to leave without being kept.
+    assert_eq!(ledger.commit(&answered, Some(&answer)).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.consumed(answered.intent()).await, Ok(Some(Sale::new())));
     assert_eq!(ledger.release(&dropped, AttemptOutcome::Started).await, Ok(()));
-    assert_eq!(ledger.is_consumed(sold.intent()).await, Ok(true));
-    assert_eq!(ledger.reserve(&claim(4, 1)).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.consumed(sold.intent()).await.map(|sale| sale.is_some()), Ok(true));
+    assert_eq!(ledger.reserve(&claim(4, 1)).await, Err(LedgerError::unavailable()));
     let _: () = server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     assert_eq!(ledger.reserve(&claim(4, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    assert_eq!(ledger.commit(&answered, Some(&answer)).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.consumed(answered.intent()).await, Ok(Some(Sale::new())), "it was not kept then");
     let _ = sell(&ledger, &claim(2, 2)).await;
 }
 
@@ -226,9 +238,9 @@ async fn a_server_that_follows_is_not_believed() {
     let lease = sell(&ledger, &claim(1, 1)).await;
     let port = leader.port().to_string();
     let _: () = server.command(&["REPLICAOF", "127.0.0.1", &port]).await;
-    assert_eq!(in_time(ledger.reserve(&claim(2, 2))).await, Err(LedgerError::Unavailable));
-    assert_eq!(in_time(ledger.is_consumed(lease.intent())).await, Err(LedgerError::Unavailable));
-    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err(), LOST);
+    assert_eq!(in_time(ledger.reserve(&claim(2, 2))).await, Err(LedgerError::unavailable()));
+    assert_eq!(in_time(ledger.consumed(lease.intent())).await, Err(LedgerError::unavailable()));
+    assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err().kind(), LOST);
     // It was emptied by the leader, and leads again.
     for _ in 0..100 {
         if server.command::<u64>(&["DBSIZE"]).await == 0 {
@@ -237,8 +249,8 @@ async fn a_server_that_follows_is_not_believed() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let _: () = server.command(&["REPLICAOF", "NO", "ONE"]).await;
-    assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::Unavailable));
-    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::unavailable()));
+    assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::unavailable()));
 }
 
 #[tokio::test]
@@ -246,12 +258,12 @@ async fn a_commit_waits_for_replicas() {
     let (Some(leader), Some(replica)) = (Private::start(&[]).await, Private::start(&[]).await) else { return };
     let prefix = prefix();
     let wait = Duration::from_millis(200);
-    let builder = RedisLedger::builder(&leader.url()).key_prefix(prefix.clone()).wait_replicas(1, wait);
-    let ledger = builder.connect().await.unwrap();
+    let builder = RedisLedger::builder().key_prefix(prefix.clone()).wait_replicas(1, wait);
+    let ledger = builder.connect(&leader.url()).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..2 {
-        assert_eq!(in_time(ledger.commit(&lease)).await, Err(LedgerError::Unavailable), "there is no replica");
+        assert_eq!(in_time(ledger.commit(&lease, None)).await, Err(LedgerError::unavailable()), "there is no replica");
     }
     assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(ReserveOutcome::PaymentUsed), "it is recorded all the same");
 
@@ -268,20 +280,25 @@ async fn a_commit_waits_for_replicas() {
     };
     follow().await;
     let _: () = leader.command(&["SCRIPT", "FLUSH"]).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
-    let second = sell(&ledger, &claim(3, 3)).await;
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    let second = hold(&ledger, &claim(3, 3)).await;
+    let answer = KeptAnswer::new("an answer", Duration::from_secs(600));
+    assert_eq!(ledger.commit(&second, Some(&answer)).await, Ok(CommitOutcome::Done));
+    let key = format!("{{{prefix}}}:answer:{:032x}", 3);
+    let there: Option<String> = replica.command(&["GET", &key]).await;
+    assert_eq!(there.as_deref(), Some("an answer"), "the replica has that by then");
     let key = format!("{{{prefix}}}:payment:{}", second.transfer().payment_id());
     let there: Option<String> = replica.command(&["HGET", &key, "consumed_at"]).await;
     assert!(there.is_some(), "the replica has it by then");
 
     // Repeated on a connection that wrote nothing else, it still asks whether the replica has the sale.
     let _: () = replica.command(&["REPLICAOF", "NO", "ONE"]).await;
-    assert_eq!(ledger.commit(&second).await, Err(LedgerError::Unavailable));
-    let other = RedisLedger::builder(&leader.url()).key_prefix(prefix).wait_replicas(1, wait).connect().await.unwrap();
-    assert_eq!(other.commit(&second).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.commit(&second, None).await, Err(LedgerError::unavailable()));
+    let other = RedisLedger::builder().key_prefix(prefix).wait_replicas(1, wait).connect(&leader.url()).await.unwrap();
+    assert_eq!(other.commit(&second, None).await, Err(LedgerError::unavailable()));
     follow().await;
-    assert_eq!(other.commit(&second).await, Ok(CommitOutcome::Done));
-    assert_eq!(other.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(other.commit(&second, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(other.commit(&lease, None).await, Ok(CommitOutcome::Done));
 }
 
 /// What is repeated on another connection waits for the replicas too, and not for what that connection wrote, which is nothing.
@@ -291,8 +308,8 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
     let (Some(leader), Some(replica)) = (Private::start(&[]).await, Private::start(&debug).await) else { return };
     let (prefix, wait) = (prefix(), Duration::from_millis(200));
     let connect = async || {
-        let builder = RedisLedger::builder(&leader.url()).key_prefix(prefix.clone());
-        builder.wait_replicas(1, wait).connect().await.unwrap()
+        let builder = RedisLedger::builder().key_prefix(prefix.clone());
+        builder.wait_replicas(1, wait).connect(&leader.url()).await.unwrap()
     };
     let port = leader.port().to_string();
     let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
@@ -301,7 +318,7 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
     let lease = hold(&ledger, &claim(1, 1)).await;
     let first = hold(&ledger, &claim(2, 2)).await;
     for _ in 0..200 {
-        if ledger.commit(&first).await == Ok(CommitOutcome::Done) {
+        if ledger.commit(&first, None).await == Ok(CommitOutcome::Done) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -313,11 +330,11 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
         let _ = driver::cmd("DEBUG").arg("SLEEP").arg("4").query_async::<driver::Value>(&mut connection).await;
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Unavailable));
+    assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::unavailable()));
     let other = connect().await;
-    assert_eq!(other.commit(&lease).await, Err(LedgerError::Unavailable), "the replica has not received it");
+    assert_eq!(other.commit(&lease, None).await, Err(LedgerError::unavailable()), "the replica has not received it");
     for _ in 0..200 {
-        if other.commit(&lease).await == Ok(CommitOutcome::Done) {
+        if other.commit(&lease, None).await == Ok(CommitOutcome::Done) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -331,11 +348,11 @@ async fn a_server_that_follows_is_left_for_the_one_that_leads() {
     let (Some(server), Some(leader)) = (Private::start(&[]).await, Private::start(&[]).await) else { return };
     let wire = Wire::to(server.port()).await;
     let ledger = begun(&wire.url()).await;
-    let direct = RedisLedger::builder(&leader.url()).key_prefix(ledger.key_prefix()).connect().await.unwrap();
+    let direct = RedisLedger::builder().key_prefix(ledger.key_prefix()).connect(&leader.url()).await.unwrap();
     direct.begin(time(MARK)).await.unwrap();
     let _: () = server.command(&["REPLICAOF", "127.0.0.1", &leader.port().to_string()]).await;
     wire.leads_to(leader.port());
-    assert_eq!(in_time(ledger.reserve(&claim(1, 1))).await, Err(LedgerError::Unavailable));
+    assert_eq!(in_time(ledger.reserve(&claim(1, 1))).await, Err(LedgerError::unavailable()));
     let _ = sell(&ledger, &claim(1, 1)).await;
     assert_eq!(direct.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
 }
@@ -346,7 +363,7 @@ async fn a_connection_of_the_callers_is_used() {
     let Some(mut server) = Private::start(&DURABLE).await else { return };
     let client = driver::Client::open(server.url()).unwrap();
     let connection = driver::aio::ConnectionManager::new(client).await.unwrap();
-    let ledger = RedisLedger::builder_on(connection).key_prefix(prefix()).connect().await.unwrap();
+    let ledger = RedisLedger::builder().key_prefix(prefix()).on(connection).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
     server.restart().await;
@@ -368,15 +385,14 @@ async fn who_leads_is_asked_of_sentinels() {
     );
     let Some(sentinel) = Sentinel::start(&rules).await else { return };
     let nobody = format!("redis://127.0.0.1:{}", crate::support::servers::free_port());
-    let builder = |service: &str| {
-        RedisLedger::builder("redis://ignored.invalid").sentinels([nobody.clone(), sentinel.url()], service)
-    };
-    assert_eq!(builder("other").connect().await.unwrap_err(), LOST);
-    let ledger = builder("shop").wait_replicas(1, Duration::from_secs(1)).connect().await.unwrap();
+    let ignored = "redis://ignored.invalid";
+    let builder = |service: &str| RedisLedger::builder().sentinels([nobody.clone(), sentinel.url()], service);
+    assert_eq!(builder("other").connect(ignored).await.unwrap_err().kind(), LOST);
+    let ledger = builder("shop").wait_replicas(1, Duration::from_secs(1)).connect(ignored).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..200 {
-        if ledger.commit(&lease).await == Ok(CommitOutcome::Done) {
+        if ledger.commit(&lease, None).await == Ok(CommitOutcome::Done) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -391,7 +407,8 @@ async fn who_leads_is_asked_of_sentinels() {
     }
     leader.kill();
     for _ in 0..600 {
-        if ledger.is_consumed(lease.intent()).await == Ok(true) && ledger.health().await.is_ok() {
+        if ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()) == Ok(true) && ledger.health().await.is_ok()
+        {
             assert_eq!(ledger.reserve(&claim(2, 1)).await, Ok(ReserveOutcome::PaymentUsed));
             return;
         }
@@ -413,8 +430,8 @@ async fn a_fence_that_was_lost_is_not_given_again() {
     let _: driver::Value = command(url, &["HDEL", &record, "fence"]).await;
     let new = hold(&ledger, &claim(1, 1)).await;
     assert!(new.fencing_token() > old.fencing_token());
-    assert_eq!(ledger.commit(&old).await, Ok(CommitOutcome::LeaseLost));
-    assert_eq!(ledger.commit(&new).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&old, None).await, Ok(CommitOutcome::LeaseLost));
+    assert_eq!(ledger.commit(&new, None).await, Ok(CommitOutcome::Done));
     // A clock that was set back gives none twice either.
     let _: driver::Value = command(url, &["HSET", &record, "fence", "9000000000000000"]).await;
     assert_eq!(hold(&ledger, &claim(2, 2)).await.fencing_token(), 9_000_000_000_000_001);

@@ -22,12 +22,12 @@ pub(super) fn prefix() -> String {
 }
 
 async fn ledger_at(url: &str, prefix: &str) -> RedisLedger {
-    RedisLedger::builder(url).key_prefix(prefix).time_limit(PATIENT).connect().await.unwrap()
+    RedisLedger::builder().key_prefix(prefix).time_limit(PATIENT).connect(url).await.unwrap()
 }
 
 async fn sell(ledger: &RedisLedger, claim: &Claim) -> Lease {
     let lease = hold(ledger, claim).await;
-    assert_eq!(ledger.commit(&lease).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     lease
 }
 

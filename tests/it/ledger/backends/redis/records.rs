@@ -4,10 +4,10 @@ use std::{collections::HashMap, process::Command, sync::Mutex, time::Duration};
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Ledger, RedisLedger, ReserveOutcome,
+        AttemptOutcome, Ledger, Maintenance as _, RedisLedger, ReserveOutcome,
         conformance::{self, CHECKS, Harness},
     },
-    protocol::{Amount, IntentKey, Network, Transfer},
+    protocol::{Amount, IntentKey, Network},
 };
 
 use super::{
@@ -43,6 +43,8 @@ async fn pass(url: &str, prefix: &str, span: Duration) {
                     local at = redis.call('HGET', key, field)
                     if at then redis.call('HSET', key, field, string.format('%.0f', at - back)) end
                 end
+            elseif string.find(key, ':answer:', 1, true) then
+                redis.call('PEXPIRE', key, string.format('%.0f', redis.call('PTTL', key) - back))
             elseif string.sub(key, -5) == ':held' then
                 for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -back, id) end
             end
@@ -104,13 +106,16 @@ async fn a_sale_is_in_the_book() {
         ("amount", "490000"),
         ("block_number", "30000000"),
         ("block_time", "1795280100"),
+        ("chain_id", "8453"),
         ("fence", &lease.fencing_token().to_string()),
         ("intent", "00000000000000000000000000000001"),
         ("keep_until", "1795457020"),
+        ("log_position", "3"),
         ("payer", "0x6666666666666666666666666666666666666666"),
         ("recipient", "0x7777777777777777777777777777777777777777"),
         ("resource", "demand-insights"),
         ("token", "0x5555555555555555555555555555555555555555"),
+        ("tx_hash", &lease.transfer().transaction.to_string()),
     ];
     let mut book: Vec<_> = book.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
     book.sort_unstable();
@@ -122,15 +127,21 @@ async fn a_sale_is_in_the_book() {
 async fn large_numbers_are_kept_to_the_digit() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
-    let large = Transfer {
-        network: Network::eip155(u64::MAX),
-        position: u32::MAX,
-        amount: Amount::MAX,
-        block_number: u64::MAX,
-        ..paid(1)
+    let large = {
+        let mut transfer = paid(1);
+        transfer.network = Network::eip155(u64::MAX);
+        transfer.position = u32::MAX;
+        transfer.amount = Amount::MAX;
+        transfer.block_number = u64::MAX;
+        transfer
     };
-    let claim =
-        tower_x402::ledger::Claim::new("r", IntentKey::new([0xff; 16]), time(HEAD), vec![large], time(HEAD), AGE, AGE);
+    let claim = tower_x402::ledger::Claim::builder("r", IntentKey::new([0xff; 16]))
+        .pay_until(time(HEAD))
+        .transfers(vec![large])
+        .head(time(HEAD))
+        .max_payment_age(AGE)
+        .lease(AGE)
+        .build();
     let lease = sell(&ledger, &claim).await;
     let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().payment_id());
     let book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
@@ -196,17 +207,19 @@ async fn a_crowd_is_forgotten_in_small_batches() {
     let beyond = HEAD + 2 * 86_400 + 180 + 3_600 + 240 + 1;
     let mut before = 50;
     for n in 0..4 {
-        let young = Transfer { block_time: time(beyond), ..paid(1_000 + n) };
+        let young = {
+            let mut transfer = paid(1_000 + n);
+            transfer.block_time = time(beyond);
+            transfer
+        };
         let key = IntentKey::new([n as u8; 16]);
-        let claim = tower_x402::ledger::Claim::new(
-            "r",
-            key,
-            time(beyond),
-            vec![young],
-            time(beyond),
-            AGE,
-            Duration::from_secs(60),
-        );
+        let claim = tower_x402::ledger::Claim::builder("r", key)
+            .pay_until(time(beyond))
+            .transfers(vec![young])
+            .head(time(beyond))
+            .max_payment_age(AGE)
+            .lease(Duration::from_secs(60))
+            .build();
         let lease = hold(&ledger, &claim).await;
         ledger.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
         let left = ledger.counts().await.unwrap().remembered;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use tower_x402::ledger::{
-    Ledger, LedgerError, RedisLedger,
-    redis::{Durability, RedisConnectError},
+    Ledger, LedgerError, LedgerErrorKind, RedisLedger,
+    redis::{Durability, RedisConnectErrorKind},
 };
 
 use super::{
@@ -23,8 +23,8 @@ use crate::support::servers::{free_port, missing};
 async fn a_server_that_evicts_is_refused() {
     let Some(server) = Private::start(&["--maxmemory-policy", "allkeys-lru"]).await else { return };
     let refused = RedisLedger::connect(&server.url()).await.unwrap_err();
-    assert_eq!(refused, RedisConnectError::Evicts);
-    let frank = RedisLedger::builder(&server.url()).allow_eviction_to_sell_twice().connect().await.unwrap();
+    assert_eq!(refused.kind(), RedisConnectErrorKind::Evicts);
+    let frank = RedisLedger::builder().allow_eviction_to_sell_twice().connect(&server.url()).await.unwrap();
     assert_eq!(frank.health().await, Ok(()));
 
     let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
@@ -33,7 +33,7 @@ async fn a_server_that_evicts_is_refused() {
     // Somebody changes it, before and after the ledger begins.
     for _ in 0..2 {
         let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]).await;
-        assert_eq!(ledger.health().await, Err(LedgerError::Unavailable));
+        assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
         let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
         assert_eq!(ledger.health().await, Ok(()));
         ledger.begin(time(MARK)).await.unwrap();
@@ -54,16 +54,16 @@ async fn a_server_that_forgets_is_taken_with_a_warning_and_refused_by_a_setting(
         let ledger = RedisLedger::connect(&server.url()).await.unwrap();
         assert_eq!(ledger.durability().await, Ok(durability));
         assert_eq!(ledger.health().await, Ok(()), "it is taken, with a warning");
-        let strict = RedisLedger::builder(&server.url()).require_durability(true).connect().await;
+        let strict = RedisLedger::builder().require_durability(true).connect(&server.url()).await;
         if !durability.is_durable() {
-            assert_eq!(strict.unwrap_err(), RedisConnectError::NotDurable);
+            assert_eq!(strict.unwrap_err().kind(), RedisConnectErrorKind::NotDurable);
             continue;
         }
         let strict = strict.unwrap();
         strict.begin(time(MARK)).await.unwrap();
         assert_eq!(strict.health().await, Ok(()));
         let _: () = server.command(&["CONFIG", "SET", "appendonly", "no"]).await;
-        assert_eq!(strict.health().await, Err(LedgerError::Unavailable), "somebody changed it since");
+        assert_eq!(strict.health().await, Err(LedgerError::unavailable()), "somebody changed it since");
         // Where CONFIG is forbidden, INFO tells half of it.
         let rules = ["ACL", "SETUSER", "hosted", "on", ">secret", "~{ledger}:*", "+@all", "-config"];
         let _: () = server.command(&rules).await;
@@ -87,36 +87,39 @@ async fn where_config_is_forbidden_info_tells() {
     let ledger = RedisLedger::connect(&hosted).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
-    assert_eq!(RedisLedger::connect(&mute).await.unwrap_err(), RedisConnectError::PolicyUnknown);
-    assert!(RedisLedger::builder(&mute).allow_eviction_to_sell_twice().connect().await.is_ok());
+    assert_eq!(RedisLedger::connect(&mute).await.unwrap_err().kind(), RedisConnectErrorKind::PolicyUnknown);
+    assert!(RedisLedger::builder().allow_eviction_to_sell_twice().connect(&mute).await.is_ok());
     let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]).await;
-    assert_eq!(RedisLedger::connect(&hosted).await.unwrap_err(), RedisConnectError::Evicts);
+    assert_eq!(RedisLedger::connect(&hosted).await.unwrap_err().kind(), RedisConnectErrorKind::Evicts);
     // A user without the keys.
-    let stranger = RedisLedger::builder(&hosted).key_prefix("other").allow_eviction_to_sell_twice().connect().await;
-    assert_eq!(stranger.unwrap_err(), RedisConnectError::Ledger(LedgerError::Unavailable));
+    let stranger = RedisLedger::builder().key_prefix("other").allow_eviction_to_sell_twice().connect(&hosted).await;
+    assert_eq!(stranger.unwrap_err().kind(), RedisConnectErrorKind::Ledger(LedgerErrorKind::Unavailable));
 }
 
 #[tokio::test]
 async fn settings_are_checked_before_the_server_is_asked() {
-    let builder = || RedisLedger::builder("redis://127.0.0.1:1");
+    let (builder, nowhere) = (RedisLedger::builder, "redis://127.0.0.1:1");
     let long = "a".repeat(33);
     for bad in ["", "Shop", "a:b", "a}", "ä", "a b", &long] {
-        assert_eq!(builder().key_prefix(bad).connect().await.unwrap_err(), RedisConnectError::KeyPrefix);
+        assert_eq!(
+            builder().key_prefix(bad).connect(nowhere).await.unwrap_err().kind(),
+            RedisConnectErrorKind::KeyPrefix
+        );
     }
     let second = Duration::from_secs(1);
     for (replicas, wait) in [(0, second), (1, Duration::ZERO), (1, second * 2)] {
-        let refused = builder().wait_replicas(replicas, wait).connect().await.unwrap_err();
-        assert_eq!(refused, RedisConnectError::Replicas);
+        let refused = builder().wait_replicas(replicas, wait).connect(nowhere).await.unwrap_err();
+        assert_eq!(refused.kind(), RedisConnectErrorKind::Replicas);
     }
     for bad in ["", "127.0.0.1:6379", "http://127.0.0.1", "redis://127.0.0.1/first", "redis://127.0.0.1:port"] {
-        assert_eq!(RedisLedger::connect(bad).await.unwrap_err(), RedisConnectError::Url, "{bad}");
+        assert_eq!(RedisLedger::connect(bad).await.unwrap_err().kind(), RedisConnectErrorKind::Url, "{bad}");
     }
     #[cfg(not(feature = "redis-tls"))]
-    assert_eq!(RedisLedger::connect("rediss://127.0.0.1").await.unwrap_err(), RedisConnectError::Url);
+    assert_eq!(RedisLedger::connect("rediss://127.0.0.1").await.unwrap_err().kind(), RedisConnectErrorKind::Url);
     #[cfg(feature = "redis-tls")]
     assert_eq!(
-        RedisLedger::connect("rediss://127.0.0.1:1").await.unwrap_err(),
-        RedisConnectError::Ledger(LedgerError::Unavailable)
+        RedisLedger::connect("rediss://127.0.0.1:1").await.unwrap_err().kind(),
+        RedisConnectErrorKind::Ledger(LedgerErrorKind::Unavailable)
     );
 }
 
@@ -146,10 +149,10 @@ async fn tls_is_spoken_with_a_certificate_that_is_trusted() {
     let Some(_server) = Private::start(&[&["--tls-port", &tls], &files[..]].concat()).await else { return };
     let url = format!("rediss://127.0.0.1:{tls}");
     let stranger = RedisLedger::connect(&url).await.unwrap_err();
-    assert_eq!(stranger, RedisConnectError::Ledger(LedgerError::Unavailable), "nobody vouches for it");
+    assert_eq!(stranger.kind(), RedisConnectErrorKind::Ledger(LedgerErrorKind::Unavailable), "nobody vouches for it");
     let root_cert = Some(std::fs::read(&certificate).unwrap());
     let client = Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert }).unwrap();
-    let ledger = RedisLedger::builder_for(client).connect().await.unwrap();
+    let ledger = RedisLedger::builder().connect_client(client).await.unwrap();
     ledger.begin(time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
 }
@@ -163,16 +166,16 @@ async fn contents_of_another_version_are_left_alone() {
     let lease = sell(&ledger, &claim(1, 1)).await;
     let record = format!("{{{prefix}}}:ledger");
     let _: u64 = command(url, &["HSET", &record, "schema", "2"]).await;
-    assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::Incompatible));
-    assert_eq!(ledger.commit(&lease).await, Err(LedgerError::Incompatible));
-    assert_eq!(ledger.begin(time(MARK)).await, Err(LedgerError::Incompatible));
-    assert_eq!(ledger.counts().await, Err(LedgerError::Incompatible));
-    let other = RedisLedger::builder(url).key_prefix(prefix.clone()).connect().await.unwrap_err();
-    assert_eq!(other, RedisConnectError::Ledger(LedgerError::Incompatible));
+    assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::incompatible()));
+    assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::incompatible()));
+    assert_eq!(ledger.begin(time(MARK)).await, Err(LedgerError::incompatible()));
+    assert_eq!(ledger.counts().await, Err(LedgerError::incompatible()));
+    let other = RedisLedger::builder().key_prefix(prefix.clone()).connect(url).await.unwrap_err();
+    assert_eq!(other.kind(), RedisConnectErrorKind::Ledger(LedgerErrorKind::Incompatible));
     // Somebody else's key.
     let _: u64 = command(url, &["DEL", &record]).await;
     let _: () = command(url, &["SET", &record, "mine"]).await;
-    assert_eq!(ledger.is_consumed(lease.intent()).await, Err(LedgerError::Incompatible));
+    assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Err(LedgerError::incompatible()));
     let _: u64 = command(url, &["DEL", &record]).await;
 }
 
@@ -202,9 +205,9 @@ async fn neither_errors_nor_logs_tell_where_the_server_is() {
     let mut tell = |what: &dyn std::fmt::Debug| said += &format!("{what:?}\n");
     let dead = "redis://canary_user:canary_password@127.0.0.1:1/7";
     for url in [dead, "redis://canary_user:canary_password@canary_host.invalid", "canary://canary_host"] {
-        let builder = RedisLedger::builder(url);
+        let builder = RedisLedger::builder().sentinels([url], "shop");
         tell(&builder);
-        let error = builder.connect().await.unwrap_err();
+        let error = RedisLedger::connect(url).await.unwrap_err();
         tell(&error);
         tell(&error.to_string());
         tell(&std::error::Error::source(&error).map(ToString::to_string));

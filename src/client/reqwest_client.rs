@@ -14,7 +14,8 @@ use http_body::Body as HttpBody;
 use reqwest::{Body, Client, ClientBuilder, Url, redirect};
 use tower_service::Service;
 
-use super::{ReplayBody, ResponseBody, exclusive::Exclusive, host};
+use super::{ReplayBody, ResponseBody, box_error::BoxError, exclusive::Exclusive};
+use crate::protocol::is_loopback;
 
 /// A [`Service`] over `reqwest::Client` for [`PayLayer`](super::PayLayer): takes `http::Request`s with any body.
 ///
@@ -27,7 +28,7 @@ use super::{ReplayBody, ResponseBody, exclusive::Exclusive, host};
 /// it others.
 ///
 /// ```
-/// use tower_x402::client::ReqwestClient;
+/// use tower_x402::client::{ReqwestClient, reqwest};
 /// let client = ReqwestClient::new(reqwest::Client::builder().user_agent("my-agent/1.0"))?;
 /// # Ok::<(), reqwest::Error>(())
 /// ```
@@ -96,13 +97,13 @@ fn direct(builder: ClientBuilder) -> reqwest::Result<Client> {
 }
 
 fn is_here(url: &Url) -> bool {
-    url.scheme() == "http" && url.host_str().is_some_and(host::is_loopback)
+    url.scheme() == "http" && url.host_str().is_some_and(is_loopback)
 }
 
 impl<B> Service<Request<B>> for ReqwestClient
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<BoxError>,
 {
     type Response = Response<Body>;
     type Error = reqwest::Error;

@@ -1,0 +1,92 @@
+//! Signatures of plain accounts: ECDSA over secp256k1, under a message by EIP-191.
+
+use alloy::primitives::{B256, Signature, eip191_hash_message};
+
+use crate::protocol::Address;
+
+/// Returns what is signed where an account signs a text: its hash by EIP-191.
+pub(crate) fn message_hash(message: &str) -> B256 {
+    eip191_hash_message(message)
+}
+
+/// Returns the plain account that signed this hash, if those bytes are a signature of one.
+///
+/// That is 65 bytes with a `v` of 0, 1, 27 or 28, or 64 bytes by EIP-2098. A signature with a high `s` is refused: each has a twin
+/// with a low one, so that accepting both would give one signature two forms.
+pub(crate) fn signer(hash: &B256, signature: &[u8]) -> Option<Address> {
+    let signature = match (signature.len(), signature.last()) {
+        (65, Some(0 | 1 | 27 | 28)) => Signature::from_raw(signature).ok()?,
+        (64, _) => Signature::from_erc2098(signature),
+        _ => return None,
+    };
+    if signature.normalize_s().is_some() {
+        return None;
+    }
+    signature.recover_address_from_prehash(hash).ok().map(|address| Address::new(address.into_array()))
+}
+
+#[cfg(all(test, feature = "wallet"))]
+mod tests {
+    use alloy::{
+        primitives::U256,
+        signers::{SignerSync as _, local::PrivateKeySigner},
+    };
+
+    use super::*;
+
+    const MESSAGE: &str = "x402 redemption\nchain: eip155:8453";
+    /// The order of the curve.
+    const ORDER: U256 =
+        U256::from_be_bytes(alloy::hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"));
+
+    /// The four ways to write a signature: `v` from 27 or from 0, and EIP-2098; the twin with a high `s` last.
+    fn forms(signature: &Signature) -> [Vec<u8>; 4] {
+        let mut from_zero = signature.as_bytes();
+        from_zero[64] -= 27;
+        let high = Signature::new(signature.r(), ORDER - signature.s(), !signature.v());
+        [signature.as_bytes().into(), from_zero.into(), signature.as_erc2098().into(), high.as_bytes().into()]
+    }
+
+    fn recovered(signature: &[u8]) -> Option<Address> {
+        signer(&message_hash(MESSAGE), signature)
+    }
+
+    #[test]
+    fn a_plain_account_signs_in_three_forms() {
+        for _ in 0..8 {
+            let key = PrivateKeySigner::random();
+            let account = Some(Address::new(key.address().into_array()));
+            let [usual, from_zero, compact, high] = forms(&key.sign_message_sync(MESSAGE.as_bytes()).unwrap());
+            assert_eq!([&usual, &from_zero, &compact].map(|form| recovered(form)), [account; 3]);
+            assert_eq!(recovered(&high), None, "malleable");
+            assert_ne!(signer(&message_hash("another text"), &usual), account);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_signature() {
+        let key = PrivateKeySigner::random();
+        let [usual, _, compact, _] = forms(&key.sign_message_sync(MESSAGE.as_bytes()).unwrap());
+        for v in (0..=255).filter(|v| ![0, 1, 27, 28].contains(v)) {
+            let mut odd = usual.clone();
+            odd[64] = v;
+            assert_eq!(recovered(&odd), None, "v of {v}");
+        }
+        for length in (0..64).chain(66..70).chain([4_096]) {
+            let mut other = usual.clone();
+            other.resize(length, 0);
+            assert_eq!(recovered(&other), None, "{length} bytes");
+        }
+        assert_eq!(recovered(&[0; 64]), None, "zeros");
+        assert_eq!(recovered(&[0; 65]), None, "zeros");
+        assert_eq!(recovered(&[0xff; 64]), None, "above the order");
+        let mut zero_s = usual.clone();
+        zero_s[32..64].fill(0);
+        assert_eq!(recovered(&zero_s), None, "s of zero");
+        // EIP-2098 has no room for a high `s` beyond the bit that it uses, but for the last values below 2^255.
+        let mut high = compact;
+        high[32..].copy_from_slice(&[0x7f; 32]);
+        high[33..].fill(0xff);
+        assert_eq!(recovered(&high), None, "high s by EIP-2098");
+    }
+}

@@ -1,0 +1,103 @@
+//! A transaction as a node tells it, and how much of that is proven by its signature.
+
+use alloy::{
+    consensus::{Transaction as _, TxEnvelope},
+    eips::eip2718::Encodable2718 as _,
+    primitives::keccak256,
+    rpc::types,
+};
+#[cfg(feature = "evm")]
+use {
+    super::json_rpc::Fault,
+    alloy::{
+        consensus::TxType,
+        primitives::{Bytes, U8, U256},
+    },
+    serde::Deserialize,
+};
+
+use crate::protocol::{Address, TxHash};
+
+/// A transaction whose hash was computed and whose signer was recovered: no node can have made it up.
+pub(crate) struct SignedTransaction {
+    pub(crate) hash: TxHash,
+    pub(crate) signer: Address,
+    pub(crate) envelope: TxEnvelope,
+}
+
+impl SignedTransaction {
+    /// Reads a node's JSON. `None` where it is no transaction of a type that is known here, or carries no valid signature.
+    pub(crate) fn read(json: &str) -> Option<Self> {
+        let told: types::Transaction = serde_json::from_str(json).ok()?;
+        Self::of(told.inner.into_inner())
+    }
+
+    pub(crate) fn of(envelope: TxEnvelope) -> Option<Self> {
+        let signer = envelope.signature().recover_address_from_prehash(&envelope.signature_hash()).ok()?;
+        // Not `envelope.hash()`: that is what the node wrote.
+        let hash = TxHash::new(keccak256(envelope.encoded_2718()).0);
+        Some(Self { hash, signer: Address::new(signer.into_array()), envelope })
+    }
+
+    pub(crate) fn input(&self) -> &[u8] {
+        self.envelope.input()
+    }
+}
+
+/// Who sent a transaction, and its call data.
+#[cfg(feature = "evm")]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SentTransaction {
+    pub(crate) sender: Address,
+    pub(crate) input: Vec<u8>,
+}
+
+/// What a node says of a transaction.
+#[cfg(feature = "evm")]
+#[derive(Deserialize)]
+struct Told {
+    hash: TxHash,
+    from: Address,
+    input: Bytes,
+    /// Absent where a node is older than EIP-2718.
+    #[serde(default, rename = "type")]
+    kind: Option<U8>,
+    #[serde(default)]
+    r: Option<U256>,
+    #[serde(default)]
+    s: Option<U256>,
+}
+
+#[cfg(feature = "evm")]
+impl SentTransaction {
+    /// Reads a node's JSON of the transaction of that hash; `None` where the node has none.
+    ///
+    /// Sender and call data are proven by hash and signature where there are any. Where there are none the node's word counts, as it
+    /// does for receipts: for deposits and other types that are known to their chain alone, and for what a chain sends in its own
+    /// name, with a signature of zeros.
+    pub(crate) fn read(json: &str, hash: TxHash) -> Result<Option<Self>, Fault> {
+        let told: Option<Told> = serde_json::from_str(json).map_err(|_| Fault::Answer)?;
+        let Some(told) = told else { return Ok(None) };
+        if told.hash != hash {
+            return Err(Fault::Answer);
+        }
+        if !told.is_signed() {
+            return Ok(Some(Self { sender: told.from, input: told.input.to_vec() }));
+        }
+        let signed = SignedTransaction::read(json).filter(|signed| signed.hash == hash && signed.signer == told.from);
+        let signed = signed.ok_or(Fault::Answer)?;
+        Ok(Some(Self { sender: signed.signer, input: signed.input().to_vec() }))
+    }
+}
+
+#[cfg(feature = "evm")]
+impl Told {
+    fn is_signed(&self) -> bool {
+        let of_ethereum = TxType::try_from(self.kind.unwrap_or_default().to::<u8>()).is_ok();
+        let zero = |scalar: Option<U256>| scalar.is_some_and(|scalar| scalar.is_zero());
+        of_ethereum && !(zero(self.r) && zero(self.s))
+    }
+}
+
+#[cfg(all(test, feature = "evm", feature = "wallet"))]
+mod tests;

@@ -1,0 +1,87 @@
+//! Which transfers are one payment: those made from one authorization, wherever they were mined.
+
+use super::{
+    super::{CommitOutcome, Ledger, ReserveOutcome},
+    Harness,
+    fixture::{Fault, Fixture, PAID, must_be},
+};
+use crate::protocol::{Binding, ChainTime, Network, Transfer};
+
+/// Made from an authorization that has the nonce.
+fn authorized<H: Harness>(fixture: &Fixture<'_, H>, nonce: [u8; 32]) -> Transfer {
+    fixture.paid().with_binding(Binding::none().with_nonce(nonce))
+}
+
+/// The same authorization, used in another transaction and at another position.
+fn elsewhere<H: Harness>(fixture: &Fixture<'_, H>, transfer: &Transfer) -> Transfer {
+    Transfer { transaction: fixture.paid().transaction, position: transfer.position + 7, ..transfer.clone() }
+}
+
+pub(super) async fn an_authorization_is_one_payment<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let first = authorized(fixture, [0xc1; 32]);
+    let moved = [elsewhere(fixture, &first)];
+    let claim = fixture.claim(fixture.intent(), std::slice::from_ref(&first));
+    let lease = fixture.hold(&claim).await?;
+    let other = fixture.claim(fixture.intent(), &moved);
+    must_be!(fixture.twin.reserve(&other).await?, ReserveOutcome::Busy { .. }, "what is held, in another transaction");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "what is sold, in another transaction");
+    let own = fixture.claim(claim.intent(), &moved);
+    must_be!(fixture.reserve(&own).await?, ReserveOutcome::IntentConsumed, "its own intent, in another transaction");
+    // Beside a free one, the free one is taken.
+    let free = authorized(fixture, [0xc2; 32]);
+    let taken = fixture.sell(&fixture.claim(fixture.intent(), &[moved[0].clone(), free.clone()])).await?;
+    must_be!(taken.transfer(), transfer if *transfer == free, "the transfer that is taken");
+    // Mined again, and later.
+    let later = Transfer { block_time: ChainTime::from_unix(PAID + 50), ..moved[0].clone() };
+    let again = fixture.claim(fixture.intent(), &[later]);
+    must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the same in a later block");
+    Ok(())
+}
+
+pub(super) async fn a_lease_follows_its_authorization<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let (intent, first) = (fixture.intent(), authorized(fixture, [0xc3; 32]));
+    let moved = [elsewhere(fixture, &first)];
+    let old = fixture.hold(&fixture.brief(intent, std::slice::from_ref(&first))).await?;
+    fixture.run_out().await;
+    let new = fixture.hold(&fixture.brief(fixture.intent(), &moved)).await?;
+    must_be!(new.transfer(), transfer if *transfer == moved[0], "the transfer of the lease");
+    must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the commit of what was taken over");
+    must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the commit of who took over");
+    // Attempts are counted for the authorization, wherever it was used.
+    let (intent, first) = (fixture.intent(), authorized(fixture, [0xc4; 32]));
+    let moved = [elsewhere(fixture, &first)];
+    fixture.fail(&fixture.claim(intent, &[first]), 8).await?;
+    fixture.fail(&fixture.claim(intent, &moved), 8).await?;
+    let next = fixture.claim(intent, &moved);
+    must_be!(fixture.reserve(&next).await?, ReserveOutcome::TooManyAttempts { .. }, "the attempt after sixteen");
+    Ok(())
+}
+
+pub(super) async fn authorizations_are_told_apart<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let first = authorized(fixture, [0xc5; 32]);
+    let other = fixture.paid();
+    let in_one_transaction = authorized(fixture, [0xc6; 32]);
+    let all = [
+        Transfer { transaction: first.transaction, position: 1, ..in_one_transaction },
+        Transfer { token: other.recipient, ..first.clone() },
+        Transfer { payer: other.recipient, ..first.clone() },
+        // Token and payer the other way round.
+        Transfer { token: first.payer, payer: first.token, ..first.clone() },
+        Transfer { network: Network::BASE_SEPOLIA, ..first.clone() },
+        // The same log, not made from an authorization.
+        Transfer { binding: Binding::none(), ..first.clone() },
+        first,
+    ];
+    for transfer in &all {
+        let _ = fixture.sell(&fixture.claim(fixture.intent(), std::slice::from_ref(transfer))).await?;
+    }
+    for transfer in &all {
+        let again = fixture.claim(fixture.intent(), std::slice::from_ref(transfer));
+        must_be!(fixture.twin.reserve(&again).await?, ReserveOutcome::PaymentUsed, "each of them again");
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `Maintenance`: what operators ask of a ledger, and the paywall never does.
+
+use std::{future::Future, sync::Arc};
+
+use super::{Ledger, LedgerError};
+use crate::protocol::ChainTime;
+
+/// The operator's side of a [`Ledger`]: its size, its low-water mark, and forgetting by hand.
+///
+/// Every ledger of this crate implements it. Selling needs none of it.
+///
+/// ```
+/// use tower_x402::{
+///     ledger::{Ledger, LedgerError, Maintenance, MemoryLedger},
+///     protocol::ChainTime,
+/// };
+///
+/// /// After a backup was restored: payments mined until `now` that the backup does not know of are refused.
+/// async fn restored(ledger: &impl Maintenance, now: ChainTime) -> Result<(), LedgerError> {
+///     match ledger.raise_mark_to(now).await? {
+///         Some(mark) => println!("payments up to {} are refused", mark.unix()),
+///         None => println!("the ledger has not begun: it begins when the server starts"),
+///     }
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let ledger = MemoryLedger::new();
+/// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;
+/// restored(&ledger, ChainTime::from_unix(1_795_290_000)).await?;
+/// assert_eq!(ledger.low_water_mark().await?, Some(ChainTime::from_unix(1_795_290_000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Maintenance: Ledger {
+    /// Returns the number of records that the ledger has now. SQL ledgers count their rows, which takes time in proportion to
+    /// them, and fails after the ledger's time limit.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
+    fn holdings(&self) -> impl Future<Output = Result<Holdings, LedgerError>> + Send;
+
+    /// Returns the low-water mark: payments up to this block time are refused unless the ledger knows them as sold. `None` until
+    /// the ledger has [begun](Ledger::begin).
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
+    fn low_water_mark(&self) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+
+    /// Raises the low-water mark to `time`, unless it is there or above, and returns the mark after that. `None` if the ledger has
+    /// not [begun](Ledger::begin): then nothing changes, since it will begin in the present.
+    ///
+    /// For a restored backup, and for a fail-over to a replica that may lack the last sales. Pass the verifier's
+    /// [`horizon`](crate::verify::Verifier::horizon). Sales that were lost are then refused as too old; so is every payment up to
+    /// `time` that was not redeemed yet.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.
+    fn raise_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+
+    /// Lowers the low-water mark to `time`, unless it is there or below, and returns the mark after that. `None` if the ledger has
+    /// not [begun](Ledger::begin): then nothing changes.
+    ///
+    /// For an operator who imported the record of every sale of a payment later than `time`. Every sale whose record is missing can
+    /// be made once more.
+    ///
+    /// # Errors
+    /// As [`raise_mark_to`](Self::raise_mark_to).
+    fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+
+    /// Forgets every sale that may be forgotten when the chain's head is at `head`, every answer whose time is over, every idle lease
+    /// and every old count of attempts, and returns the number of sales. The ledger does the same while it sells, a few records at a time; a sweep is for a
+    /// quiet hour, or before a backup. Dropping the future is harmless.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.
+    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
+}
+
+/// The number of records of a ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holdings {
+    /// Leases that are held, those included that ran out and were not taken over yet.
+    pub held: u64,
+    /// Sales that are remembered. Those that were forgotten, and are in the book of sales alone, do not count.
+    pub remembered: u64,
+}
+
+/// A shared handle.
+impl<L: Maintenance> Maintenance for Arc<L> {
+    fn holdings(&self) -> impl Future<Output = Result<Holdings, LedgerError>> + Send {
+        L::holdings(self)
+    }
+
+    fn low_water_mark(&self) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::low_water_mark(self)
+    }
+
+    fn raise_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::raise_mark_to(self, time)
+    }
+
+    fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::lower_mark_to(self, time)
+    }
+
+    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send {
+        L::sweep(self, head)
+    }
+}

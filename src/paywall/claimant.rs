@@ -1,0 +1,150 @@
+//! `Claimant`: who redeems, by what is shown, and which of a transaction's transfers that one may claim. Pure.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    ledger::ClaimBuilder,
+    protocol::{Address, Binding, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer},
+};
+
+/// What a redemption shows of who paid.
+#[derive(Debug)]
+pub(crate) struct Claimant<'a> {
+    pub(crate) intent: &'a IntentId,
+    pub(crate) secret: Option<&'a PaymentSecret>,
+    /// The payer whose signature is shown.
+    pub(crate) signer: Option<Address>,
+}
+
+/// What a merchant decided about transfers that are bound to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnboundPolicy {
+    /// How much chain time has to pass over one before it can be claimed without proof.
+    pub(crate) hold: Duration,
+    /// They can be claimed by their payer's signature only.
+    pub(crate) refuse: bool,
+}
+
+/// The transfers that a claimant may claim, never none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Claimable {
+    /// The claimant's own.
+    proven: Vec<(Transfer, ProvedBy)>,
+    /// Anyone's.
+    unbound: Vec<Transfer>,
+    /// When the first becomes anyone's of those that are held.
+    pub(crate) held_for: Option<Duration>,
+}
+
+/// Why a claimant may claim none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotClaimable {
+    /// All are bound, to other secrets.
+    Bound,
+    /// None is the claimant's, and the merchant gives no other.
+    ProofRequired,
+    /// One is unbound, and becomes anyone's then.
+    Held(Duration),
+}
+
+impl Claimant<'_> {
+    /// Sorts out which of these transfers may be claimed at that head.
+    pub(crate) fn claimable(
+        &self,
+        mut transfers: Vec<Transfer>,
+        head: ChainTime,
+        policy: UnboundPolicy,
+    ) -> Result<Claimable, NotClaimable> {
+        // A hash or two, which most redemptions can do without.
+        let tags = if transfers.iter().any(|transfer| transfer.binding.is_bound()) { self.tags() } else { [None; 2] };
+        let mut tags = ShownTags { tags, looked_through: None };
+        let (mut proven, mut shortest) = (Vec::new(), None::<Duration>);
+        transfers.retain(|transfer| match self.proof(transfer, &mut tags) {
+            ProvedBy::Nothing if transfer.binding.is_bound() || policy.refuse => false,
+            ProvedBy::Nothing => {
+                let wait = held_for(transfer, head, policy.hold);
+                shortest = shortest.into_iter().chain(wait).min();
+                wait.is_none()
+            }
+            proof => {
+                proven.push((transfer.clone(), proof));
+                false
+            }
+        });
+        let claimable = Claimable { proven, unbound: transfers, held_for: shortest };
+        match (claimable.proven.is_empty() && claimable.unbound.is_empty(), claimable.held_for) {
+            (false, _) => Ok(claimable),
+            (true, Some(wait)) => Err(NotClaimable::Held(wait)),
+            (true, None) if policy.refuse => Err(NotClaimable::ProofRequired),
+            (true, None) => Err(NotClaimable::Bound),
+        }
+    }
+
+    fn tags(&self) -> [Option<PaymentTag>; 2] {
+        [Some(PaymentTag::of(self.intent.as_str())), self.secret.map(PaymentSecret::tag)]
+    }
+
+    /// How this transfer is shown to be the claimant's. A signature counts for more than a secret, which several may know.
+    fn proof(&self, transfer: &Transfer, tags: &mut ShownTags) -> ProvedBy {
+        if self.signer == Some(transfer.payer) {
+            ProvedBy::Signature
+        } else if tags.tags.iter().flatten().any(|tag| transfer.binding.has_nonce(tag)) {
+            ProvedBy::Nonce
+        } else if tags.are_in(&transfer.binding) {
+            ProvedBy::Tag
+        } else {
+            ProvedBy::Nothing
+        }
+    }
+}
+
+/// The tags of the secrets that are shown.
+struct ShownTags {
+    tags: [Option<PaymentTag>; 2],
+    /// The call data that was looked through last, and whether one of the tags is in it. It may be long, and is that of all transfers
+    /// which the sender of a transaction makes in it.
+    looked_through: Option<(Arc<[u8]>, bool)>,
+}
+
+impl ShownTags {
+    fn are_in(&mut self, binding: &Binding) -> bool {
+        let Some(call_data) = binding.call_data() else { return false };
+        if let Some((last, found)) = &self.looked_through
+            && Arc::ptr_eq(last, call_data)
+        {
+            return *found;
+        }
+        let found = self.tags.iter().flatten().any(|tag| binding.has_tag(tag));
+        self.looked_through = Some((Arc::clone(call_data), found));
+        found
+    }
+}
+
+/// How much chain time is left until this transfer can be claimed without proof.
+fn held_for(transfer: &Transfer, head: ChainTime, hold: Duration) -> Option<Duration> {
+    let free_at = transfer.block_time.after(hold).unix();
+    free_at.checked_sub(head.unix()).filter(|left| *left > 0).map(Duration::from_secs)
+}
+
+impl Claimable {
+    /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.
+    pub(crate) fn add_to(self, claim: ClaimBuilder) -> (ClaimBuilder, Proofs) {
+        let proofs = self.proven.iter().map(|(transfer, proof)| (transfer.payment_id(), *proof)).collect();
+        let own = self.proven.into_iter().map(|(transfer, _)| transfer).collect();
+        (claim.transfers(own).transfers(self.unbound), Proofs(proofs))
+    }
+}
+
+/// How each of a claim's candidates is shown to be the claimant's.
+#[derive(Debug)]
+pub(crate) struct Proofs(Vec<(PaymentId, ProvedBy)>);
+
+impl Proofs {
+    pub(crate) fn of(&self, payment: PaymentId) -> ProvedBy {
+        let proof = self.0.iter().find(|(proven, _)| *proven == payment);
+        proof.map_or(ProvedBy::Nothing, |(_, proof)| *proof)
+    }
+}
+
+#[cfg(test)]
+mod tests;

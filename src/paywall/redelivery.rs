@@ -1,0 +1,197 @@
+//! `Redelivery`: whether a route's answers are kept, and the form in which a ledger keeps one.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use crate::{ledger::KeptAnswer, protocol::TxHash};
+
+/// Keeps a route's answers for a while, so that one that was sold is not lost with a connection.
+///
+/// The same intent shown again with the same transaction gets the same answer, byte for byte, and the handler does not run. What is
+/// kept is the response as the payer got it: status, headers and body, in the ledger, unencrypted, and for as long as is set here.
+/// Answers may be personal data: whoever can read the ledger can read them.
+///
+/// An answer is read to its end before it is sold. One that is larger than [`up_to`](Self::up_to), that takes longer than ten
+/// seconds to end, or that has trailers is delivered without being kept; so are a switch of protocols (101), event streams and gRPC, which are not waited for. One that breaks off, or
+/// is not as long as its `Content-Length`, is not sold: the client gets 502 `answer_broken`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::Redelivery;
+/// # fn layer(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
+/// layer.redeliver(Redelivery::for_(Duration::from_secs(15 * 60)).up_to(64 * 1024))
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Redelivery {
+    keep_for: Duration,
+    limit: usize,
+}
+
+impl Redelivery {
+    /// Keeps answers of up to 256 KiB for that long, at least a second and at most 30 days. Zero keeps none.
+    pub const fn for_(keep_for: Duration) -> Self {
+        Self { keep_for, limit: 256 * 1024 }
+    }
+
+    /// Sets the largest body that is kept, in bytes.
+    pub const fn up_to(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        !self.keep_for.is_zero()
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The answer to this transaction's payment, as it is kept.
+    pub(crate) fn keep(
+        &self,
+        transaction: TxHash,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> KeptAnswer {
+        let keep_for = self.keep_for.clamp(Duration::from_secs(1), LONGEST);
+        KeptAnswer::new(write(transaction, status, headers, body), keep_for)
+    }
+}
+
+/// Fifteen minutes, 256 KiB.
+impl Default for Redelivery {
+    fn default() -> Self {
+        Self::for_(Duration::from_secs(15 * 60))
+    }
+}
+
+/// How long an answer is kept at most: a ledger need not hold what no payer asks for any more.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// On an answer that was delivered before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The version of the form. What another wrote is not read.
+const VERSION: u8 = 1;
+
+/// The first line of a kept answer, as JSON; the body follows behind the line break.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    version: u8,
+    transaction: TxHash,
+    status: u16,
+    /// Each byte of a value as the character of that number: values need not be UTF-8.
+    headers: Vec<(String, String)>,
+}
+
+fn write(transaction: TxHash, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
+    let kept = headers.iter().filter(|(name, _)| !is_of_the_connection(name));
+    let headers =
+        kept.map(|(name, value)| (name.to_string(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()));
+    let head = Head { version: VERSION, transaction, status: status.as_u16(), headers: headers.collect() };
+    // A struct of numbers and strings always serialises.
+    let mut kept = serde_json::to_vec(&head).unwrap_or_default();
+    kept.push(b'\n');
+    kept.extend_from_slice(body);
+    kept
+}
+
+/// Reads an answer that was kept for this transaction's payment; `None` for another's, and for what is not readable.
+pub(crate) fn read(mut kept: Bytes, transaction: TxHash) -> Option<Response<Bytes>> {
+    // JSON has no line break but between tokens, and none was written there.
+    let end = memchr::memchr(b'\n', &kept)?;
+    let head: Head = serde_json::from_slice(&kept.split_to(end)).ok()?;
+    if head.version != VERSION || head.transaction != transaction {
+        return None;
+    }
+    let mut response = Response::new(kept.split_off(1));
+    *response.status_mut() = StatusCode::from_u16(head.status).ok()?;
+    let headers = response.headers_mut();
+    for (name, value) in head.headers {
+        let value: Option<Vec<u8>> = value.chars().map(|char| u8::try_from(u32::from(char)).ok()).collect();
+        headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(&value?).ok()?);
+    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    Some(response)
+}
+
+/// Headers that are about one connection (RFC 9110, section 7.6.1), and what another hop would set anew.
+fn is_of_the_connection(name: &HeaderName) -> bool {
+    matches!(*name, header::CONNECTION | header::TE | header::TRAILER | header::TRANSFER_ENCODING | header::UPGRADE)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TX: TxHash = TxHash::new([0xab; 32]);
+
+    fn kept(headers: &HeaderMap, body: &'static [u8]) -> Bytes {
+        Bytes::from(write(TX, StatusCode::CREATED, headers, &Bytes::from_static(body)))
+    }
+
+    #[test]
+    fn what_is_kept_is_the_response_and_not_its_connection() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("content-type", &b"text/plain; charset=utf-8"[..]),
+            ("set-cookie", b"a=1"),
+            ("set-cookie", b"b=2"),
+            ("x-latin", b"caf\xe9\t\xff"),
+            ("payment-response", b"e30="),
+            ("connection", b"close"),
+            ("keep-alive", b"timeout=5"),
+            ("transfer-encoding", b"chunked"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap());
+        }
+        let body = b"two\nlines \x00\xff";
+        let replayed = read(kept(&headers, body), TX).unwrap();
+        assert_eq!((replayed.status(), &replayed.body()[..]), (StatusCode::CREATED, &body[..]));
+        for name in ["connection", "keep-alive", "transfer-encoding"] {
+            headers.remove(name);
+        }
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        assert_eq!(replayed.headers(), &headers);
+        assert_eq!(replayed.headers().get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+    }
+
+    #[test]
+    fn the_time_is_one_that_every_ledger_can_keep() {
+        for (asked, kept) in [(Duration::from_nanos(1), 1), (Duration::from_secs(900), 900), (Duration::MAX, 2_592_000)]
+        {
+            let redelivery = Redelivery::for_(asked);
+            let answer = redelivery.keep(TX, StatusCode::OK, &HeaderMap::new(), &Bytes::new());
+            assert!(redelivery.is_on());
+            assert_eq!(answer.keep_for().as_secs(), kept);
+        }
+        assert!(!Redelivery::for_(Duration::ZERO).is_on());
+    }
+
+    #[test]
+    fn an_empty_answer_is_kept_too() {
+        assert_eq!(read(kept(&HeaderMap::new(), b""), TX).unwrap().body().len(), 0);
+    }
+
+    #[test]
+    fn another_transactions_answer_and_damage_are_not_read() {
+        let good = kept(&HeaderMap::new(), b"body");
+        assert!(read(good.clone(), TxHash::new([0xac; 32])).is_none());
+        let head = memchr::memchr(b'\n', &good).unwrap();
+        for cut in 0..head {
+            assert!(read(good.slice(..cut), TX).is_none(), "{cut}");
+        }
+        let text = std::str::from_utf8(&good).unwrap();
+        for bad in [text.replace("\"version\":1", "\"version\":2"), text.replace("201", "99"), format!("x{text}")] {
+            assert!(read(Bytes::from(bad), TX).is_none());
+        }
+    }
+}

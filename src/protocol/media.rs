@@ -1,0 +1,87 @@
+//! `Media`: what a content type says about a body, and about the answers that its sender can read.
+
+use http::{HeaderMap, HeaderValue, header};
+
+/// The content types that this crate distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    /// `application/x-www-form-urlencoded`, which some clients send whatever the body is.
+    Form,
+    /// gRPC, with the content type that its answer has.
+    Grpc(&'static str),
+    Other,
+}
+
+impl Media {
+    /// Classifies the first `Content-Type` header, without its parameters.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let Some(value) = headers.get(header::CONTENT_TYPE) else { return Self::Other };
+        let essence = essence(value);
+        let is = |known: &str| essence.eq_ignore_ascii_case(known.as_bytes());
+        if is("application/json") {
+            Self::Json
+        } else if let Some(answer) = grpc(essence) {
+            Self::Grpc(answer)
+        } else if is("text/json") || ends_with(essence, b"+json") {
+            Self::Json
+        } else if is("application/x-www-form-urlencoded") {
+            Self::Form
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Returns a content type without its parameters.
+pub(super) fn essence(content_type: &HeaderValue) -> &[u8] {
+    content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// Returns the content type of the answer to a gRPC request. The part after the `+`, which may be `json`, is the encoding of framed
+/// messages, not of the body.
+fn grpc(essence: &[u8]) -> Option<&'static str> {
+    let base = essence.split(|byte| *byte == b'+').next().unwrap_or_default();
+    let known = [
+        ("application/grpc", "application/grpc"),
+        ("application/grpc-web", "application/grpc-web+proto"),
+        ("application/grpc-web-text", "application/grpc-web-text+proto"),
+    ];
+    known.into_iter().find(|(name, _)| base.eq_ignore_ascii_case(name.as_bytes())).map(|(_, answer)| answer)
+}
+
+fn ends_with(essence: &[u8], suffix: &[u8]) -> bool {
+    let end = essence.len().saturating_sub(suffix.len());
+    end > 0 && essence[end..].eq_ignore_ascii_case(suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_type_counts_without_its_parameters_and_in_any_case() {
+        let cases: [(&[u8], Media); 14] = [
+            (b"application/json", Media::Json),
+            (b" Application/JSON ; charset=utf-8", Media::Json),
+            (b"application/json;note=\xff", Media::Json),
+            (b"text/json", Media::Json),
+            (b"application/problem+json", Media::Json),
+            (b"application/jsonp", Media::Other),
+            (b"application/json-seq", Media::Other),
+            (b"+json", Media::Other),
+            (b"text/plain;type=application/json", Media::Other),
+            (b"", Media::Other),
+            (b"application/x-www-form-urlencoded", Media::Form),
+            (b"application/grpc", Media::Grpc("application/grpc")),
+            (b"application/grpc+json", Media::Grpc("application/grpc")),
+            (b"application/grpc-web-text+proto", Media::Grpc("application/grpc-web-text+proto")),
+        ];
+        for (content_type, media) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_bytes(content_type).unwrap());
+            assert_eq!(Media::of(&headers), media, "{}", content_type.escape_ascii());
+        }
+        assert_eq!(Media::of(&HeaderMap::new()), Media::Other);
+    }
+}

@@ -1,0 +1,32 @@
+//! JSON whose every byte is ASCII, so that no client can misread it, whatever it takes the bytes of decoded base64 for.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::{Serializer, ser::Formatter};
+
+/// Returns compact JSON, with all characters beyond ASCII escaped.
+pub(super) fn to_ascii_json(message: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    // Cannot fail: memory takes every byte, and every name in a message is a string.
+    let _ = message.serialize(&mut Serializer::with_formatter(&mut out, Ascii));
+    String::from_utf8(out).unwrap_or_default()
+}
+
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        for c in fragment.chars() {
+            match c {
+                '\0'..='~' => write!(writer, "{c}")?,
+                _ => {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        write!(writer, "\\u{unit:04x}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

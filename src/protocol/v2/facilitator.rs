@@ -1,0 +1,132 @@
+//! `FacilitatorRequest` and `Supported`: what is asked of a facilitator, and what it can do.
+
+use serde::Serialize;
+
+use super::{
+    InvalidMessage, JsonObject, PaymentOption, PaymentPayload,
+    message::{Version2, json_message},
+    object::Object,
+};
+use crate::protocol::Network;
+
+/// The body of `POST /verify` and `POST /settle`: a payment, and what it has to fulfil.
+///
+/// A payment that was read is written anew, so that a facilitator judges what was judged here, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FacilitatorRequest {
+    x402_version: Version2,
+    /// The payment.
+    pub payment_payload: PaymentPayload,
+    /// What it has to fulfil.
+    pub payment_requirements: PaymentOption,
+}
+
+impl FacilitatorRequest {
+    /// Asks about this payment.
+    #[must_use]
+    pub fn new(payment: PaymentPayload, requirements: impl Into<PaymentOption>) -> Self {
+        Self { x402_version: Version2, payment_payload: payment, payment_requirements: requirements.into() }
+    }
+
+    fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+        const PAYMENT: &str = "paymentPayload";
+        const REQUIREMENTS: &str = "paymentRequirements";
+        let x402_version = Version2::read(object)?;
+        let payment = object.object(PAYMENT, PaymentPayload::read)?;
+        let requirements = object.object(REQUIREMENTS, |option| PaymentOption::read(option, REQUIREMENTS))?;
+        Ok(Self {
+            x402_version,
+            payment_payload: payment.ok_or(InvalidMessage::member(PAYMENT))?,
+            payment_requirements: requirements.ok_or(InvalidMessage::member(REQUIREMENTS))?,
+        })
+    }
+}
+
+/// A facilitator's answer to `GET /supported`: what it can settle.
+///
+/// ```
+/// use tower_x402::protocol::{Network, v2::Supported};
+/// let supported = Supported::from_json(
+///     r#"{"kinds":[{"x402Version":1,"scheme":"exact","network":"base"},{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}"#,
+/// )?;
+/// assert!(supported.settles_exact(Network::BASE) && !supported.settles_exact(Network::BASE_SEPOLIA));
+/// # Ok::<(), tower_x402::protocol::v2::InvalidMessage>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Supported {
+    /// What it can settle, of every version of the standard.
+    pub kinds: Vec<SupportedKind>,
+    /// The extensions that it knows.
+    pub extensions: Vec<String>,
+    /// The accounts that settle, by chain.
+    pub signers: JsonObject,
+}
+
+/// One scheme on one chain, of one version of the standard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SupportedKind {
+    /// The version of the standard.
+    pub x402_version: u64,
+    /// The scheme.
+    pub scheme: String,
+    /// The chain; its CAIP-2 name in version 2.
+    pub network: String,
+    /// What the scheme needs besides.
+    #[serde(skip_serializing_if = "JsonObject::is_empty")]
+    pub extra: JsonObject,
+}
+
+impl SupportedKind {
+    /// Returns the scheme `exact` on this chain, of version 2.
+    #[must_use]
+    pub fn exact(network: Network) -> Self {
+        let (scheme, network) = ("exact".to_owned(), network.to_string());
+        Self { x402_version: 2, scheme, network, extra: JsonObject::new() }
+    }
+
+    fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+        let version = object.json("x402Version")?;
+        Ok(Self {
+            x402_version: version.ok_or(InvalidMessage::member("x402Version"))?,
+            scheme: object.required("scheme", |scheme| Some(scheme.to_owned()))?,
+            network: object.required("network", |network| Some(network.to_owned()))?,
+            extra: JsonObject::of(object, "extra")?,
+        })
+    }
+}
+
+impl Supported {
+    /// Adds a kind.
+    #[must_use]
+    pub fn with(mut self, kind: SupportedKind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// Returns whether it settles the scheme `exact`, version 2, on this chain.
+    #[must_use]
+    pub fn settles_exact(&self, network: Network) -> bool {
+        let name = network.to_string();
+        self.kinds.iter().any(|kind| kind.x402_version == 2 && kind.scheme == "exact" && kind.network == name)
+    }
+
+    fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+        if !object.has("kinds") {
+            return Err(InvalidMessage::member("kinds"));
+        }
+        Ok(Self {
+            kinds: object.objects("kinds", SupportedKind::read)?,
+            extensions: object.json("extensions")?.unwrap_or_default(),
+            signers: JsonObject::of(object, "signers")?,
+        })
+    }
+}
+
+json_message!(FacilitatorRequest);
+json_message!(Supported);

@@ -1,0 +1,52 @@
+//! `TransferMethod` and `PaymentFlow`: what the two reserved members of `extra` say.
+
+use serde_json::Value;
+
+use super::JsonObject;
+
+/// How the tokens move: `extra.assetTransferMethod`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransferMethod {
+    /// By an EIP-3009 authorization that someone else settles. Also where nothing is said.
+    Eip3009,
+    /// By the payer, who shows the transaction.
+    TxId,
+    /// In a way that is not known here.
+    Other,
+}
+
+/// When a payment is settled: `extra.paymentFlow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PaymentFlow {
+    /// After the answer is there, before it leaves. Also where nothing is said.
+    Authorization,
+    /// Before the answer is made.
+    Upfront,
+    /// Into an account of a third party.
+    Escrow,
+    /// In a way that is not known here.
+    Other,
+}
+
+impl TransferMethod {
+    pub(super) fn of(extra: &JsonObject) -> Self {
+        match extra.get("assetTransferMethod").map(Value::as_str) {
+            None | Some(Some("eip3009")) => Self::Eip3009,
+            Some(Some("txid")) => Self::TxId,
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+impl PaymentFlow {
+    pub(super) fn of(extra: &JsonObject) -> Self {
+        match extra.get("paymentFlow").map(Value::as_str) {
+            None | Some(Some("authorization")) => Self::Authorization,
+            Some(Some("upfront")) => Self::Upfront,
+            Some(Some("escrow")) => Self::Escrow,
+            Some(_) => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `PaymentOption`: one way to pay, known here or not.
+
+use serde::Serialize;
+
+use super::{InvalidMessage, JsonObject, PaymentRequirements, object::Object, values};
+
+/// One entry of `accepts`: a way to pay.
+///
+/// ```
+/// use tower_x402::protocol::v2::{PaymentOption, PaymentRequired};
+/// let required = PaymentRequired::from_json(
+///     r#"{"x402Version":2,"accepts":[{"scheme":"upto","network":"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp","payTo":"CmGg"}]}"#,
+/// )?;
+/// assert!(matches!(&required.accepts[0], PaymentOption::Other(other) if other.scheme() == "upto"));
+/// # Ok::<(), tower_x402::protocol::v2::InvalidMessage>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum PaymentOption {
+    /// The scheme `exact` on an EVM chain.
+    Exact(PaymentRequirements),
+    /// Another scheme, or a chain of another kind.
+    Other(OtherRequirements),
+}
+
+/// Requirements of a scheme, or on a kind of chain, that is not known here: kept as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct OtherRequirements {
+    json: JsonObject,
+}
+
+impl PaymentOption {
+    /// Returns the requirements, if this is `exact` on an EVM chain.
+    #[must_use]
+    pub const fn exact(&self) -> Option<&PaymentRequirements> {
+        match self {
+            Self::Exact(requirements) => Some(requirements),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Reads an option out of the message's member of this name.
+    pub(super) fn read(object: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
+        let scheme = object.required("scheme", |scheme| Some(scheme.to_owned()))?;
+        let network = object.required("network", values::caip2)?;
+        if scheme == "exact" && network.starts_with("eip155:") {
+            return PaymentRequirements::read_exact(object).map(Self::Exact);
+        }
+        let json = JsonObject::read(object).ok_or(InvalidMessage::member(name))?;
+        Ok(Self::Other(OtherRequirements { json }))
+    }
+}
+
+impl From<PaymentRequirements> for PaymentOption {
+    fn from(requirements: PaymentRequirements) -> Self {
+        Self::Exact(requirements)
+    }
+}
+
+impl OtherRequirements {
+    /// Returns the scheme.
+    #[must_use]
+    pub fn scheme(&self) -> &str {
+        self.json.text("scheme").unwrap_or_default()
+    }
+
+    /// Returns the CAIP-2 name of the chain.
+    #[must_use]
+    pub fn network(&self) -> &str {
+        self.json.text("network").unwrap_or_default()
+    }
+
+    /// Returns all members.
+    #[must_use]
+    pub const fn json(&self) -> &JsonObject {
+        &self.json
+    }
+}

@@ -1,0 +1,81 @@
+//! `PaymentProof`: a transfer that its payer sent and shows.
+
+use serde::{Serialize, Serializer};
+
+use super::{InvalidMessage, object::Object, values};
+use crate::protocol::{PaymentSecret, PaymentSignature, TxHash};
+
+/// The payload of the client-submitted family, method `txid`: the transaction that paid, and what shows that it is the payer's.
+///
+/// ```
+/// use tower_x402::protocol::{TxHash, v2::PaymentProof};
+/// let proof = PaymentProof::new(TxHash::new([0xab; 32])).with_secret("AAAAAAAAAAAAAAAA".parse()?);
+/// assert_eq!(proof.transaction, TxHash::new([0xab; 32]));
+/// # Ok::<(), tower_x402::protocol::ParsePaymentSecretError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PaymentProof {
+    /// The transaction that paid: `txRef`.
+    pub transaction: TxHash,
+    /// A signature of the payer over [`redemption_message`](crate::protocol::redemption_message).
+    pub signature: Option<PaymentSignature>,
+    /// The secret that the transfer was made for, where it is not the intent.
+    pub secret: Option<PaymentSecret>,
+}
+
+const TYPE: &str = "payment-proof";
+
+impl PaymentProof {
+    /// Shows this transaction.
+    #[must_use]
+    pub const fn new(transaction: TxHash) -> Self {
+        Self { transaction, signature: None, secret: None }
+    }
+
+    /// Shows the payer's signature as well.
+    #[must_use]
+    pub fn with_signature(mut self, signature: PaymentSignature) -> Self {
+        self.signature = Some(signature);
+        self
+    }
+
+    /// Shows the secret as well.
+    #[must_use]
+    pub fn with_secret(mut self, secret: PaymentSecret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// Returns whether a payload says that it is one of these.
+    pub(super) fn is(object: &Object<'_>) -> Result<bool, InvalidMessage> {
+        let named = object.json::<serde_json::Value>("type")?;
+        Ok(named.is_some_and(|named| named == TYPE))
+    }
+
+    pub(super) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+        Ok(Self {
+            transaction: object.required("txRef", values::transaction)?,
+            signature: object.parsed("paymentSignature", |text| text.parse().ok())?,
+            secret: object.parsed("paymentSecret", |text| text.parse().ok())?,
+        })
+    }
+}
+
+impl Serialize for PaymentProof {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Payload<'a> {
+            r#type: &'a str,
+            tx_ref: TxHash,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            payment_signature: Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            payment_secret: Option<&'a str>,
+        }
+        let payment_signature = self.signature.as_ref().map(ToString::to_string);
+        let payment_secret = self.secret.as_ref().map(PaymentSecret::as_str);
+        Payload { r#type: TYPE, tx_ref: self.transaction, payment_signature, payment_secret }.serialize(serializer)
+    }
+}

@@ -1,0 +1,118 @@
+//! `Reason`: the standard's words for why a payment is refused.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use serde::{Serialize, Serializer};
+
+/// The maximum length of a [`Reason`], in characters.
+const REASON_MAX: usize = 128;
+
+/// The error returned when a text is not a [`Reason`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid reason: it has 1 to {REASON_MAX} of the characters A to Z, a to z, 0 to 9, _ - . and :")]
+#[non_exhaustive]
+pub struct ParseReasonError;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+        /// A word of the standard for why a payment is refused, or not settled yet.
+        ///
+        /// The words are open: facilitators have others beside the constants here. A reason is a single word, so that a foreign one can be
+        /// passed on without passing on foreign prose.
+        ///
+        /// ```
+        /// use tower_x402::protocol::v2::Reason;
+        /// assert_eq!("insufficient_funds".parse(), Ok(Reason::INSUFFICIENT_FUNDS));
+        /// assert_eq!("of_a_later_version".parse::<Reason>()?.as_str(), "of_a_later_version");
+        /// assert!("connect to http://10.0.0.7 failed".parse::<Reason>().is_err());
+        /// # Ok::<(), tower_x402::protocol::v2::ParseReasonError>(())
+        /// ```
+        #[derive(Clone, PartialEq, Eq, Hash)]
+        pub struct Reason(Cow<'static, str>);
+
+        impl Reason {
+            $($(#[$doc])* pub const $name: Self = Self(Cow::Borrowed($text));)+
+
+            /// Every word that has a constant here.
+            pub const KNOWN: &[Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+reasons! {
+    /// The payer has less than the amount.
+    INSUFFICIENT_FUNDS = "insufficient_funds";
+    /// The signature is not the payer's over this authorization.
+    INVALID_EXACT_EVM_PAYLOAD_SIGNATURE = "invalid_exact_evm_payload_signature";
+    /// The authorization pays another account.
+    INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH = "invalid_exact_evm_payload_recipient_mismatch";
+    /// The authorization is not valid yet.
+    INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER = "invalid_exact_evm_payload_authorization_valid_after";
+    /// The authorization is no longer valid, or not long enough to be settled.
+    INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE = "invalid_exact_evm_payload_authorization_valid_before";
+    /// The authorization is not about exactly the amount.
+    INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH = "invalid_exact_evm_payload_authorization_value_mismatch";
+    /// The chain is not accepted.
+    INVALID_NETWORK = "invalid_network";
+    /// The payload is not what the scheme demands.
+    INVALID_PAYLOAD = "invalid_payload";
+    /// The requirements are none that were offered.
+    INVALID_PAYMENT_REQUIREMENTS = "invalid_payment_requirements";
+    /// The scheme is not the one that was offered.
+    INVALID_SCHEME = "invalid_scheme";
+    /// The scheme is not known.
+    UNSUPPORTED_SCHEME = "unsupported_scheme";
+    /// The message is of another version of the standard.
+    INVALID_X402_VERSION = "invalid_x402_version";
+    /// The transaction failed on the chain.
+    INVALID_TRANSACTION_STATE = "invalid_transaction_state";
+    /// Verifying failed for a reason that is not told.
+    UNEXPECTED_VERIFY_ERROR = "unexpected_verify_error";
+    /// Settling failed for a reason that is not told.
+    UNEXPECTED_SETTLE_ERROR = "unexpected_settle_error";
+    /// Not final: whether the payment settles is not known yet.
+    SETTLEMENT_PENDING = "settlement_pending";
+    /// The payment was settled before.
+    DUPLICATE_SETTLEMENT = "duplicate_settlement";
+}
+
+impl Reason {
+    /// Returns the word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads a foreign reason; prose becomes `otherwise`.
+    pub(super) fn or(otherwise: Self) -> impl FnOnce(&str) -> Option<Self> {
+        |text| Some(text.parse().unwrap_or(otherwise))
+    }
+}
+
+impl FromStr for Reason {
+    type Err = ParseReasonError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+        let fits = (1..=REASON_MAX).contains(&text.len()) && text.bytes().all(plain);
+        fits.then(|| Self(Cow::Owned(text.to_owned()))).ok_or(ParseReasonError)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}

@@ -1,0 +1,62 @@
+//! `Signatures`: which account signed a message, by its key or by its code.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use rand::seq::SliceRandom as _;
+
+use super::{endpoint_pool::EndpointPool, gate::Gate};
+use crate::{
+    evm::signature,
+    protocol::{Address, PaymentSignature},
+    verify::VerifyError,
+};
+
+/// How many accounts are asked about one signature at most: whoever shows it chooses how much it costs to refuse it.
+const ASKED_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Signatures {
+    pool: Arc<EndpointPool>,
+    /// Signatures that nobody made must not hold up anything else.
+    gate: Gate,
+}
+
+impl Signatures {
+    pub(super) const fn new(pool: Arc<EndpointPool>, gate: Gate) -> Self {
+        Self { pool, gate }
+    }
+
+    /// Returns which of these accounts signed the message (EIP-191): by its key, which costs no call, or by its code.
+    pub(super) async fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> Result<Option<Address>, VerifyError> {
+        let (hash, signature) = (signature::message_hash(message), signature.as_bytes());
+        let signer = signature::signer(&hash, signature);
+        if let Some(signer) = signer.filter(|signer| accounts.contains(signer)) {
+            return Ok(Some(signer));
+        }
+        let mut asked: Vec<Address> = accounts.to_vec();
+        asked.sort_unstable();
+        asked.dedup();
+        // Others than the claimant may have put their payments into this transaction, from addresses of their choice. Whom they keep
+        // from being asked now must be asked at another time.
+        let (asked, left_out) = asked.partial_shuffle(&mut rand::rng(), ASKED_MAX);
+        let _turn = self.gate.enter(None).await?;
+        // Whether an account has code is not asked beforehand: one without returns nothing, which is not the word that accepts.
+        let answers = join_all(asked.iter().map(|account| self.pool.accepts(*account, hash, signature))).await;
+        let mut failed = (!left_out.is_empty()).then(VerifyError::unavailable);
+        for (account, answer) in asked.iter().zip(answers) {
+            match answer {
+                Ok(true) => return Ok(Some(*account)),
+                Ok(false) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        // Without its answer the account that could not be asked, or was not, may have signed.
+        failed.map_or(Ok(None), Err)
+    }
+}

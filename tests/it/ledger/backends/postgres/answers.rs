@@ -1,0 +1,61 @@
+//! Answers are buyers' data: nothing that is said about them tells what is in them, not even a pool that logs its statements.
+
+use std::time::Duration;
+
+use tower_x402::ledger::{
+    CommitOutcome, KeptAnswer, Ledger, LedgerError, PostgresLedger,
+    sqlx::{self, postgres::PgPoolOptions},
+};
+use tracing::instrument::WithSubscriber as _;
+
+use super::{
+    super::{PATIENT, claim, hold},
+    Database,
+    outages::Heard,
+};
+
+#[tokio::test]
+async fn no_log_tells_an_answer() {
+    let Some(database) = Database::new(0).await else { return };
+    drop(database.begun().await);
+    // Tests that run beside this one, and log to nobody, can switch off what is listened to here.
+    for round in 0..5 {
+        let heard = Heard::default();
+        let writer = heard.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let said = talk(&database, 10 * round).with_subscriber(subscriber).await;
+        let logged = String::from_utf8(heard.0.lock().unwrap().clone()).unwrap();
+        for line in said.lines().chain(logged.lines()) {
+            // As text, in hex, and in the driver's way to show bytes.
+            assert!(!["canary", "63616e617279", "99, 97, 110"].iter().any(|secret| line.contains(secret)), "{line}");
+        }
+        if logged.contains("ledger_commit") && logged.contains("the ledger's database failed") {
+            return database.remove().await;
+        }
+    }
+    panic!("nothing was logged");
+}
+
+/// What is said where an answer is kept, given back, and cannot be kept.
+async fn talk(database: &Database, first: u64) -> String {
+    let ledger = PostgresLedger::from(PgPoolOptions::new().connect_lazy(&database.url).unwrap()).time_limit(PATIENT);
+    let answer = KeptAnswer::new("canary", Duration::from_secs(60));
+    let kept = hold(&ledger, &claim(first + 1, first + 1)).await;
+    assert_eq!(ledger.commit(&kept, Some(&answer)).await, Ok(CommitOutcome::Done));
+    let sale = ledger.consumed(kept.intent()).await.unwrap().unwrap();
+    assert_eq!(sale.answer.as_deref(), Some(&b"canary"[..]));
+    let pool = &database.pools[0];
+    let full = "ALTER TABLE ledger_answers ADD CONSTRAINT is_full CHECK (kept_until < '2000-01-01') NOT VALID";
+    sqlx::raw_sql(full).execute(pool).await.unwrap();
+    let refused = hold(&ledger, &claim(first + 2, first + 2)).await;
+    let told = ledger.commit(&refused, Some(&answer)).await;
+    assert_eq!(told, Err(LedgerError::unavailable()));
+    assert_eq!(ledger.consumed(refused.intent()).await, Ok(None), "neither sale nor answer");
+    sqlx::raw_sql("ALTER TABLE ledger_answers DROP CONSTRAINT is_full").execute(pool).await.unwrap();
+    assert_eq!(ledger.commit(&refused, Some(&answer)).await, Ok(CommitOutcome::Done));
+    format!("{answer:?} {sale:?} {told:?} {:?}", told.as_ref().map_err(ToString::to_string))
+}
