@@ -113,6 +113,7 @@ pub mod guide;
 pub mod ledger;
 mod paywall;
 pub mod protocol;
+pub mod settle;
 #[cfg(feature = "test-util")]
 pub mod testing;
 pub mod verify;

@@ -106,6 +106,8 @@ pub enum ProvedBy {
     Nonce,
     /// By a signature of the payer.
     Signature,
+    /// By the authorization itself, which nobody but its payer had before it was settled.
+    Authorization,
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod text;
+mod token_domain;
 mod transfer;
 mod tx_hash;
 pub mod v2;
@@ -54,6 +55,7 @@ pub use redemption::{HEADER_MAX, InvalidRedemption, Proof, Redemption};
 pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
 pub use terms::{Terms, TermsBuilder};
+pub use token_domain::TokenDomain;
 pub use transfer::{ChainTime, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 

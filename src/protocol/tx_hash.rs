@@ -24,6 +24,9 @@ pub struct TxHash([u8; 32]);
 pub struct ParseTxHashError;
 
 impl TxHash {
+    /// The hash of no transaction: zero. A [`Transfer`](super::Transfer) that has not happened yet has it.
+    pub const NONE: Self = Self([0; 32]);
+
     /// Creates a hash from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {

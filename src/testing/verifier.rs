@@ -1,14 +1,16 @@
 //! `ScriptedVerifier`: a verifier with transactions and failures that a test sets.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use crate::{
-    protocol::{Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, Transfer, TxHash},
-    verify::{Verdict, Verifier, VerifyError},
+    protocol::{
+        Address, Amount, Asset, ChainTime, Network, PaymentId, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,
+    },
+    verify::{NonceState, Verdict, Verifier, VerifyError},
 };
 
 /// Base produces a block every two seconds.
@@ -59,6 +61,8 @@ struct Script {
     head: ChainTime,
     transactions: HashMap<TxHash, Act>,
     check: Result<(), VerifyError>,
+    /// Authorizations that were cancelled.
+    spent: HashSet<PaymentId>,
     outage: Option<VerifyError>,
     delay: Duration,
     calls: usize,
@@ -88,6 +92,7 @@ impl ScriptedVerifier {
             head,
             transactions: HashMap::new(),
             check: Ok(()),
+            spent: HashSet::new(),
             outage: None,
             delay: Duration::ZERO,
             calls: 0,
@@ -146,6 +151,11 @@ impl ScriptedVerifier {
         self.with(|script| script.transactions.remove(&transaction));
     }
 
+    /// Uses up an authorization without a transfer, as its payer does who cancels it.
+    pub fn cancel(&self, token: Address, payer: Address, nonce: [u8; 32]) {
+        self.with(|script| script.spent.insert(PaymentId::of_authorization(script.network, token, payer, nonce)));
+    }
+
     /// Makes every request fail, those for the head included. `None` ends the outage.
     pub fn outage(&self, error: impl Into<Option<VerifyError>>) {
         let error = error.into();
@@ -192,6 +202,15 @@ impl ScriptedVerifier {
 }
 
 impl Script {
+    fn nonce_state(&self, payment: PaymentId) -> NonceState {
+        let paid = |act: &Act| matches!(act, Act::Judge(transfers) if transfers.iter().any(|paid| paid.payment_id() == payment));
+        match self.transactions.iter().find(|(_, act)| paid(act)) {
+            Some((transaction, _)) => NonceState::Used(*transaction),
+            None if self.spent.contains(&payment) => NonceState::Spent,
+            None => NonceState::Unused,
+        }
+    }
+
     /// Returns a hash that no transaction has had: a counter behind a recognizable prefix.
     fn fresh_hash(&mut self) -> TxHash {
         self.minted += 1;
@@ -235,6 +254,26 @@ impl Verifier for ScriptedVerifier {
         self.with(|script| script.outage.clone().map_or(Ok(()), Err))?;
         let signed = |account: &&Address| scripted_signature(**account, message) == *signature;
         Ok(accounts.iter().find(signed).copied())
+    }
+
+    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        self.with(|script| match script.outage.clone() {
+            Some(error) => Err(error),
+            None => Ok(TokenDomain::usdc_of(script.network).filter(|domain| domain.token == token)),
+        })
+    }
+
+    async fn authorization(
+        &self,
+        token: Address,
+        payer: Address,
+        nonce: &[u8; 32],
+        _since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
+        self.with(|script| match script.outage.clone() {
+            Some(error) => Err(error),
+            None => Ok(script.nonce_state(PaymentId::of_authorization(script.network, token, payer, *nonce))),
+        })
     }
 
     async fn head(&self) -> Result<ChainTime, VerifyError> {

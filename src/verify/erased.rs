@@ -2,8 +2,8 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{Verdict, Verifier, VerifyError};
-use crate::protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TxHash};
+use super::{NonceState, Verdict, Verifier, VerifyError};
+use crate::protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send + 'a>>;
 
@@ -16,6 +16,14 @@ pub(crate) trait ErasedVerifier: Send + Sync + 'static {
         signature: &'a PaymentSignature,
         accounts: &'a [Address],
     ) -> Boxed<'a, Option<Address>>;
+    fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>>;
+    fn authorization<'a>(
+        &'a self,
+        token: Address,
+        payer: Address,
+        nonce: &'a [u8; 32],
+        since: ChainTime,
+    ) -> Boxed<'a, NonceState>;
     fn head(&self) -> Boxed<'_, ChainTime>;
     fn horizon(&self) -> Boxed<'_, ChainTime>;
 }
@@ -36,6 +44,20 @@ impl<V: Verifier> ErasedVerifier for V {
         accounts: &'a [Address],
     ) -> Boxed<'a, Option<Address>> {
         Box::pin(Verifier::signer(self, message, signature, accounts))
+    }
+
+    fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>> {
+        Box::pin(Verifier::domain(self, token))
+    }
+
+    fn authorization<'a>(
+        &'a self,
+        token: Address,
+        payer: Address,
+        nonce: &'a [u8; 32],
+        since: ChainTime,
+    ) -> Boxed<'a, NonceState> {
+        Box::pin(Verifier::authorization(self, token, payer, nonce, since))
     }
 
     fn head(&self) -> Boxed<'_, ChainTime> {

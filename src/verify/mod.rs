@@ -10,7 +10,9 @@ use std::{future::Future, time::Duration};
 pub(crate) use erased::ErasedVerifier;
 pub use error::{VerifyError, VerifyErrorKind};
 
-use crate::protocol::{Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, Transfer, TxHash};
+use crate::protocol::{
+    Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,
+};
 
 /// Verifies whether a transaction pays what some terms ask.
 ///
@@ -41,6 +43,24 @@ pub trait Verifier: Send + Sync + 'static {
         accounts: &[Address],
     ) -> impl Future<Output = Result<Option<Address>, VerifyError>> + Send;
 
+    /// Returns the EIP-712 domain under which authorizations (EIP-3009) of a token are signed, as its contract states it; `None` for a
+    /// token without them.
+    ///
+    /// The layer calls this before the first quote, where a settler is set.
+    fn domain(&self, token: Address) -> impl Future<Output = Result<Option<TokenDomain>, VerifyError>> + Send;
+
+    /// Returns whether an authorization's nonce is used, at the chain's current head.
+    ///
+    /// The transaction is looked for from `since` on. `Unused` is said only where every endpoint that answers says so: the payer is
+    /// told to sign anew.
+    fn authorization(
+        &self,
+        token: Address,
+        payer: Address,
+        nonce: &[u8; 32],
+        since: ChainTime,
+    ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
+
     /// Returns the time of the chain's current head.
     fn head(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send;
 
@@ -52,6 +72,19 @@ pub trait Verifier: Send + Sync + 'static {
     fn horizon(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send {
         self.head()
     }
+}
+
+/// What the chain says of an authorization's nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum NonceState {
+    /// It is not used.
+    Unused,
+    /// This transaction used it: to pay someone. Whom, [`Verifier::verify`] tells.
+    Used(TxHash),
+    /// It is used, and no transaction that paid by it was found: it was cancelled, or used longer ago.
+    Spent,
 }
 
 /// The result of verifying one transaction against one set of terms at one moment.

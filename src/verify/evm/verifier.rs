@@ -17,8 +17,8 @@ use super::{
     view::Block,
 };
 use crate::{
-    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TxHash},
-    verify::{Verdict, Verifier, VerifyError, VerifyErrorKind},
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
+    verify::{NonceState, Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
 
 /// Verifies ERC-20 transfers on an EVM chain over JSON-RPC. Clones share endpoints, head and caches.
@@ -123,6 +123,20 @@ impl Verifier for EvmVerifier {
         let Inner { signatures, total_timeout, .. } = &*self.inner;
         let signer = timeout(*total_timeout, signatures.signer(message, signature, accounts)).await;
         signer.unwrap_or_else(|_| Err(VerifyError::unavailable()))
+    }
+
+    async fn domain(&self, _token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        Ok(None)
+    }
+
+    async fn authorization(
+        &self,
+        _token: Address,
+        _payer: Address,
+        _nonce: &[u8; 32],
+        _since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
+        Err(VerifyError::unavailable())
     }
 
     async fn head(&self) -> Result<ChainTime, VerifyError> {

@@ -21,9 +21,9 @@ use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     RequestBody, X402Layer,
     ledger::{Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale},
-    protocol::{Address, Asset, ChainTime, IntentKey, Network, PaymentSignature, Terms, TxHash},
+    protocol::{Address, Asset, ChainTime, IntentKey, Network, PaymentSignature, Terms, TokenDomain, TxHash},
     testing::ScriptedVerifier,
-    verify::{Verdict, Verifier, VerifyError},
+    verify::{NonceState, Verdict, Verifier, VerifyError},
 };
 
 use crate::{
@@ -54,6 +54,22 @@ impl Verifier for Yielding {
     ) -> Result<Option<Address>, VerifyError> {
         give_way().await;
         self.0.signer(message, signature, accounts).await
+    }
+
+    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        give_way().await;
+        self.0.domain(token).await
+    }
+
+    async fn authorization(
+        &self,
+        token: Address,
+        payer: Address,
+        nonce: &[u8; 32],
+        since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
+        give_way().await;
+        self.0.authorization(token, payer, nonce, since).await
     }
 
     async fn head(&self) -> Result<ChainTime, VerifyError> {

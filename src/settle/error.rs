@@ -1,0 +1,87 @@
+//! `SettleError`: why nothing can be settled. It contains no URL, no key, and no text of a facilitator or a node.
+
+use crate::protocol::{Address, Network};
+
+/// An error of a [`Settler`](super::Settler): nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct SettleError {
+    kind: SettleErrorKind,
+}
+
+/// The kind of a [`SettleError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettleErrorKind {
+    /// No facilitator or node gave a usable answer in time.
+    #[error("no facilitator or RPC endpoint answered in time; check that one is reachable")]
+    Unavailable,
+    /// The settling account has too little ether to pay for gas.
+    #[error("the settling account {account} has too little ether for gas; send it some")]
+    OutOfGas {
+        /// The account.
+        account: Address,
+    },
+    /// Too many payments wait to be settled.
+    #[error("too many payments wait to be settled; ask again")]
+    Overloaded,
+    /// The facilitator refused the request itself: its authorization, or the address.
+    #[error("the facilitator refused to be asked (HTTP {status}); check its address and authorization")]
+    Denied {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// No facilitator or endpoint was named, or one is not an address that can be used.
+    #[error("name at least one address, each an https URL, or http on loopback")]
+    BadEndpoint,
+    /// A setting is out of range.
+    #[error("{what} is out of range")]
+    BadSetting {
+        /// The name of the setting.
+        what: &'static str,
+    },
+    /// The key cannot be used.
+    #[error("the key cannot be used; it is `0x` and 64 hexadecimal digits")]
+    BadKey,
+    /// It settles on other chains only.
+    #[error("payments on {network} are not settled there; name a facilitator or endpoint of that chain")]
+    WrongChain {
+        /// The chain of the merchant.
+        network: Network,
+    },
+    /// A token states another domain than the one that is configured.
+    #[error("token {token} states another EIP-712 domain than the one that is configured; leave it to be read")]
+    WrongDomain {
+        /// The token.
+        token: Address,
+    },
+}
+
+impl SettleError {
+    /// Creates an error of this kind.
+    #[must_use]
+    pub const fn new(kind: SettleErrorKind) -> Self {
+        Self { kind }
+    }
+
+    /// Creates an error of kind [`Unavailable`](SettleErrorKind::Unavailable).
+    #[must_use]
+    pub const fn unavailable() -> Self {
+        Self::new(SettleErrorKind::Unavailable)
+    }
+
+    /// Returns the kind of this error.
+    #[must_use]
+    pub const fn kind(&self) -> &SettleErrorKind {
+        &self.kind
+    }
+
+    /// Returns whether the error may pass by itself or by an operator's doing, while every setting stays as it is.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(
+            self.kind,
+            SettleErrorKind::Unavailable | SettleErrorKind::OutOfGas { .. } | SettleErrorKind::Overloaded
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer. What was sold is the ledger's to know, and
+//! what was paid, the verifier's.
+
+mod erased;
+mod error;
+
+use std::future::Future;
+
+pub(crate) use erased::ErasedSettler;
+pub use error::{SettleError, SettleErrorKind};
+
+use crate::protocol::{
+    Address, Network, TokenDomain, TxHash,
+    v2::{PaymentRequirements, Reason, ResourceInfo, SignedAuthorization},
+};
+
+/// Turns signed authorizations (EIP-3009) into transfers.
+///
+/// An `Err` means that the settler could not be reached, or cannot work right now: nothing was sent. What became of a payment is an
+/// outcome.
+///
+/// Dropping a returned future must be harmless. A settler sets its own time limits; the layer has limits of its own, and treats a
+/// settlement that takes longer as [`Settlement::Unknown`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Settler`",
+    label = "this does not settle payments",
+    note = "`FacilitatorSettler` needs the feature `facilitator`, `WalletSettler` the feature `wallet`"
+)]
+pub trait Settler: Send + Sync + 'static {
+    /// Returns the domain under which authorizations of this token are signed, if this settles them: before the first quote.
+    ///
+    /// `stated` is what the token states on the chain, where a verifier has read it.
+    fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> impl Future<Output = Result<Option<TokenDomain>, SettleError>> + Send;
+
+    /// Checks whether a payment could be settled now. Nothing is sent.
+    fn verify(&self, payment: &SignedPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
+
+    /// Settles a payment, and returns once its transaction is mined.
+    ///
+    /// The layer calls this once for each presentation; after a crash the same payment may come again. Its nonce is used once, so the
+    /// chain ensures that it is taken once.
+    fn settle(&self, payment: &SignedPayment) -> impl Future<Output = Settlement> + Send;
+
+    /// Checks that payments can be settled right now: that the settler can be reached, and has gas.
+    fn health(&self) -> impl Future<Output = Result<(), SettleError>> + Send;
+}
+
+/// A signed payment, and what it has to fulfil.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SignedPayment {
+    /// What the payer signed.
+    pub authorization: SignedAuthorization,
+    /// What was offered: chain, token, domain, amount and recipient.
+    pub requirements: PaymentRequirements,
+    /// The domain of the token.
+    pub domain: TokenDomain,
+    /// What is bought.
+    pub resource: Option<ResourceInfo>,
+}
+
+impl SignedPayment {
+    /// Combines a signed authorization and what it has to fulfil.
+    #[must_use]
+    pub const fn new(
+        authorization: SignedAuthorization,
+        requirements: PaymentRequirements,
+        domain: TokenDomain,
+    ) -> Self {
+        Self { authorization, requirements, domain, resource: None }
+    }
+
+    /// Says what is bought.
+    #[must_use]
+    pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
+        self.resource = Some(resource);
+        self
+    }
+}
+
+/// Whether a payment could be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Validity {
+    /// It could be settled now.
+    Valid,
+    /// Its nonce is used already: to pay, here or elsewhere, or to cancel it.
+    Used,
+    /// It cannot be settled.
+    Refused(Reason),
+}
+
+/// What became of a payment that was to be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Settlement {
+    /// It is settled, by this transaction.
+    Settled(TxHash),
+    /// It is not settled, and nothing that was sent for it can settle it.
+    Refused(Reason),
+    /// Whether it is settled, or will be, is not known. The transaction, if one is known.
+    Unknown(Option<TxHash>),
+}
