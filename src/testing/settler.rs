@@ -271,18 +271,21 @@ mod tests {
 
     const SELLER: Address = Address::new([1; 20]);
     const BUYER: Address = Address::new([2; 20]);
-    const PRICE: Amount = Amount::from_base_units(490_000);
     const YEAR: Duration = Duration::from_secs(31_536_000);
+
+    fn price() -> Amount {
+        Amount::from_base_units(490_000)
+    }
 
     fn settler() -> ScriptedSettler {
         ScriptedSettler::new(ScriptedVerifier::new(ChainTime::from_unix(1_000_000)))
     }
 
     fn payment(nonce: u8) -> SignedPayment {
-        let authorization = Authorization::new(BUYER, [nonce; 32]).paying(SELLER, PRICE);
+        let authorization = Authorization::new(BUYER, [nonce; 32]).paying(SELLER, price());
         SignedPayment::new(
             SignedAuthorization::new(authorization, "0x00".parse().unwrap()),
-            PaymentRequirements::new(&Asset::USDC_BASE, PRICE, SELLER, 60),
+            PaymentRequirements::new(&Asset::USDC_BASE, price(), SELLER, 60),
             TokenDomain::usdc_of(Network::BASE).unwrap(),
         )
     }
@@ -297,7 +300,7 @@ mod tests {
         let settler = settler();
         let Settlement::Settled(transaction) = settler.settle(&payment(7)).await else { unreachable!("it settles") };
         let day = Duration::from_secs(86_400);
-        let terms = Terms::builder(Network::BASE, SELLER, PRICE).resource("r").assets([Asset::USDC_BASE]);
+        let terms = Terms::builder(Network::BASE, SELLER, price()).resource("r").assets([Asset::USDC_BASE]);
         let verdict = settler.chain.verify(&terms.max_payment_age(day).build(), transaction).await.unwrap();
         let Verdict::Paid { transfers, .. } = verdict else { unreachable!("it pays") };
         assert_eq!(transfers[0].payment_id(), transfer_of(&payment(7)).payment_id());
