@@ -153,12 +153,19 @@ pub struct Lease {
     transfer: Transfer,
     fence: u64,
     length: Duration,
+    resumed: bool,
 }
 
 impl Lease {
     /// Returns the lease of a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
     pub fn new(claim: &Claim, transfer: &Transfer, fence: u64) -> Self {
-        Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease }
+        Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease, resumed: false }
+    }
+
+    /// Sets whether this grant took over a lease of the same intent on the same payment, which had run out.
+    pub const fn with_resumed(mut self, resumed: bool) -> Self {
+        self.resumed = resumed;
+        self
     }
 
     /// Returns the intent that is held.
@@ -177,6 +184,13 @@ impl Lease {
     #[must_use]
     pub const fn fencing_token(&self) -> u64 {
         self.fence
+    }
+
+    /// Returns whether this grant took over a lease of the same intent on the same payment, which had run out: an earlier holder may
+    /// have run the handler, and may have settled the payment.
+    #[must_use]
+    pub const fn is_resumed(&self) -> bool {
+        self.resumed
     }
 
     /// Returns how long the lease lasts from its grant or its last renewal.
