@@ -124,6 +124,12 @@ impl Claim {
         &self.transfers
     }
 
+    /// Whether a candidate is not settled: its reservation must outlive a power cut, for it keeps the payment for its intent.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn must_last(&self) -> bool {
+        self.transfers.iter().any(|transfer| !transfer.is_settled())
+    }
+
     /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {
@@ -191,6 +197,12 @@ impl Lease {
     #[must_use]
     pub const fn is_resumed(&self) -> bool {
         self.resumed
+    }
+
+    /// Whether freeing it unused would give away the payment: an earlier holder may have settled it.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn keeps_its_payment(&self) -> bool {
+        self.resumed && !self.transfer.is_settled()
     }
 
     /// Returns how long the lease lasts from its grant or its last renewal.

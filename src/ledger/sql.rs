@@ -306,7 +306,9 @@ mod tests {
 
     #[test]
     fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
-        let holds = |mark, times, since, booked| Written { fence: 1, times, since, mark, resumed: false, booked }.holds(&paid(100));
+        let holds = |mark, times, since, booked| {
+            Written { fence: 1, times, since, mark, resumed: false, booked }.holds(&paid(100))
+        };
         assert!(holds(Some(99), 1, 0, false));
         assert!(!holds(Some(100), 1, 0, false), "at the mark");
         assert!(!holds(None, 1, 0, false), "nothing begun");

@@ -67,10 +67,15 @@ fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 13] {
 /// The same where there is no transfer to write down.
 fn no_terms() -> [Literal; 13] {
     [
-        "bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint",
-        "boolean",
+        "bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint",
+        "bigint", "boolean",
     ]
     .map(null)
+}
+
+/// A lease need not outlive a power cut, since its holder does not, unless it keeps for its intent what is about to be settled.
+fn flush(claim: &Claim) -> Flush {
+    if claim.must_last() { Flush::Now } else { Flush::Later }
 }
 
 impl PostgresLedger {
@@ -137,8 +142,14 @@ impl PostgresLedger {
     ) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, transfer)?;
         if !written.holds(transfer) {
-            let values = held(&lease, [flag(false)]);
-            self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
+            if lease.keeps_its_payment() {
+                // Not freed: it runs out at once, and goes on keeping the payment for its intent.
+                let values = held(&lease, [whole(0)]);
+                self.one::<(bool,)>(Flush::Later, &self.statements.renew, &values).await?;
+            } else {
+                let values = held(&lease, [flag(false)]);
+                self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
+            }
             return Ok(None);
         }
         self.sweeps.note(seconds(claim.keep_until(transfer)));
@@ -154,7 +165,7 @@ impl SqlBackend for PostgresLedger {
         let terms = first.map_or_else(no_terms, |first| terms(claim, first));
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
         loop {
-            let question = || self.rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
+            let question = || self.rows::<Reserved>(flush(claim), &self.statements.reserve, &values);
             let lines = ask(question).await?;
             let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked)| {
                 Some(Written { fence: fence?, times: times?, since: since?, mark, resumed: false, booked })
@@ -201,7 +212,7 @@ impl SqlBackend for PostgresLedger {
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
-        let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
+        let told = self.one::<Granted>(flush(claim), &self.statements.grant, &values).await?;
         let (fence, times, since, mark, resumed, booked, expired) = told.ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };

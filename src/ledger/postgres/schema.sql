@@ -32,7 +32,7 @@ CREATE TABLE ledger_sales (
     lease_until  timestamptz NOT NULL,
     reserved_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     consumed_at  timestamptz,                -- null: held, not sold
-    unsettled    boolean NOT NULL,           -- the payment had not happened when it was reserved
+    unsettled    boolean NOT NULL DEFAULT false, -- the payment had not happened when it was reserved
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
