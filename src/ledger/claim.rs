@@ -193,7 +193,7 @@ impl Lease {
     }
 
     /// Returns whether this grant took over a lease of the same intent on the same payment, which had run out: an earlier holder may
-    /// have run the handler, and may have settled the payment.
+    /// have run the handler, and may have settled the payment. Releasing such a lease makes the payment anybody's.
     #[must_use]
     pub const fn is_resumed(&self) -> bool {
         self.resumed

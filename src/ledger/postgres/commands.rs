@@ -31,7 +31,8 @@ type Reserved = (
     Option<i64>,
     bool,
 );
-/// Fence, attempts, time since the last one, mark, whether its own lease was taken over, whether the book knows of the pair, leases that ran out.
+/// Fence, attempts, time since the last one, mark, whether its own lease was taken over, whether the book knows of the pair,
+/// leases that ran out.
 type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, bool, Option<bool>, i64);
 
 /// What a statement on an intent and a payment is told first.

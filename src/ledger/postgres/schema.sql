@@ -102,8 +102,8 @@ CREATE VIEW ledger_sold AS
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
--- Ends what ran out and is in the way, if asked to, but for another intent's lease on what is not settled yet; writes, which decides; counts the attempt; tells what holds now
--- that nobody else can change it. No fence: intent or payment is another's.
+-- Ends what ran out and is in the way, if asked to, but for another intent's lease on what is not settled yet; writes,
+-- which decides; counts the attempt; tells what holds now that nobody else can change it. No fence: intent or payment is another's.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
     p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean, p_takes_over boolean)
