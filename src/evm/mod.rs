@@ -9,3 +9,5 @@ pub(crate) mod receipt;
 #[cfg(feature = "evm")]
 pub(crate) mod signature;
 pub(crate) mod transaction;
+#[cfg(feature = "wallet")]
+pub(crate) mod wallet;
