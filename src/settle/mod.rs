@@ -3,11 +3,15 @@
 
 mod erased;
 mod error;
+#[cfg(feature = "wallet")]
+mod wallet;
 
 use std::future::Future;
 
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
+#[cfg(feature = "wallet")]
+pub use wallet::{WalletSettler, WalletSettlerBuilder};
 
 use crate::protocol::{
     Address, Network, TokenDomain, TxHash,

@@ -31,6 +31,11 @@ impl Fees {
         Self { most: raised(self.most), tip: raised(self.tip) }
     }
 
+    /// Returns these, and no more than that per gas in all.
+    pub(crate) fn at_most(self, most: u128) -> Self {
+        Self { most: self.most.min(most), tip: self.tip.min(most) }
+    }
+
     /// Returns the higher of each.
     pub(crate) fn or_higher(self, other: Self) -> Self {
         Self { most: self.most.max(other.most), tip: self.tip.max(other.tip) }

@@ -142,6 +142,32 @@ impl Node {
         Ok(self.ask::<Quantity>("eth_getBalance", json!([account, "pending"])).await?.0)
     }
 
+    /// Whether there is code at that address.
+    pub(crate) async fn has_code(&self, address: Address) -> Result<bool, Failure> {
+        let code = self.ask::<String>("eth_getCode", json!([address, "latest"])).await?;
+        Ok(code.len() > "0x".len())
+    }
+
+    /// Runs a call, at the state that `at` names, with no more than that gas. What a failed call says is looked at, and goes no further.
+    pub(crate) async fn run(&self, call: &Call<'_>, at: &str) -> Result<Result<Vec<u8>, RpcError>, Failure> {
+        match self.ask::<String>("eth_call", json!([call.to_json(), at])).await {
+            Ok(text) => const_hex::decode(text).map(Ok).map_err(|_| Failure::Nonsense),
+            Err(Failure::Refusal(error)) if error.is_failed_call() => Ok(Err(error)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// How much gas a call takes with what waits; what it says where it fails.
+    pub(crate) async fn gas_of(&self, call: &Call<'_>) -> Result<Result<u64, RpcError>, Failure> {
+        match self.ask::<Quantity>("eth_estimateGas", json!([call.to_json(), "pending"])).await {
+            Ok(gas) => gas.small().map(Ok),
+            Err(Failure::Refusal(error)) if error.is_failed_call() || error.says(&["gas required exceeds"]) => {
+                Ok(Err(error))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// What a contract's function without effects gives, as one word; `None` where it gives anything else, or fails.
     pub(crate) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
         let call = json!({"to": contract, "data": const_hex::encode_prefixed(call)});
@@ -153,7 +179,23 @@ impl Node {
     }
 }
 
-fn hex(number: u64) -> String {
+/// A call of a contract.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) data: &'a [u8],
+    /// The most gas that it may take.
+    pub(crate) gas: u64,
+}
+
+impl Call<'_> {
+    fn to_json(self) -> Value {
+        json!({"from": self.from, "to": self.to, "data": const_hex::encode_prefixed(self.data), "gas": hex(self.gas)})
+    }
+}
+
+pub(crate) fn hex(number: u64) -> String {
     format!("{number:#x}")
 }
 
