@@ -12,7 +12,7 @@ mod encoding;
 pub mod headers;
 mod intent;
 mod keccak;
-#[cfg(any(feature = "client", feature = "evm"))]
+#[cfg(any(feature = "client", feature = "evm", feature = "facilitator"))]
 mod loopback;
 mod media;
 mod network;
@@ -60,7 +60,7 @@ pub use transfer::{ChainTime, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
-#[cfg(any(feature = "client", feature = "evm"))]
+#[cfg(any(feature = "client", feature = "evm", feature = "facilitator"))]
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
 #[cfg(feature = "client")]
