@@ -30,7 +30,9 @@ use tower_x402::{
 use crate::client::wallet::node::{CANARY, Odd, Proxy};
 
 const SELLER: Address = Address::new([0x5e; 20]);
-const PRICE: Amount = Amount::from_base_units(490_000);
+fn price() -> Amount {
+    Amount::from_base_units(490_000)
+}
 /// The most that a test waits for a real process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -67,7 +69,7 @@ fn address(key: &PrivateKeySigner) -> Address {
 async fn authorized(chain: &DevChain, from: Address, nonce: u8) -> Authorization {
     let now = chain.timestamp().await.unwrap();
     let window = (ChainTime::from_unix(0), now.after(Duration::from_secs(3_600)));
-    Authorization::new(from, [nonce; 32]).paying(SELLER, PRICE).valid_between(window.0, window.1)
+    Authorization::new(from, [nonce; 32]).paying(SELLER, price()).valid_between(window.0, window.1)
 }
 
 /// What a payer of this token signs, by the words of EIP-712.
@@ -102,7 +104,7 @@ fn signed(chain: &DevChain, authorization: Authorization, key: &PrivateKeySigner
 }
 
 fn shown(chain: &DevChain, authorization: Authorization, signature: Vec<u8>) -> SignedPayment {
-    let required = PaymentRequirements::new(&Asset::USDC_BASE, PRICE, SELLER, 300).with_token_domain("USD Coin", "2");
+    let required = PaymentRequirements::new(&Asset::USDC_BASE, price(), SELLER, 300).with_token_domain("USD Coin", "2");
     let signature = PaymentSignature::new(signature).unwrap();
     SignedPayment::new(SignedAuthorization::new(authorization, signature), required, domain(chain))
 }

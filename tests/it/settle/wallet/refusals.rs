@@ -20,14 +20,14 @@ async fn what_is_not_as_asked_is_refused_by_name_and_never_sent() {
     let mut no_token = good.clone();
     no_token.requirements.asset = SELLER;
     no_token.domain.token = SELLER;
-    let no_token = SignedPayment { ..no_token };
+
     let mut other_domain = good.clone();
     other_domain.domain.name = "USDC".to_owned();
     let mut undeployed = vec![0; 65];
     undeployed.extend([0x64, 0x92].repeat(16));
 
     let signed = |authorization| signed(&chain, authorization, &payer);
-    let to_another = authorization().paying(Address::new([9; 20]), PRICE);
+    let to_another = authorization().paying(Address::new([9; 20]), price());
     let too_little = authorization().paying(SELLER, Amount::from_base_units(489_999));
     for (payment, reason) in [
         (elsewhere, Reason::INVALID_NETWORK),
@@ -97,7 +97,7 @@ async fn many_authorizations_over_one_balance_cost_the_gas_of_one() {
     let chain = quiet().await;
     let settler = settler(&chain).await;
     let payer = chain.accounts()[1].address();
-    chain.fund(payer, PRICE).await.unwrap();
+    chain.fund(payer, price()).await.unwrap();
     let first = payment(&chain, 1, 1).await;
     let task = tokio::spawn({
         let settler = settler.clone();

@@ -59,7 +59,7 @@ async fn a_contract_account_pays_by_what_it_takes_for_a_signature() {
     let easy = Address::new([0xea; 20]);
     chain.set_code(easy, "631626ba7e60e01b60005260206000f3").await.unwrap();
     for account in [wallet, easy] {
-        chain.fund(account, PRICE).await.unwrap();
+        chain.fund(account, price()).await.unwrap();
     }
     let by_owner = signed(&chain, authorized(&chain, wallet, 1).await, &owner);
     let by_thief = signed(&chain, authorized(&chain, wallet, 1).await, &key(&chain, 2));
