@@ -90,11 +90,12 @@
 //! |---|---|
 //! | `axum` | [`Receipt`] as an axum extractor |
 //! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC |
+//! | `facilitator` | [`settle`]`::FacilitatorSettler`: a facilitator settles signed payments |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
-//! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; implies `client` |
+//! | `wallet` | `client::WalletPayer` and [`settle`]`::WalletSettler`: pays, or settles signed payments, from a key of your own or any alloy signer; implies `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |

@@ -5,6 +5,7 @@
 //! | Guide | Read it to |
 //! |---|---|
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
+//! | [`standard`] | take signed payments of x402 version 2, from official clients |
 //! | [`ledgers`] | choose where sales are recorded |
 //! | [`verification`] | choose RPC endpoints and finality |
 //! | [`operating`] | run a server: health, keys, restarts, backups |
@@ -25,7 +26,9 @@ macro_rules! guides {
                     not(doctest),
                     all(
                         feature = "axum",
-                        feature = "wallet", feature = "reqwest",
+                        feature = "wallet",
+                        feature = "facilitator",
+                        feature = "reqwest",
                         feature = "evm",
                         feature = "postgres",
                         feature = "redis",
@@ -42,6 +45,7 @@ macro_rules! guides {
 
 guides! {
     selling = "selling.md";
+    standard = "standard.md";
     ledgers = "ledgers.md";
     verification = "verification.md";
     operating = "operating.md";

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{merchant::MerchantInner, opened::Opened, priced_request::PricedRequest, quote::resource_url};
+use super::{
+    merchant::MerchantInner, opened::Opened, priced_request::PricedRequest, quote::resource_url, redelivery::Shown,
+};
 use crate::{
     protocol::{
         Amount, IntentId, IntentTerms, PaymentId, TokenDomain,
@@ -23,6 +25,8 @@ pub(crate) struct Authorized<'a> {
     /// The intent as the client showed it; the payment's name where it showed none.
     pub(crate) intent: IntentId,
     pub(crate) payment: SignedPayment,
+    /// Whether it names a quote, whose intent its payer alone knows.
+    pub(crate) quoted: bool,
     /// Whether it can be taken now, as far as clock and price tell. It may have been settled before.
     pub(crate) timely: Result<(), Reason>,
 }
@@ -56,19 +60,25 @@ impl<'a> Authorized<'a> {
         let offered = Some(offered).filter(|offered| accepted.echoes(offered));
         let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
-        let timely = timely(request, &opened, &signed.authorization, now, shown.is_some());
+        let quoted = shown.is_some();
+        let timely = timely(request, &opened, &signed.authorization, now, quoted);
         let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone()).with_resource(resource);
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, intent, payment, timely })
+        Ok(Self { opened, intent, payment, quoted, timely })
     }
 
-    pub(crate) fn authorization(&self) -> &Authorization {
+    fn authorization(&self) -> &Authorization {
         &self.payment.authorization.authorization
     }
 
+    /// What it shows to who asks for a sold answer again.
+    pub(crate) fn shown(&self) -> Shown {
+        if self.quoted { Shown::Authorization(self.payment_id()) } else { Shown::Public }
+    }
+
     /// The name of the payment.
-    pub(crate) fn payment_id(&self) -> PaymentId {
+    fn payment_id(&self) -> PaymentId {
         let PaymentRequirements { network, asset, .. } = self.payment.requirements;
         self.authorization().payment_id(network, asset)
     }

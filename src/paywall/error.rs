@@ -41,8 +41,8 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No verifier was set, so nothing could tell whether a payment was made.
-    #[error("no verifier: call `.verifier(…)`, or nothing can tell whether a payment was made")]
+    /// Neither verifier nor settler was set, so nothing could tell whether a payment was made.
+    #[error("no verifier: call `.verifier(…)`, `.settler(…)` or both, or nothing can tell whether a payment was made")]
     NoVerifier,
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]

@@ -130,6 +130,13 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a transfer where nothing reads the chain.
+    pub(crate) fn takes_signed_only() -> Self {
+        let detail =
+            "This seller takes signed payments only, in the PAYMENT-SIGNATURE header, as PAYMENT-REQUIRED says.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// Asks who redeems to show that it is the payer, by a signature over `message`.
     pub(crate) fn to_prove(code: ProblemCode, message: String) -> Self {
         Self { message: Some(message), ..code.into() }

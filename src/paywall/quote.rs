@@ -10,7 +10,7 @@ use super::{
     body::ResponseBody,
     priced_request::PricedRequest,
     pricing::Price,
-    problem::{Fault, Rejection},
+    problem::{ASK_AGAIN, Fault, Problem, Rejection},
     route::Route,
     settlement::Unsettled,
 };
@@ -55,6 +55,9 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
         return request.reject(Fault::ZeroPrice);
     }
     let route = &*request.route;
+    if !bill.can_be_paid(route) {
+        return request.reject(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
+    }
     let terms = request.intent_terms(route.seals.current(), amount);
     let quote = bill.render(route, &terms, request.redeem_by, resource_url(route, &request.parts));
     let mut response = Response::new(ResponseBody::whole(quote.body));
@@ -82,6 +85,11 @@ impl<'a> Bill<'a> {
         Self { template: Cow::Owned(route.template_saying(&label)), challenge }
     }
 
+    /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
+    fn can_be_paid(&self, route: &Route) -> bool {
+        self.challenge.is_some() || route.merchant.chain().is_some()
+    }
+
     /// Seals an intent of these terms, and writes the quote for it.
     pub(crate) fn render(
         &self,
@@ -96,6 +104,9 @@ impl<'a> Bill<'a> {
         if let Some(challenge) = &self.challenge {
             let header = challenge.render(&price, quote.intent(), url);
             quote.headers.insert(PAYMENT_REQUIRED, header);
+        }
+        if route.merchant.chain().is_none() {
+            quote.ask_for_signature();
         }
         quote
     }

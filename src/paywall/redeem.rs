@@ -50,6 +50,9 @@ async fn redeem(
     redemption: Redemption,
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
+    if request.route.merchant.chain().is_none() {
+        return Err(Problem::takes_signed_only().into());
+    }
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
         let seal = request.route.seals.current();
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
@@ -84,7 +87,7 @@ async fn accept(
     let authorized = match (Authorized::read(request, payload.clone(), now), unpriced) {
         (Ok(authorized), None) => authorized,
         (Ok(authorized), Some(unpriced)) => {
-            let shown = Shown::Authorization(authorized.payment_id());
+            let shown = authorized.shown();
             return Err(authorized.opened.unless_consumed(shown, unpriced).await);
         }
         (Err(_), Some(unpriced)) => return Err(unpriced),
@@ -100,13 +103,13 @@ async fn reserve_signed(
     now: Amount,
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
-    let shown = Shown::Authorization(authorized.payment_id());
-    let Authorized { opened, intent, payment, timely } = authorized;
+    let shown = authorized.shown();
+    let Authorized { opened, intent, payment, quoted, timely } = authorized;
     let head = verifier_in_time(route.merchant.verifier.head()).await;
     let head = head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))?;
-    let quoted = ChainTime::from_unix(opened.terms.issued);
+    let issued = ChainTime::from_unix(opened.terms.issued);
     let terms = route.terms(opened.recipient, opened.terms.amount);
-    let unsettled = Unsettled::new(&route.merchant, standard, payment, terms, quoted);
+    let unsettled = Unsettled::new(&route.merchant, standard, payment, terms, issued);
     // In a block to come: after whatever this ledger has forgotten.
     let transfer = unsettled.transfer(ChainTime::from_unix(head.unix() + 1));
     let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
@@ -124,13 +127,15 @@ async fn reserve_signed(
             return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some((unsettled, requote)) });
         }
         // Settled under this very intent, and not sold: the process that settled it is gone.
-        Found::Settled(transfer) if guard.is_resumed() => match opened.is_remembered(head, &transfer).await {
-            Ok(()) => {
-                guard.paid_by(transfer);
-                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
+        Found::Settled(transfer) if quoted && guard.is_resumed() && unsettled.quoted_before(&transfer) => {
+            match opened.is_remembered(head, &transfer).await {
+                Ok(()) => {
+                    guard.paid_by(transfer);
+                    return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
+                }
+                Err(problem) => return Err(problem.into()),
             }
-            Err(problem) => return Err(problem.into()),
-        },
+        }
         // Whoever reads the chain could show it: its payer can say so by a signature.
         Found::Settled(transfer) => {
             let message = redemption_message(route.merchant.network, transfer.transaction, &intent);

@@ -109,6 +109,8 @@ pub(crate) enum Shown {
     Transaction(TxHash),
     /// The authorization of this name, which was settled in whatever transaction.
     Authorization(PaymentId),
+    /// An authorization without a quote. Once it is settled, it says nothing that the chain does not tell everybody.
+    Public,
 }
 
 impl Shown {
@@ -116,6 +118,7 @@ impl Shown {
         match self {
             Self::Transaction(transaction) => *transaction == head.transaction,
             Self::Authorization(payment) => payment.to_string() == head.payment,
+            Self::Public => false,
         }
     }
 }

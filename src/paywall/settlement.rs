@@ -205,6 +205,11 @@ impl Unsettled {
         Some(verifier_in_time(asked).await)
     }
 
+    /// Whether its quote was there when it was settled: that of a thief, who learns of the payment by its settlement, is later.
+    pub(crate) fn quoted_before(&self, settled: &Transfer) -> bool {
+        self.since <= settled.block_time
+    }
+
     /// Whether it can no longer be settled at that head, by whomever.
     pub(crate) fn is_over(&self, head: ChainTime) -> bool {
         self.payment.authorization.authorization.valid_before <= head

@@ -70,6 +70,23 @@ pub(crate) struct RenderedQuote {
 }
 
 impl RenderedQuote {
+    /// Takes back what asks for a transfer: the header `PAYMENT-REQUIRED` says how to pay.
+    pub(crate) fn ask_for_signature(&mut self) {
+        let problem = ProblemCode::PaymentRequired;
+        let detail =
+            "Sign an authorization as PAYMENT-REQUIRED says, and send this request again with it in PAYMENT-SIGNATURE.";
+        let intent = String::from_utf8_lossy(self.intent()).into_owned();
+        let body = format!(
+            r#"{{"title":"{}","status":402,"detail":"{detail}","error":"{problem}","intentId":"{intent}"}}"#,
+            problem.title()
+        );
+        self.intent = body.len() - 2 - intent.len()..body.len() - 2;
+        self.body = body.into();
+        self.headers.remove(PAY);
+        self.headers.remove(X_PAYMENT_CONTRACTS);
+        self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+    }
+
     /// The intent id.
     pub(crate) fn intent(&self) -> &[u8] {
         self.body.get(self.intent.clone()).unwrap_or_default()

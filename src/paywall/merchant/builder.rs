@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start};
+use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start, unread::Unread};
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
@@ -18,7 +18,8 @@ const HOLD_UNBOUND: Duration = Duration::from_secs(5);
 
 /// Configures a [`Merchant`]. Created by [`Merchant::builder`].
 ///
-/// [`verifier`](Self::verifier), [`ledger`](Self::ledger) and [`sealing_keys`](Self::sealing_keys) are required.
+/// [`verifier`](Self::verifier), [`settler`](Self::settler) or both, [`ledger`](Self::ledger) and
+/// [`sealing_keys`](Self::sealing_keys) are required.
 /// [`build`](Self::build) refuses every setting that would sell wrongly.
 ///
 /// ```
@@ -100,7 +101,11 @@ impl MerchantBuilder {
         }
     }
 
-    /// Sets the verifier of payments. Required.
+    /// Sets the verifier of payments. Required, unless there is a [`settler`](Self::settler).
+    ///
+    /// Without one, no node is needed, and no transfer is taken: quotes have the header `PAYMENT-REQUIRED` only. Then nothing stands
+    /// against the settler's word, neither that a payment was settled, nor that it was refused. And where it does not know what became
+    /// of a payment, nobody does: its payer hears `outcome_unknown`.
     pub fn verifier(mut self, verifier: impl Verifier) -> Self {
         self.verifier = Some(Arc::new(verifier));
         self
@@ -257,7 +262,11 @@ impl MerchantBuilder {
     /// # Errors
     /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
     pub async fn build(self) -> Result<Merchant, BuildError> {
-        let verifier = self.verifier.clone().ok_or(BuildError::NoVerifier)?;
+        let verifier = match (&self.verifier, &self.settler) {
+            (Some(verifier), _) => Arc::clone(verifier),
+            (None, Some(_)) => Arc::new(Unread(Arc::clone(&self.clock))),
+            (None, None) => return Err(BuildError::NoVerifier),
+        };
         let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;
         let keys = self.keys.clone().ok_or(BuildError::NoSealingKeys)?;
         let lazily = self.lazily;
@@ -270,7 +279,10 @@ impl MerchantBuilder {
             Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
             _ => {}
         }
-        inner.learn_tokens().await?;
+        match inner.learn_tokens().await {
+            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
+            _ => {}
+        }
         Ok(Merchant { inner: Arc::new(inner) })
     }
 
@@ -314,8 +326,7 @@ impl MerchantBuilder {
             check_url(url)?;
         }
         let standard = self.settler.map(|settler| {
-            let (verifier, clock) = (Arc::clone(&verifier), Arc::clone(&self.clock));
-            Standard::new(settler, self.network, assets.clone(), Some(verifier), clock)
+            Standard::new(settler, self.network, assets.clone(), self.verifier.clone(), Arc::clone(&self.clock))
         });
         Ok(MerchantInner {
             network: self.network,
@@ -325,7 +336,7 @@ impl MerchantBuilder {
             realm: self.realm,
             keys,
             verifier,
-            reads_chain: true,
+            reads_chain: self.verifier.is_some(),
             standard,
             public_url: self.public_url,
             ledger,

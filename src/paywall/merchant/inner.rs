@@ -63,7 +63,7 @@ impl MerchantInner {
     pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
         let Some(standard) = &self.standard else { return Ok(()) };
         match standard.learn().await {
-            Err(error) if error.is_transient() => {
+            Err(error) if error.is_transient() && self.reads_chain => {
                 tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
                 Ok(())
             }

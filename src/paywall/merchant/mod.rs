@@ -5,6 +5,7 @@ mod catalog;
 mod inner;
 mod standard;
 mod start;
+mod unread;
 
 use std::{future::Future, sync::Arc};
 

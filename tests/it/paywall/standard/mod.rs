@@ -5,6 +5,7 @@ mod quotes;
 mod refusals;
 mod sales;
 mod theft;
+mod unread;
 
 use axum::body::Body;
 use http::{Request, header};
