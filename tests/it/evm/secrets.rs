@@ -9,6 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::{
     node::{Fault, LOGS, text},
+    token::Use,
     *,
 };
 
@@ -111,6 +112,12 @@ async fn nothing_comes_out() {
     let (verifier, _) = connect(&[&node]).await;
     node.script().usdc.set("name()", Some(text(CANARY)));
     assert_eq!(verifier.domain(Asset::USDC_BASE.contract()).await, Ok(None));
+    // It was used lately, and no log tells.
+    let (payer, nonce, transaction) = (PAYER, [7; 32], tx(1));
+    node.script().usdc.uses.push(Use { payer, nonce, height: 95, transaction, canceled: false });
+    node.script().usdc.indexed = 90;
+    let since = ChainTime::from_unix(time_of(90));
+    assert!(verifier.authorization(Asset::USDC_BASE.contract(), payer, &nonce, since).await.is_err());
     // Another chain, in the middle of it.
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;
