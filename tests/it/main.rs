@@ -20,5 +20,7 @@ mod evm;
 mod ledger;
 mod paywall;
 mod repository;
+#[cfg(feature = "facilitator")]
+mod settle;
 mod support;
 mod wire;
