@@ -183,7 +183,7 @@ async fn without_a_node_what_is_free_is_served() {
     // Nobody restarts it for that, and nobody's payment is lost.
     assert_eq!(app.get("/healthz").await.status, 200);
     node.comes_up(&market).await;
-    market.block_at(SystemClock.unix()).await;
+    market.block_at(SystemClock.unix().max(market.now().await + 1)).await;
     ready(&app).await;
 }
 
