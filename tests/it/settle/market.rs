@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
 };
 
 use tower_x402::{
@@ -27,19 +26,6 @@ struct State {
     names: u64,
 }
 
-/// A moment on the market.
-pub struct Moment(ChainTime);
-
-impl Moment {
-    pub fn into_before(self) -> ChainTime {
-        ChainTime::from_unix(self.0.unix() - 600)
-    }
-
-    pub fn into_after(self) -> ChainTime {
-        self.0.after(Duration::from_secs(3_600))
-    }
-}
-
 impl Market {
     pub fn new() -> Self {
         let now = ChainTime::from_unix(1_795_280_000);
@@ -49,10 +35,6 @@ impl Market {
 
     pub fn now(&self) -> ChainTime {
         self.state().now
-    }
-
-    pub fn time(&self) -> Moment {
-        Moment(self.now())
     }
 
     /// A new account with so many base units.

@@ -15,7 +15,7 @@ use facilitator::{Facilitator, Fault};
 use market::Market;
 use tower_x402::{
     protocol::{
-        Address, Amount, Asset, TokenDomain,
+        Address, Amount, Asset, ChainTime, TokenDomain,
         v2::{Authorization, PaymentRequirements, ResourceInfo, SignedAuthorization},
     },
     settle::{FacilitatorSettler, FacilitatorSettlerBuilder, SignedPayment},
@@ -40,9 +40,10 @@ fn settler(facilitators: &[&Facilitator]) -> FacilitatorSettler {
 /// A payment of the price by a new payer who has exactly that.
 fn payment(market: &Market) -> SignedPayment {
     let payer = market.account(PRICE);
+    let now = market.now();
     let authorization = Authorization::new(payer, market.fresh())
         .paying(SELLER, Amount::from_base_units(PRICE))
-        .valid_between(market.time().into_before(), market.time().into_after());
+        .valid_between(ChainTime::from_unix(now.unix() - 600), now.after(Duration::from_secs(3_600)));
     let signature = market.signature(payer, &authorization);
     let domain = TokenDomain::usdc_of(Asset::USDC_BASE.network()).expect("it is known");
     let requirements = PaymentRequirements::new(&Asset::USDC_BASE, authorization.value, SELLER, 300)
