@@ -49,7 +49,8 @@ impl<S: Settler, F: Fn(&Market) -> S + Sync> Harness for On<F> {
     }
 
     async fn submit(&self, authorization: &SignedAuthorization) {
-        self.0.execute(authorization).expect("it is taken");
+        // Where a settler did what it must not, it may be too late: the checks see that.
+        let _ = self.0.execute(authorization);
     }
 
     async fn cancel(&self, payer: Address, nonce: [u8; 32]) {
