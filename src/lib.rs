@@ -90,13 +90,14 @@
 //! |---|---|
 //! | `axum` | [`Receipt`] as an axum extractor |
 //! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC |
+//! | `facilitator` | `settle::FacilitatorSettler`: a facilitator of the x402 standard checks and settles signed payments |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
 //! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; implies `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
-//! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
+//! | `test-util` | `testing`: a scripted verifier and settler, a fake clock, with `client` a scripted wallet; `ledger::conformance`, `settle::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
 //! | `full` | all but `test-util` and `devchain` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
