@@ -20,7 +20,7 @@ mod evm;
 mod ledger;
 mod paywall;
 mod repository;
-#[cfg(feature = "wallet")]
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod settle;
 mod support;
 mod wire;
