@@ -1,6 +1,6 @@
 //! `Transfer`: one token transfer, the unit that is spent.
 
-use super::{Address, Amount, Binding, Network, PaymentId, TxHash, v2::Authorization};
+use super::{Address, Amount, Binding, ChainTime, Network, PaymentId, TxHash, v2::Authorization};
 
 /// One transfer of an accepted token to the recipient: mined, or signed and not settled yet.
 ///
