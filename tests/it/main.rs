@@ -20,5 +20,6 @@ mod evm;
 mod ledger;
 mod paywall;
 mod repository;
+mod standard;
 mod support;
 mod wire;
