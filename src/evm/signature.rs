@@ -1,10 +1,13 @@
-//! Signatures of plain accounts: ECDSA over secp256k1, under a message by EIP-191.
+//! Signatures of plain accounts: ECDSA over secp256k1, under a message by EIP-191 or a hash.
 
-use alloy::primitives::{B256, Signature, eip191_hash_message};
+#[cfg(feature = "evm")]
+use alloy::primitives::eip191_hash_message;
+use alloy::primitives::{B256, Signature};
 
 use crate::protocol::Address;
 
 /// Returns what is signed where an account signs a text: its hash by EIP-191.
+#[cfg(feature = "evm")]
 pub(crate) fn message_hash(message: &str) -> B256 {
     eip191_hash_message(message)
 }
@@ -13,19 +16,30 @@ pub(crate) fn message_hash(message: &str) -> B256 {
 ///
 /// That is 65 bytes with a `v` of 0, 1, 27 or 28, or 64 bytes by EIP-2098. A signature with a high `s` is refused: each has a twin
 /// with a low one, so that accepting both would give one signature two forms.
+#[cfg(feature = "evm")]
 pub(crate) fn signer(hash: &B256, signature: &[u8]) -> Option<Address> {
-    let signature = match (signature.len(), signature.last()) {
-        (65, Some(0 | 1 | 27 | 28)) => Signature::from_raw(signature).ok()?,
-        (64, _) => Signature::from_erc2098(signature),
-        _ => return None,
-    };
+    match signature.len() {
+        64 => recover(hash, Signature::from_erc2098(signature)),
+        _ => signer_of_65(hash, signature),
+    }
+}
+
+/// Returns the same, and takes no 64 bytes.
+pub(crate) fn signer_of_65(hash: &B256, signature: &[u8]) -> Option<Address> {
+    match (signature.len(), signature.last()) {
+        (65, Some(0 | 1 | 27 | 28)) => recover(hash, Signature::from_raw(signature).ok()?),
+        _ => None,
+    }
+}
+
+fn recover(hash: &B256, signature: Signature) -> Option<Address> {
     if signature.normalize_s().is_some() {
         return None;
     }
     signature.recover_address_from_prehash(hash).ok().map(|address| Address::new(address.into_array()))
 }
 
-#[cfg(all(test, feature = "wallet"))]
+#[cfg(all(test, feature = "evm", feature = "wallet"))]
 mod tests {
     use alloy::{
         primitives::U256,

@@ -153,12 +153,25 @@ pub struct Lease {
     transfer: Transfer,
     fence: u64,
     length: Duration,
+    resumed: bool,
 }
 
 impl Lease {
     /// Returns the lease of a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
     pub fn new(claim: &Claim, transfer: &Transfer, fence: u64) -> Self {
-        Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease }
+        Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease, resumed: false }
+    }
+
+    /// Sets whether this grant took over a lapsed lease of the same intent on the same payment.
+    pub const fn with_resumed(mut self, resumed: bool) -> Self {
+        self.resumed = resumed;
+        self
+    }
+
+    /// Returns whether this grant took over a lapsed lease of the same intent on the same payment.
+    #[must_use]
+    pub const fn is_resumed(&self) -> bool {
+        self.resumed
     }
 
     /// Returns the intent that is held.

@@ -182,7 +182,7 @@ where
     /// A request with a proof, in part or whole: never answered 402.
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
         match reserve(&self.request, proof).await {
-            Ok(Some((guard, receipt))) => deliver(self.request, self.unread, self.inner, guard, receipt).await,
+            Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
             Ok(None) => {
                 let format = self.request.format();
                 self.serve().await.map(|answer| without_bill(answer, format))
@@ -218,7 +218,7 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
 /// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
 fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
     let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
-    matches!(shown, Ok(Some(Proof::Redemption(_))))
+    matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_))))
         && !body.is_end_stream()
         && announced.is_some_and(|most| most <= route.body_limit)
 }

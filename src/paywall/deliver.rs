@@ -22,13 +22,16 @@ use super::{
     nested,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
+    quote::Requote,
     read_ahead::{Read, ReadAhead},
-    redelivery::Redelivery,
+    redeem::Purchase,
+    redelivery::{Redelivery, Shown},
     reservation::{Committed, HoldOutcome, LeaseGuard},
     route::Route,
+    settlement::{SETTLE_AND_CONFIRM, Settled, Unsettled},
 };
 use crate::protocol::{
-    ProblemCode, Receipt, Transfer,
+    ProblemCode, Transfer,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
 };
 
@@ -43,6 +46,8 @@ enum Ending<A, ResB, E> {
     NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
     /// It belongs to another request: there is nothing to release.
     LeaseLost,
+    /// The payment may be settled: the lease is left to run out, and its own intent goes on.
+    Unknown(Problem),
 }
 
 /// An answer that is to be sold.
@@ -70,14 +75,14 @@ pub(crate) async fn deliver<S, B, ResB>(
     request: PricedRequest,
     unread: Option<B>,
     inner: S,
-    guard: LeaseGuard,
-    receipt: Receipt,
+    purchase: Purchase,
 ) -> Result<Response<ResponseBody<ResB>>, S::Error>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
+    let Purchase { mut guard, receipt, unsettled } = purchase;
     let (route, format) = (Arc::clone(&request.route), request.format());
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
@@ -89,8 +94,11 @@ where
     let late = request.body_mut().watch(route.pace());
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
-    let ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
-    match settle(ending, guard).await {
+    let mut ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
+    if let Some((unsettled, requote)) = &unsettled {
+        ending = settle(ending, unsettled, requote, &mut guard).await;
+    }
+    match conclude(ending, guard).await {
         Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
         Err(Unsold::Failed(error)) => Err(error),
@@ -165,6 +173,7 @@ where
         Ending::Sale(response) => response,
         Ending::NoSale(answer) => return Ending::NoSale(answer),
         Ending::LeaseLost => return Ending::LeaseLost,
+        Ending::Unknown(problem) => return Ending::Unknown(problem),
     };
     let redelivery = match route.redelivery {
         // What follows a switch of protocols is no answer.
@@ -206,8 +215,38 @@ fn has_its_length(head: &Parts, body: &Bytes) -> bool {
     announced.is_none_or(|length| length == Some(body.len())) || head.status == StatusCode::NOT_MODIFIED
 }
 
-/// Ends the lease, and only then lets the answer leave.
+/// Settles the payment of an answer that is to be sold, while the lease is held.
 async fn settle<ResB, E>(
+    ending: Ending<Answer<ResB>, ResB, E>,
+    unsettled: &Unsettled,
+    requote: &Requote,
+    guard: &mut LeaseGuard,
+) -> Ending<Answer<ResB>, ResB, E> {
+    let Ending::Sale(answer) = ending else { return ending };
+    guard.may_be_settled();
+    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle())).await {
+        HoldOutcome::Finished(settled) => settled,
+        HoldOutcome::LeaseLost => return Ending::LeaseLost,
+        HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
+    };
+    match settled {
+        Settled::Done(transfer) => {
+            guard.paid_by(transfer);
+            Ending::Sale(answer)
+        }
+        Settled::Refused(reason) => {
+            guard.is_not_settled();
+            Ending::NoSale(Err(requote.refuse(reason, unsettled).into()))
+        }
+        Settled::Unknown(transaction) => {
+            tracing::error!(payment = %unsettled.payment_id(), "whether the payment is settled is not known");
+            Ending::Unknown(unsettled.outcome_unknown(transaction))
+        }
+    }
+}
+
+/// Ends the lease, and only then lets the answer leave.
+async fn conclude<ResB, E>(
     ending: Ending<Answer<ResB>, ResB, E>,
     mut guard: LeaseGuard,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
@@ -218,11 +257,11 @@ async fn settle<ResB, E>(
             return answer;
         }
         Ending::LeaseLost => return Err(withheld(guard).await.into()),
+        Ending::Unknown(problem) => return Err(problem.into()),
     };
     let paid = guard.transfer();
     mark_sold(response.headers_mut(), paid);
-    let kept =
-        kept.map(|(redelivery, body)| redelivery.keep(paid.transaction, response.status(), response.headers(), &body));
+    let kept = kept.map(|(redelivery, body)| redelivery.keep(paid, response.status(), response.headers(), &body));
     match guard.commit(kept.as_ref()).await {
         Committed::Done => {
             let paid = guard.transfer();
@@ -259,9 +298,13 @@ where
 /// Another request holds the pair now, or sold it already: this answer must not leave. What was sold may be kept.
 async fn withheld(guard: LeaseGuard) -> Rejection {
     tracing::warn!(payment = %guard.transfer().payment_id(), "lease lost; the answer is withheld");
-    let transaction = guard.transfer().transaction;
+    let paid = guard.transfer();
+    let shown = match paid.is_settled() {
+        true => Shown::Transaction(paid.transaction),
+        false => Shown::Authorization(paid.payment_id()),
+    };
     match guard.lost().await {
-        Some(sale) => Rejection::sold_before(sale, transaction),
+        Some(sale) => Rejection::sold_before(sale, shown),
         None => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into(),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     ledger::LedgerError,
     protocol::{Address, Network, ParseAddressError, SealingKeyError},
+    settle::SettleError,
     verify::VerifyError,
 };
 
@@ -162,6 +163,13 @@ impl From<VerifyError> for BuildError {
 }
 
 /// For `?` on the way to a merchant.
+impl From<SettleError> for BuildError {
+    fn from(error: SettleError) -> Self {
+        Self::Health(error.into())
+    }
+}
+
+/// For `?` on the way to a merchant.
 impl From<LedgerError> for BuildError {
     fn from(error: LedgerError) -> Self {
         Self::Health(error.into())
@@ -175,6 +183,9 @@ pub enum HealthError {
     /// The verifier does not answer, or contradicts the settings.
     #[error("payments cannot be verified: {0}")]
     Verifier(#[from] VerifyError),
+    /// Signed payments cannot be settled; transfers may be taken all the same.
+    #[error("signed payments cannot be settled: {0}")]
+    Settler(#[from] SettleError),
     /// The ledger does not answer, or cannot be used.
     #[error("sales cannot be recorded: {0}")]
     Ledger(#[from] LedgerError),
@@ -198,6 +209,7 @@ impl HealthError {
         match self {
             Self::Verifier(error) => error.is_transient(),
             Self::Ledger(error) => error.is_transient(),
+            Self::Settler(error) => error.is_transient(),
             Self::HeadBehindMark { .. } => true,
         }
     }

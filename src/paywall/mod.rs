@@ -1,6 +1,7 @@
 //! The paywall: the tower middleware.
 
 mod arrival;
+mod authorization;
 mod body;
 mod body_reader;
 mod bypass;
@@ -25,6 +26,7 @@ mod redelivery;
 mod reservation;
 mod route;
 mod service;
+mod settlement;
 mod text;
 mod time_limits;
 mod verification;

@@ -6,14 +6,16 @@ use super::{
     claimant::Claimable,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
+    redelivery::Shown,
     reservation::{LeaseGuard, PendingReservation},
     route::Route,
     time_limits::ledger_in_time,
 };
 use crate::{
-    ledger::{Claim, LedgerError, ReserveOutcome, Sale},
+    ledger::{Claim, ClaimBuilder, LedgerError, ReserveOutcome, Sale},
     protocol::{
-        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, ProblemCode, ProvedBy, RouteSeal, TxHash,
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, ProvedBy, RouteSeal,
+        Transfer,
     },
 };
 
@@ -30,6 +32,11 @@ impl<'a> Opened<'a> {
     pub(crate) fn open(route: &'a Route, intent: &IntentId) -> Option<Self> {
         let (terms, recipient, key, seal) = route.seals.open(intent)?;
         Some(Self { route, terms, recipient, key, seal })
+    }
+
+    /// What counts for a payment that was signed without a quote.
+    pub(crate) fn unquoted(route: &'a Route, terms: IntentTerms, recipient: Address, payment: &PaymentId) -> Self {
+        Self { route, terms, recipient, key: IntentKey::of_payment(payment), seal: route.seals.of(recipient) }
     }
 
     /// Whether the sealed terms count for this request, whose price is `now`.
@@ -52,26 +59,43 @@ impl<'a> Opened<'a> {
     }
 
     /// What to answer where anything before the reservation says no: a consumed intent is consumed whatever else is true.
-    pub(crate) async fn unless_consumed(&self, transaction: TxHash, rejection: Rejection) -> Rejection {
+    pub(crate) async fn unless_consumed(&self, shown: Shown, rejection: Rejection) -> Rejection {
         if let Rejection::Fault(_) = rejection {
             return rejection;
         }
         match (self.consumed().await, rejection) {
-            (Ok(Some(sale)), _) => Rejection::sold_before(sale, transaction),
+            (Ok(Some(sale)), _) => Rejection::sold_before(sale, shown),
             (Err(_), Rejection::Problem(_)) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
             (_, rejection) => rejection,
         }
     }
 
     /// What this very intent bought. Where the ledger does not say it now, it may when it is asked again.
-    pub(crate) async fn already_consumed(&self, transaction: TxHash) -> Rejection {
+    async fn already_consumed(&self, shown: Shown) -> Rejection {
         if self.route.redelivery.is_none() {
             return ProblemCode::AlreadyConsumed.into();
         }
         match self.consumed().await {
-            Ok(Some(sale)) => Rejection::sold_before(sale, transaction),
+            Ok(Some(sale)) => Rejection::sold_before(sale, shown),
             Ok(None) => ProblemCode::AlreadyConsumed.into(),
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
+        }
+    }
+
+    /// What to answer where the ledger reserved nothing.
+    pub(crate) async fn refused(&self, shown: Shown, problem: Problem) -> Rejection {
+        match problem.code {
+            ProblemCode::AlreadyConsumed => self.already_consumed(shown).await,
+            _ => problem.into(),
+        }
+    }
+
+    /// Whether the ledger would remember it if this transfer had bought an answer.
+    pub(crate) async fn is_remembered(&self, head: ChainTime, transfer: &Transfer) -> Result<(), Problem> {
+        match ledger_in_time(self.route.merchant.ledger.begin(head)).await {
+            Ok(mark) if transfer.block_time > mark => Ok(()),
+            Ok(_) => Err(self.too_old()),
+            Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
         }
     }
 
@@ -89,26 +113,39 @@ impl<'a> Opened<'a> {
         claimable: Claimable,
         head: ChainTime,
     ) -> Result<(LeaseGuard, ProvedBy), Problem> {
-        let merchant = &self.route.merchant;
         let held_for = claimable.held_for;
-        let claim = Claim::builder(Arc::clone(&self.route.resource), self.key)
+        let (claim, proofs) = claimable.add_to(self.claim(head));
+        match self.grant(claim).await {
+            Ok(guard) => {
+                let proved_by = proofs.of(guard.transfer().payment_id());
+                Ok((guard, proved_by))
+            }
+            // One transfer is left, which is not anyone's yet.
+            Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }) if held_for.is_some() => {
+                Err(Problem { retry_after: held_for, ..ProblemCode::TxNotConfirmed.into() })
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// A claim on this intent, without candidates.
+    pub(crate) fn claim(&self, head: ChainTime) -> ClaimBuilder {
+        let merchant = &self.route.merchant;
+        Claim::builder(Arc::clone(&self.route.resource), self.key)
             .pay_until(self.pay_until())
             .head(head)
             .max_payment_age(merchant.max_payment_age)
-            .lease(merchant.lease);
-        let (claim, proofs) = claimable.add_to(claim);
-        let reservation = ledger_in_time(PendingReservation::new(&merchant.ledger, claim.build())).await;
+            .lease(merchant.lease)
+    }
+
+    /// Reserves what is claimed.
+    pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
+        let ledger = &self.route.merchant.ledger;
+        let reservation = ledger_in_time(PendingReservation::new(ledger, claim.build())).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
-            Ok(ReserveOutcome::Granted(lease)) => {
-                let proved_by = proofs.of(lease.transfer().payment_id());
-                return Ok((LeaseGuard::new(Arc::clone(&merchant.ledger), lease), proved_by));
-            }
+            Ok(ReserveOutcome::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(ledger), lease)),
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
-            // One transfer is left, which is not anyone's yet.
-            Ok(ReserveOutcome::PaymentUsed) if held_for.is_some() => {
-                Problem { retry_after: held_for, ..ProblemCode::TxNotConfirmed.into() }
-            }
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
             // The lease may last long; the handler under it rarely does.
             Ok(ReserveOutcome::Busy { retry_after }) => {

@@ -6,12 +6,15 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 
-use super::{body::ResponseBody, error::HealthError, nested, pricing::Refusal, redelivery};
+use super::{body::ResponseBody, error::HealthError, nested, pricing::Refusal, redelivery, redelivery::Shown};
 use crate::{
     ledger::Sale,
     protocol::{
-        Amount, Media, ProblemCode, RetryRule, TxHash,
-        headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR},
+        Amount, Media, ProblemCode, RetryRule,
+        headers::{
+            EXPOSED_LINE, NO_STORE, PAY, PAYMENT_REQUIRED, PAYMENT_RESPONSE, PROBLEM_JSON, X_PRICE_INTENT, X402_ERROR,
+        },
+        v2::SettleResponse,
     },
 };
 
@@ -82,18 +85,33 @@ pub(crate) struct Problem {
     pub(crate) contact: Option<String>,
     /// What the payer signs.
     pub(crate) message: Option<String>,
+    /// What became of a signed payment, in the standard's form.
+    pub(crate) settlement: Option<Box<SettleResponse>>,
+    /// In place of what the code says to do next.
+    pub(crate) detail: Option<&'static str>,
 }
 
 impl From<ProblemCode> for Problem {
     fn from(code: ProblemCode) -> Self {
-        Self { code, retry_after: None, intent: None, short: None, contact: None, message: None }
+        Self {
+            code,
+            retry_after: None,
+            intent: None,
+            short: None,
+            contact: None,
+            message: None,
+            settlement: None,
+            detail: None,
+        }
     }
 }
 
 impl From<HealthError> for Problem {
     fn from(error: HealthError) -> Self {
         let code = match error {
-            HealthError::Verifier(_) | HealthError::HeadBehindMark { .. } => ProblemCode::VerificationUnavailable,
+            HealthError::Verifier(_) | HealthError::Settler(_) | HealthError::HeadBehindMark { .. } => {
+                ProblemCode::VerificationUnavailable
+            }
             HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
         };
         Self::after(code, ASK_AGAIN)
@@ -103,6 +121,13 @@ impl From<HealthError> for Problem {
 impl Problem {
     pub(crate) fn after(code: ProblemCode, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..code.into() }
+    }
+
+    /// For a signed payment where none is taken.
+    pub(crate) fn takes_transfers_only() -> Self {
+        let detail =
+            "This seller takes transfers only: send one as the quote says, and show it in the x402-payment header.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
     /// Asks who redeems to show that it is the payer, by a signature over `message`.
@@ -115,7 +140,7 @@ impl Problem {
         let body = Body {
             title: code.title(),
             status: code.status().as_u16(),
-            detail: code.detail(),
+            detail: self.detail.unwrap_or(code.detail()),
             error: code.as_str(),
             intent_id: self.intent.as_deref(),
             paid: self.short.map(|(paid, _)| paid),
@@ -133,6 +158,9 @@ impl Problem {
         if let Some(intent) = self.intent.and_then(|intent| HeaderValue::try_from(intent).ok()) {
             headers.insert(X_PRICE_INTENT, intent);
         }
+        if let Some(settlement) = self.settlement {
+            headers.insert(PAYMENT_RESPONSE, settlement.to_header());
+        }
         format.apply(&mut response, code);
         response
     }
@@ -147,6 +175,8 @@ pub(crate) enum Rejection {
     Fault(Fault),
     /// The answer that was sold for this payment before.
     Replay(Box<Response<Bytes>>),
+    /// A signed payment is refused, and certainly not used: a new quote.
+    Quoted(Box<Response<Bytes>>),
 }
 
 /// The service is put together wrongly: nothing is served or charged.
@@ -183,9 +213,9 @@ impl From<Fault> for Rejection {
 }
 
 impl Rejection {
-    /// For an intent that bought its answer already: that answer again, if it is kept and was sold for this transaction.
-    pub(crate) fn sold_before(sale: Sale, transaction: TxHash) -> Self {
-        match sale.answer.and_then(|kept| redelivery::read(kept, transaction)) {
+    /// For an intent that bought its answer already: that answer again, if it is kept and was sold for this payment.
+    pub(crate) fn sold_before(sale: Sale, shown: Shown) -> Self {
+        match sale.answer.and_then(|kept| redelivery::read(kept, shown)) {
             Some(answer) => Self::Replay(Box::new(answer)),
             None => ProblemCode::AlreadyConsumed.into(),
         }
@@ -203,6 +233,7 @@ impl Rejection {
                 tracing::info!(resource, "delivered again");
                 answer.map(ResponseBody::whole)
             }
+            Self::Quoted(answer) => answer.map(ResponseBody::whole),
         }
     }
 }
@@ -274,5 +305,6 @@ pub(crate) fn without_bill<ResB>(
         return Problem::from(ProblemCode::UpstreamPaymentRequired).into_response(format);
     }
     answer.headers_mut().remove(PAY);
+    answer.headers_mut().remove(PAYMENT_REQUIRED);
     answer
 }

@@ -1,14 +1,24 @@
 //! The quote: the answer to a request without payment, made from the sealing key alone.
 
-use http::Response;
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header, request::Parts};
+use serde_json::{Map, Value};
 
 use super::{
     body::ResponseBody,
     priced_request::PricedRequest,
     pricing::Price,
     problem::{Fault, Rejection},
+    route::Route,
+    settlement::Unsettled,
 };
-use crate::protocol::{Amount, ProblemCode, QuoteTemplate};
+use crate::protocol::{
+    Amount, Challenge, IntentTerms, Origin, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
+    headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR},
+    v2::{PaymentPayload, PaymentRequired, Reason, SchemePayload, SettleResponse},
+};
 
 /// Answers a request without proof whose price is known; `None` where it is free.
 pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Response<ResponseBody<ResB>>> {
@@ -19,8 +29,8 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
         // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
         // been for something else behind this layer.
         _ if route.nested.is_known() => request.reject(Fault::NestedPrice),
-        Price::Charge(amount) => render(request, &route.template, amount),
-        Price::Labelled { amount, label } => render(request, &route.template_saying(&label), amount),
+        Price::Charge(amount) => answer(request, amount, &Bill::of(route)),
+        Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label)),
     })
 }
 
@@ -40,18 +50,138 @@ async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
     Ok(price)
 }
 
-fn render<ResB>(request: &PricedRequest, template: &QuoteTemplate, amount: Amount) -> Response<ResponseBody<ResB>> {
+fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Response<ResponseBody<ResB>> {
     if amount.is_zero() {
         return request.reject(Fault::ZeroPrice);
     }
     let route = &*request.route;
     let terms = request.intent_terms(route.seals.current(), amount);
-    let price = route.price_text(amount);
-    let quote = template.render(&price, terms.expiry(), request.redeem_by, |out| route.seals.seal_into(&terms, out));
+    let quote = bill.render(route, &terms, request.redeem_by, resource_url(route, &request.parts));
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
     request.format().apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     response
+}
+
+/// A quote in both dialects, but for what hangs on the request.
+pub(crate) struct Bill<'a> {
+    template: Cow<'a, QuoteTemplate>,
+    challenge: Option<Cow<'a, Challenge>>,
+}
+
+impl<'a> Bill<'a> {
+    pub(crate) fn of(route: &'a Route) -> Self {
+        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge().map(Cow::Borrowed) }
+    }
+
+    fn saying(route: &'a Route, label: &str) -> Self {
+        let label = route.fitting(label);
+        let challenge = route.challenge().and_then(|_| route.challenge_saying(&label)).map(Cow::Owned);
+        Self { template: Cow::Owned(route.template_saying(&label)), challenge }
+    }
+
+    /// Seals an intent of these terms, and writes the quote for it.
+    pub(crate) fn render(
+        &self,
+        route: &Route,
+        terms: &IntentTerms,
+        redeem_by: RedeemBy,
+        url: ResourceUrl<'_>,
+    ) -> RenderedQuote {
+        let price = route.price_text(terms.amount);
+        let mut quote =
+            self.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(terms, out));
+        if let Some(challenge) = &self.challenge {
+            let header = challenge.render(&price, quote.intent(), url);
+            quote.headers.insert(PAYMENT_REQUIRED, header);
+        }
+        quote
+    }
+}
+
+/// The URL that is paid for, as far as the request tells it.
+pub(crate) fn resource_url<'a>(route: &'a Route, parts: &'a Parts) -> ResourceUrl<'a> {
+    let origin = match &route.merchant.public_url {
+        Some(url) => Origin::Public(url),
+        None => host(parts).map_or(Origin::Unknown, Origin::Host),
+    };
+    ResourceUrl { origin, path: parts.uri.path() }
+}
+
+/// The host that the client named, with its port.
+fn host(parts: &Parts) -> Option<&str> {
+    let Parts { uri, headers, .. } = parts;
+    uri.authority().map(http::uri::Authority::as_str).or_else(|| host_header(headers))
+}
+
+fn host_header(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST)?.to_str().ok()
+}
+
+/// What a new quote for a request is made of, once the request itself is the handler's.
+pub(crate) struct Requote {
+    route: Arc<Route>,
+    terms: IntentTerms,
+    redeem_by: RedeemBy,
+    url: String,
+}
+
+impl Requote {
+    pub(crate) fn of(request: &PricedRequest, amount: Amount) -> Self {
+        let route = Arc::clone(&request.route);
+        let terms = request.intent_terms(route.seals.current(), amount);
+        let url = resource_url(&route, &request.parts).to_string();
+        Self { terms, redeem_by: request.redeem_by, url, route }
+    }
+
+    /// Refuses a payment that is certainly not used, with a new quote.
+    pub(crate) fn refuse(&self, reason: Reason, refused: &Unsettled) -> Rejection {
+        let authorization = &refused.payment.authorization.authorization;
+        let told = SettleResponse::failed(reason.clone(), self.route.merchant.network).with_payer(authorization.from);
+        self.refuse_with(&reason, told)
+    }
+
+    /// Refuses a payment that is none of those that are offered.
+    pub(crate) fn refuse_unmatched(&self, reason: Reason, payload: &PaymentPayload) -> Rejection {
+        let told = SettleResponse::failed(reason.clone(), self.route.merchant.network);
+        let told = match &payload.payload {
+            SchemePayload::Authorization(signed) => told.with_payer(signed.authorization.from),
+            _ => told,
+        };
+        self.refuse_with(&reason, told)
+    }
+
+    fn refuse_with(&self, reason: &Reason, told: SettleResponse) -> Rejection {
+        let code = ProblemCode::AuthorizationRefused;
+        tracing::debug!(resource = &*self.route.resource, %reason, "authorization refused");
+        let url = ResourceUrl { origin: Origin::Unknown, path: &self.url };
+        let RenderedQuote { body, mut headers, .. } =
+            Bill::of(&self.route).render(&self.route, &self.terms, self.redeem_by, url);
+        if let Ok(Some(required)) = PaymentRequired::from_headers(&headers) {
+            headers.insert(PAYMENT_REQUIRED, required.with_error(reason).to_header());
+        }
+        headers.insert(PAYMENT_RESPONSE, told.to_header());
+        headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
+        let body = explained(&body, code, reason);
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        let mut response = Response::new(body);
+        *response.status_mut() = code.status();
+        *response.headers_mut() = headers;
+        response.extensions_mut().insert(code);
+        Rejection::Quoted(Box::new(response))
+    }
+}
+
+/// A quote's body that says why the payment was refused.
+fn explained(quote: &Bytes, code: ProblemCode, reason: &Reason) -> Bytes {
+    // A quote is an object; the fall-back cannot be reached.
+    let mut body: Map<String, Value> = serde_json::from_slice(quote).unwrap_or_default();
+    for (name, text) in
+        [("title", code.title()), ("detail", code.detail()), ("error", code.as_str()), ("reason", reason.as_str())]
+    {
+        body.insert(name.to_owned(), text.into());
+    }
+    serde_json::to_vec(&body).unwrap_or_default().into()
 }

@@ -1,20 +1,41 @@
-//! Redeeming, up to the handler: seal, chain, ledger, in that order.
+//! Redeeming, up to the handler: seal, chain, ledger, in that order. A signed payment, which has not happened yet, is reserved first.
 
 use std::sync::Arc;
 
 use super::{
+    authorization::{Authorized, exact},
+    merchant::Standard,
     opened::Opened,
     priced_request::PricedRequest,
-    problem::{Problem, Rejection},
+    problem::{ASK_AGAIN, Problem, Rejection},
+    quote::Requote,
+    redelivery::Shown,
     reservation::LeaseGuard,
+    settlement::{Found, Unsettled},
+    time_limits::verifier_in_time,
 };
-use crate::protocol::{Amount, ProblemCode, Proof, Receipt, Redemption};
+use crate::{
+    protocol::{
+        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption, redemption_message,
+        v2::{PaymentPayload, Reason, SettleResponse},
+    },
+    verify::NonceState,
+};
+
+/// A reserved payment, which buys the handler's answer.
+pub(crate) struct Purchase {
+    pub(crate) guard: LeaseGuard,
+    pub(crate) receipt: Receipt,
+    /// What is to be settled before the answer leaves, and what to answer if it cannot be.
+    pub(crate) unsettled: Option<(Unsettled, Requote)>,
+}
 
 /// Reserves the payment that buys this answer; `None` where the request is free.
-pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<(LeaseGuard, Receipt)>, Rejection> {
+pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
     let Some(amount) = request.amount().await.transpose() else { return Ok(None) };
     match proof {
         Proof::Redemption(redemption) => redeem(request, redemption, amount).await.map(Some),
+        Proof::Payment(payment) => accept(request, *payment, amount).await.map(Some),
         Proof::IntentOnly(_) => amount.and(Err(ProblemCode::TxRequired.into())),
         Proof::TransactionOnly(_) => {
             let seal = request.route.seals.current();
@@ -28,24 +49,134 @@ async fn redeem(
     request: &PricedRequest,
     redemption: Redemption,
     amount: Result<Amount, Rejection>,
-) -> Result<(LeaseGuard, Receipt), Rejection> {
+) -> Result<Purchase, Rejection> {
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
         let seal = request.route.seals.current();
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
+    let shown = Shown::Transaction(redemption.transaction);
     let (claimable, head) = match opened.claimable(request, &redemption, amount).await {
         Ok(claimable) => claimable,
-        Err(rejection) => return Err(opened.unless_consumed(redemption.transaction, rejection).await),
+        Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
     };
     let (guard, proved_by) = match opened.reserve(claimable, head).await {
         Ok(reserved) => reserved,
-        Err(Problem { code: ProblemCode::AlreadyConsumed, .. }) => {
-            return Err(opened.already_consumed(redemption.transaction).await);
-        }
-        Err(problem) => return Err(problem.into()),
+        Err(problem) => return Err(opened.refused(shown, problem).await),
     };
     let receipt = Receipt::new(Arc::clone(&request.route.resource), redemption.intent, guard.transfer().clone());
-    Ok((guard, receipt.with_proof(proved_by)))
+    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
+}
+
+/// Reserves a signed payment, and checks that it can be settled.
+async fn accept(
+    request: &PricedRequest,
+    payload: PaymentPayload,
+    amount: Result<Amount, Rejection>,
+) -> Result<Purchase, Rejection> {
+    let merchant = &request.route.merchant;
+    let Some(standard) = &merchant.standard else { return Err(Problem::takes_transfers_only().into()) };
+    merchant.started().await?;
+    standard.learn().await.map_err(Problem::from)?;
+    let (now, unpriced) = match amount {
+        Ok(amount) => (Some(amount), None),
+        Err(rejection) => (None, Some(rejection)),
+    };
+    let authorized = match (Authorized::read(request, payload.clone(), now), unpriced) {
+        (Ok(authorized), None) => authorized,
+        (Ok(authorized), Some(unpriced)) => {
+            let shown = Shown::Authorization(authorized.payment_id());
+            return Err(authorized.opened.unless_consumed(shown, unpriced).await);
+        }
+        (Err(_), Some(unpriced)) => return Err(unpriced),
+        (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
+    };
+    reserve_signed(request, standard, authorized, now.unwrap_or(Amount::ZERO)).await
+}
+
+async fn reserve_signed(
+    request: &PricedRequest,
+    standard: &Standard,
+    authorized: Authorized<'_>,
+    now: Amount,
+) -> Result<Purchase, Rejection> {
+    let route = &request.route;
+    let shown = Shown::Authorization(authorized.payment_id());
+    let Authorized { opened, intent, payment, timely } = authorized;
+    let head = verifier_in_time(route.merchant.verifier.head()).await;
+    let head = head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))?;
+    let quoted = ChainTime::from_unix(opened.terms.issued);
+    let terms = route.terms(opened.recipient, opened.terms.amount);
+    let unsettled = Unsettled::new(&route.merchant, standard, payment, terms, quoted);
+    // In a block to come: after whatever this ledger has forgotten.
+    let transfer = unsettled.transfer(ChainTime::from_unix(head.unix() + 1));
+    let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
+        Ok(guard) => guard,
+        Err(problem) => return Err(opened.refused(shown, problem).await),
+    };
+    let receipt = |guard: &LeaseGuard| {
+        Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.transfer().clone())
+            .with_proof(ProvedBy::Authorization)
+    };
+    let reads_chain = route.merchant.chain().is_some();
+    let rejection = match unsettled.check(timely).await {
+        Found::Valid => {
+            let requote = Requote::of(request, now);
+            return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some((unsettled, requote)) });
+        }
+        // Settled under this very intent, and not sold: the process that settled it is gone.
+        Found::Settled(transfer) if guard.is_resumed() => match opened.is_remembered(head, &transfer).await {
+            Ok(()) => {
+                guard.paid_by(transfer);
+                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
+            }
+            Err(problem) => return Err(problem.into()),
+        },
+        // Whoever reads the chain could show it: its payer can say so by a signature.
+        Found::Settled(transfer) => {
+            let message = redemption_message(route.merchant.network, transfer.transaction, &intent);
+            Problem::to_prove(ProblemCode::PaymentBound, message).into()
+        }
+        // A transaction that was sent for it before may still be mined, until its time is over.
+        Found::Refused(reason) if !guard.is_resumed() || reads_chain && unsettled.is_over(head) => {
+            Requote::of(request, now).refuse(reason, &unsettled)
+        }
+        Found::Pending(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
+        Found::TooOld => opened.too_old().into(),
+        Found::Refused(_) | Found::Unavailable if guard.is_resumed() => unsettled.outcome_unknown(None).into(),
+        Found::Refused(_) | Found::Unavailable => {
+            Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
+        }
+    };
+    guard.release().await;
+    Err(rejection)
+}
+
+/// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.
+async fn unmatched(
+    request: &PricedRequest,
+    payload: &PaymentPayload,
+    now: Option<Amount>,
+    reason: Reason,
+) -> Rejection {
+    let merchant = &request.route.merchant;
+    let now = now.unwrap_or(Amount::ZERO);
+    let refused = |reason| Requote::of(request, now).refuse_unmatched(reason, payload);
+    let Ok((accepted, signed)) = exact(payload) else { return refused(reason) };
+    let standard = merchant.standard.as_ref();
+    let known = accepted.network == merchant.network && standard.is_some_and(|s| s.token(accepted.asset).is_some());
+    let Some(chain) = merchant.chain().filter(|_| known) else { return refused(reason) };
+    let authorization = &signed.authorization;
+    let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
+    let state = chain.authorization(accepted.asset, authorization.from, &authorization.nonce, since);
+    match verifier_in_time(state).await {
+        Ok(NonceState::Unused | NonceState::Spent) => refused(reason),
+        // It may have paid here.
+        Ok(NonceState::Used(_)) => {
+            let seal = request.route.seals.of(accepted.pay_to);
+            request.with_new_intent(ProblemCode::IntentNotFound, seal, now).into()
+        }
+        Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
+    }
 }
 
 /// What to answer to a redemption that is refused before its intent was opened.
@@ -55,7 +186,23 @@ pub(crate) async fn unless_consumed(
     rejection: Rejection,
 ) -> Rejection {
     match Opened::open(&request.route, &redemption.intent) {
-        Some(opened) => opened.unless_consumed(redemption.transaction, rejection).await,
+        Some(opened) => opened.unless_consumed(Shown::Transaction(redemption.transaction), rejection).await,
         None => rejection,
+    }
+}
+
+impl Unsettled {
+    /// Whether it is settled, or will be, is not known: the same header again goes on.
+    pub(crate) fn outcome_unknown(&self, transaction: Option<crate::protocol::TxHash>) -> Problem {
+        let payer = self.payment.authorization.authorization.from;
+        let pending = SettleResponse::pending(transaction, self.payment.requirements.network);
+        let pending = pending.with_payer(payer).with_amount(self.amount());
+        Problem {
+            settlement: Some(Box::new(pending)),
+            detail: Some(
+                "Whether the payment is settled is not known yet. Send the same request with the same PAYMENT-SIGNATURE again after Retry-After; do not sign another.",
+            ),
+            ..Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
+        }
     }
 }

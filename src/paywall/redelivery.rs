@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
-use crate::{ledger::KeptAnswer, protocol::TxHash};
+use crate::{
+    ledger::KeptAnswer,
+    protocol::{PaymentId, Transfer, TxHash},
+};
 
 /// Keeps a route's answers for a while, so that one that was sold is not lost with a connection.
 ///
@@ -52,16 +55,10 @@ impl Redelivery {
         self.limit
     }
 
-    /// The answer to this transaction's payment, as it is kept.
-    pub(crate) fn keep(
-        &self,
-        transaction: TxHash,
-        status: StatusCode,
-        headers: &HeaderMap,
-        body: &Bytes,
-    ) -> KeptAnswer {
+    /// The answer to this payment, as it is kept.
+    pub(crate) fn keep(&self, paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> KeptAnswer {
         let keep_for = self.keep_for.clamp(Duration::from_secs(1), LONGEST);
-        KeptAnswer::new(write(transaction, status, headers, body), keep_for)
+        KeptAnswer::new(write(paid, status, headers, body), keep_for)
     }
 }
 
@@ -86,16 +83,19 @@ const VERSION: u8 = 1;
 struct Head {
     version: u8,
     transaction: TxHash,
+    payment: String,
     status: u16,
     /// Each byte of a value as the character of that number: values need not be UTF-8.
     headers: Vec<(String, String)>,
 }
 
-fn write(transaction: TxHash, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
+fn write(paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
     let kept = headers.iter().filter(|(name, _)| !is_of_the_connection(name));
     let headers =
         kept.map(|(name, value)| (name.to_string(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()));
-    let head = Head { version: VERSION, transaction, status: status.as_u16(), headers: headers.collect() };
+    let payment = paid.payment_id().to_string();
+    let (transaction, status) = (paid.transaction, status.as_u16());
+    let head = Head { version: VERSION, transaction, payment, status, headers: headers.collect() };
     // A struct of numbers and strings always serialises.
     let mut kept = serde_json::to_vec(&head).unwrap_or_default();
     kept.push(b'\n');
@@ -103,12 +103,29 @@ fn write(transaction: TxHash, status: StatusCode, headers: &HeaderMap, body: &By
     kept
 }
 
-/// Reads an answer that was kept for this transaction's payment; `None` for another's, and for what is not readable.
-pub(crate) fn read(mut kept: Bytes, transaction: TxHash) -> Option<Response<Bytes>> {
+/// What a client shows of the payment whose answer it asks for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Transaction(TxHash),
+    /// The authorization of this name, which was settled in whatever transaction.
+    Authorization(PaymentId),
+}
+
+impl Shown {
+    fn is_of(&self, head: &Head) -> bool {
+        match self {
+            Self::Transaction(transaction) => *transaction == head.transaction,
+            Self::Authorization(payment) => payment.to_string() == head.payment,
+        }
+    }
+}
+
+/// Reads an answer that was kept for this payment; `None` for another's, and for what is not readable.
+pub(crate) fn read(mut kept: Bytes, shown: Shown) -> Option<Response<Bytes>> {
     // JSON has no line break but between tokens, and none was written there.
     let end = memchr::memchr(b'\n', &kept)?;
     let head: Head = serde_json::from_slice(&kept.split_to(end)).ok()?;
-    if head.version != VERSION || head.transaction != transaction {
+    if head.version != VERSION || !shown.is_of(&head) {
         return None;
     }
     let mut response = Response::new(kept.split_off(1));
@@ -131,11 +148,17 @@ fn is_of_the_connection(name: &HeaderName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{Address, Binding, Network};
 
-    const TX: TxHash = TxHash::new([0xab; 32]);
+    const TX: Shown = Shown::Transaction(TxHash::new([0xab; 32]));
+
+    fn paid() -> Transfer {
+        let nonce = Binding::none().with_nonce([7; 32]);
+        Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3).with_binding(nonce)
+    }
 
     fn kept(headers: &HeaderMap, body: &'static [u8]) -> Bytes {
-        Bytes::from(write(TX, StatusCode::CREATED, headers, &Bytes::from_static(body)))
+        Bytes::from(write(&paid(), StatusCode::CREATED, headers, &Bytes::from_static(body)))
     }
 
     #[test]
@@ -169,7 +192,7 @@ mod tests {
         for (asked, kept) in [(Duration::from_nanos(1), 1), (Duration::from_secs(900), 900), (Duration::MAX, 2_592_000)]
         {
             let redelivery = Redelivery::for_(asked);
-            let answer = redelivery.keep(TX, StatusCode::OK, &HeaderMap::new(), &Bytes::new());
+            let answer = redelivery.keep(&paid(), StatusCode::OK, &HeaderMap::new(), &Bytes::new());
             assert!(redelivery.is_on());
             assert_eq!(answer.keep_for().as_secs(), kept);
         }
@@ -184,7 +207,10 @@ mod tests {
     #[test]
     fn another_transactions_answer_and_damage_are_not_read() {
         let good = kept(&HeaderMap::new(), b"body");
-        assert!(read(good.clone(), TxHash::new([0xac; 32])).is_none());
+        assert!(read(good.clone(), Shown::Transaction(TxHash::new([0xac; 32]))).is_none());
+        assert!(read(good.clone(), Shown::Authorization(paid().payment_id())).is_some());
+        let another = paid().with_payer(Address::new([1; 20])).payment_id();
+        assert!(read(good.clone(), Shown::Authorization(another)).is_none());
         let head = memchr::memchr(b'\n', &good).unwrap();
         for cut in 0..head {
             assert!(read(good.slice(..cut), TX).is_none(), "{cut}");

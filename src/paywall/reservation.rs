@@ -92,6 +92,10 @@ pub(crate) struct LeaseGuard {
     settled: bool,
     runtime: Option<Handle>,
     started: AtomicBool,
+    /// The payment may be settled: nobody frees it.
+    kept: bool,
+    /// What the lease's payment turned out to be, where it was settled since.
+    paid: Option<Transfer>,
 }
 
 /// How the work under a lease ended.
@@ -113,12 +117,36 @@ pub(crate) enum Committed {
 
 impl LeaseGuard {
     pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
-        Self { ledger, lease, settled: false, runtime: Handle::try_current().ok(), started: AtomicBool::new(false) }
+        let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
+        // One that ran out under this intent may have been settled then.
+        let kept = lease.is_resumed();
+        Self { ledger, lease, settled: false, runtime, started, kept, paid: None }
     }
 
     /// The payment that is held.
-    pub(crate) const fn transfer(&self) -> &Transfer {
-        self.lease.transfer()
+    pub(crate) fn transfer(&self) -> &Transfer {
+        self.paid.as_ref().unwrap_or(self.lease.transfer())
+    }
+
+    /// Whether this very pair was held before, and its lease ran out.
+    pub(crate) const fn is_resumed(&self) -> bool {
+        self.lease.is_resumed()
+    }
+
+    /// From here on the payment may be settled, and is not freed: the lease is left to run out, and what it holds is the record by which
+    /// its own intent, and no other, goes on.
+    pub(crate) const fn may_be_settled(&mut self) {
+        self.kept = true;
+    }
+
+    /// The payment is not settled, as far as this lease is concerned.
+    pub(crate) const fn is_not_settled(&mut self) {
+        self.kept = self.is_resumed();
+    }
+
+    /// The payment is settled, by this transfer.
+    pub(crate) fn paid_by(&mut self, transfer: Transfer) {
+        (self.kept, self.paid) = (true, Some(transfer));
     }
 
     /// Counts this attempt from here on.
@@ -198,8 +226,11 @@ impl LeaseGuard {
         }
     }
 
-    /// Releases the pair, and waits a moment for it, so that an immediate retry finds the pair free.
+    /// Releases the pair, unless its payment may be settled, and waits a moment for it, so that an immediate retry finds the pair free.
     pub(crate) async fn release(mut self) {
+        if self.kept {
+            return;
+        }
         let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease, self.handler())).await;
         self.settled = matches!(released, Ok(Ok(())));
         if !self.settled {
@@ -224,7 +255,7 @@ async fn notified(late: Option<&Notify>) {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take().filter(|_| !self.settled) else { return };
+        let Some(runtime) = self.runtime.take().filter(|_| !self.settled && !self.kept) else { return };
         let (ledger, lease, handler) = (Arc::clone(&self.ledger), self.lease.clone(), self.handler());
         // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
         drop(runtime.spawn(async move {

@@ -1,6 +1,11 @@
 //! `Route`: what every stage of a checkout reads of one priced route.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::HeaderName;
 
@@ -14,7 +19,7 @@ use super::{
     redelivery::Redelivery,
     text,
 };
-use crate::protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms};
+use crate::protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms};
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
 #[derive(Clone)]
@@ -26,6 +31,8 @@ pub(crate) struct Route {
     label: Option<Arc<str>>,
     pub(crate) prices: Prices,
     pub(crate) template: QuoteTemplate,
+    /// The standard's quote, once it is known which tokens can be paid by authorization; none where there is none.
+    challenge: OnceLock<Option<Challenge>>,
     /// Ready where the price is fixed.
     price_text: Option<PriceText>,
     pub(crate) seals: Seals,
@@ -63,6 +70,7 @@ impl Route {
             label,
             prices,
             template,
+            challenge: OnceLock::new(),
             price_text,
             seals,
             bypass: Bypass::default(),
@@ -83,6 +91,7 @@ impl Route {
     pub(crate) fn set_label(&mut self, label: Arc<str>) {
         self.template = template(&self.merchant, &label);
         self.label = Some(label);
+        self.challenge = OnceLock::new();
     }
 
     /// Whether intents carry a digest of the request, and so its body must be read.
@@ -105,14 +114,43 @@ impl Route {
         Pace { patience: self.body_timeout, rate: self.body_rate.into() }
     }
 
-    /// The quote with another label: what is left of it that a label may be.
-    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
+    /// How a quote describes what is sold: by this label, or what is left of it that a label may be.
+    pub(crate) fn fitting<'a>(&'a self, label: &'a str) -> Cow<'a, str> {
         let label = text::fit(label);
-        let label = match label.trim() {
-            "" => self.label.as_deref().unwrap_or(&self.resource),
-            label => label,
-        };
+        if label.trim().is_empty() { self.description().into() } else { label.trim().to_owned().into() }
+    }
+
+    /// The quote with another label.
+    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
         template(&self.merchant, label)
+    }
+
+    fn description(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.resource)
+    }
+
+    /// The standard's quote, where signed payments are taken.
+    pub(crate) fn challenge(&self) -> Option<&Challenge> {
+        match self.challenge.get() {
+            Some(known) => known.as_ref(),
+            None => {
+                let challenge = self.challenge_saying(self.description())?;
+                self.challenge.get_or_init(|| Some(challenge).filter(Challenge::offers_any)).as_ref()
+            }
+        }
+    }
+
+    /// The same with another label. `None` while it is not known which tokens can be paid so.
+    pub(crate) fn challenge_saying(&self, label: &str) -> Option<Challenge> {
+        let Route { merchant, template, .. } = self;
+        let standard = merchant.standard.as_ref()?;
+        let Some(tokens) = standard.tokens() else {
+            standard.learn_later();
+            return None;
+        };
+        let (network, recipient, timeout) = (merchant.network, merchant.recipient(), merchant.quote_ttl.as_secs());
+        let room = template.room_for_challenge();
+        Some(Challenge::new(network, recipient, tokens, timeout, label).fitting(room))
     }
 
     /// How a quote writes this amount.

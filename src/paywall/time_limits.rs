@@ -1,14 +1,16 @@
-//! How long the ledger and the verifier may take to answer one question.
+//! How long the ledger, the verifier and the settler may take to answer one question.
 
 use std::{future::Future, time::Duration};
 
 use tokio::time::timeout;
 
-use crate::{ledger::LedgerError, verify::VerifyError};
+use crate::{ledger::LedgerError, settle::SettleError, verify::VerifyError};
 
 const LEDGER: Duration = Duration::from_secs(5);
 /// Whatever the verifier: one that bounds itself, as it should, is never cut by this.
 const VERIFIER: Duration = Duration::from_secs(10);
+/// Likewise for what a settler is asked before anything is settled.
+const SETTLER: Duration = Duration::from_secs(15);
 
 /// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
 pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
@@ -21,4 +23,9 @@ pub(crate) async fn verifier_in_time<T>(
     answer: impl Future<Output = Result<T, VerifyError>>,
 ) -> Result<T, VerifyError> {
     timeout(VERIFIER, answer).await.unwrap_or(Err(VerifyError::unavailable()))
+}
+
+/// Awaits the settler's answer to what is asked before anything is settled.
+pub(crate) async fn settler_in_time<T>(answer: impl Future<Output = Result<T, SettleError>>) -> Result<T, SettleError> {
+    timeout(SETTLER, answer).await.unwrap_or(Err(SettleError::unavailable()))
 }

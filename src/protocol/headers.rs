@@ -24,12 +24,13 @@ pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// The headers that a browser's script may read, as tower-http's `CorsLayer::expose_headers` accepts them.
-pub const EXPOSED: [HeaderName; 6] =
-    [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
+pub const EXPOSED: [HeaderName; 7] =
+    [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
 
 /// [`EXPOSED`] as one line.
-pub(crate) const EXPOSED_LINE: HeaderValue =
-    HeaderValue::from_static("Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After");
+pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
+    "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
+);
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use super::PaymentId;
+
 /// The maximum length of an intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
 
@@ -72,6 +74,14 @@ impl IntentKey {
     #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
+    }
+
+    /// Returns the key of a payment that was signed without a quote: its authorization is the only one that it can be for.
+    pub(crate) fn of_payment(payment: &PaymentId) -> Self {
+        let hash = blake3::derive_key("tower-x402 2026-11 intent of an authorization", payment.to_string().as_bytes());
+        let mut key = [0; 16];
+        key.copy_from_slice(&hash[..16]);
+        Self(key)
     }
 
     /// Returns the key as bytes.

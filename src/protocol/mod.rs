@@ -7,12 +7,12 @@ mod asset;
 #[doc(hidden)]
 pub mod bench;
 mod binding;
+mod challenge;
 mod digest;
 mod encoding;
 pub mod headers;
 mod intent;
 mod keccak;
-#[cfg(any(feature = "client", feature = "evm"))]
 mod loopback;
 mod media;
 mod network;
@@ -59,8 +59,8 @@ pub use token_domain::TokenDomain;
 pub use transfer::{ChainTime, Transfer};
 pub use tx_hash::{ParseTxHashError, TxHash};
 
+pub(crate) use challenge::{Challenge, Origin, ResourceUrl};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
-#[cfg(any(feature = "client", feature = "evm"))]
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
 #[cfg(feature = "client")]
@@ -68,7 +68,7 @@ pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};
 pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
-pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy};
+pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy, RenderedQuote};
 pub(crate) use text::ascii_json;
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;

@@ -32,7 +32,7 @@ macro_rules! problems {
         /// let code = ProblemCode::TxNotConfirmed;
         /// assert_eq!((code.as_str(), code.status().as_u16()), ("tx_not_confirmed", 409));
         /// assert_eq!(code.retry(), RetryRule::AskAgain);
-        /// // Only a request without proof is ever told to pay.
+        /// // Who is told to pay has paid nothing: without a proof, or with an authorization that is refused.
         /// assert!(ProblemCode::ALL.iter().all(|code| (code.retry() == RetryRule::Pay) == (code.status() == 402)));
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +86,9 @@ problems! {
     /// No proof: here is a quote.
     PaymentRequired = "payment_required", PAYMENT_REQUIRED, Pay, "Payment required",
         "Send a transfer as `pay` says, then send this request again with `intentId` and `txHash`.";
+    /// An authorization that is refused, and not used: here is a quote.
+    AuthorizationRefused = "authorization_refused", PAYMENT_REQUIRED, Pay, "Authorization refused",
+        "The signed authorization was refused for the given reason, and nothing was taken. Sign a new one for the quote in this answer.";
     /// A transaction without an intent.
     IntentRequired = "intent_required", BAD_REQUEST, RedeemWithFreshIntent, "Intent required",
         "Send the same transaction again with the intent in this answer. Do not pay again.";

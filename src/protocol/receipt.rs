@@ -98,10 +98,10 @@ impl Receipt {
         self.transfer.network
     }
 
-    /// Returns the transaction.
+    /// Returns the transaction; `None` for an authorization, which is settled once the handler's answer is there.
     #[must_use]
-    pub const fn transaction(&self) -> TxHash {
-        self.transfer.transaction
+    pub fn transaction(&self) -> Option<TxHash> {
+        self.transfer.is_settled().then_some(self.transfer.transaction)
     }
 
     /// Returns the position of the transfer's log in the transaction's receipt, from 0.
@@ -110,13 +110,13 @@ impl Receipt {
         self.transfer.position
     }
 
-    /// Returns the time of its block.
+    /// Returns the time of its block; of an authorization, the time at which it was shown.
     #[must_use]
     pub const fn block_time(&self) -> ChainTime {
         self.transfer.block_time
     }
 
-    /// Returns the height of its block.
+    /// Returns the height of its block; 0 for an authorization.
     #[must_use]
     pub const fn block_number(&self) -> u64 {
         self.transfer.block_number

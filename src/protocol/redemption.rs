@@ -7,7 +7,12 @@ use memchr::memmem;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{IntentId, PaymentSecret, PaymentSignature, TxHash, encoding::decode_base64, headers::X402_PAYMENT};
+use super::{
+    IntentId, PaymentSecret, PaymentSignature, TxHash,
+    encoding::decode_base64,
+    headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
+    v2::PaymentPayload,
+};
 
 /// The maximum length of the `x402-payment` header, in bytes, and the default for the headers of [`v2`](super::v2).
 pub const HEADER_MAX: usize = 8 * 1024;
@@ -42,6 +47,8 @@ pub enum Proof {
     IntentOnly(IntentId),
     /// The transaction alone.
     TransactionOnly(TxHash),
+    /// A payment of the standard, from the `PAYMENT-SIGNATURE` header.
+    Payment(Box<PaymentPayload>),
 }
 
 /// A request to redeem a payment.
@@ -86,17 +93,21 @@ pub(crate) enum ScanResult {
 }
 
 impl Proof {
-    /// Reads the `x402-payment` header. Returns `None` if there is none.
+    /// Reads the header `x402-payment` or `PAYMENT-SIGNATURE`. Returns `None` if there is neither.
     ///
     /// # Errors
-    /// Returns [`InvalidRedemption`] if the header is sent twice, is empty, too long, or is neither a JSON object
-    /// with a proof nor base64 of one.
+    /// Returns [`InvalidRedemption`] if both are sent, or one twice; if `x402-payment` is empty, too long, or is neither a JSON object
+    /// with a proof nor base64 of one; and if `PAYMENT-SIGNATURE` is no [`PaymentPayload`].
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, InvalidRedemption> {
         let mut values = headers.get_all(X402_PAYMENT).iter();
-        match (values.next(), values.next()) {
-            (None, _) => Ok(None),
-            (Some(value), None) => Self::from_header(value).map(Some),
-            (Some(_), Some(_)) => Err(InvalidRedemption),
+        match (values.next(), values.next(), headers.contains_key(PAYMENT_SIGNATURE)) {
+            (None, _, false) => Ok(None),
+            (None, _, true) => {
+                let payment = PaymentPayload::from_headers(headers).map_err(|_| InvalidRedemption)?;
+                Ok(payment.map(|payment| Self::Payment(Box::new(payment))))
+            }
+            (Some(value), None, false) => Self::from_header(value).map(Some),
+            (Some(_), ..) => Err(InvalidRedemption),
         }
     }
 

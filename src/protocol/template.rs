@@ -7,8 +7,13 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
-    headers::{EXPOSED_LINE, NO_STORE, PAY, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
+    headers::{
+        EXPOSED_LINE, NO_STORE, PAY, PAYMENT_REQUIRED, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR,
+    },
 };
+
+/// The longest intent id that is sealed here; others may be [`INTENT_ID_MAX`] long.
+pub(super) const INTENT_MAX: usize = 128;
 
 /// Each marks the place of a header that hangs on the request. No other header of a quote says this.
 const LENGTH: &str = "0";
@@ -48,11 +53,27 @@ pub(crate) struct PriceText {
     units: String,
 }
 
+impl PriceText {
+    /// In base units.
+    pub(super) fn units(&self) -> &str {
+        &self.units
+    }
+}
+
 /// A quote on the wire: three of its headers are slices of what its body stands in.
 #[derive(Debug)]
 pub(crate) struct RenderedQuote {
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
+    /// Where the intent stands in the body.
+    intent: Range<usize>,
+}
+
+impl RenderedQuote {
+    /// The intent id.
+    pub(crate) fn intent(&self) -> &[u8] {
+        self.body.get(self.intent.clone()).unwrap_or_default()
+    }
 }
 
 impl QuoteTemplate {
@@ -149,7 +170,15 @@ impl QuoteTemplate {
             *value = header_slice(&written, range);
         }
         written.truncate(length);
-        RenderedQuote { body: written, headers }
+        RenderedQuote { body: written, headers, intent }
+    }
+
+    /// How long the header `PAYMENT-REQUIRED` may be, so that all headers of the answer stay below what platforms pass on.
+    pub(crate) fn room_for_challenge(&self) -> usize {
+        const ALL: usize = 2_900;
+        let constant = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+        let pay = self.before_expiry.len() + self.before_units.len() + self.after_units.len() + 2 * 20;
+        ALL.saturating_sub(constant + pay + INTENT_MAX + PAYMENT_REQUIRED.as_str().len() + 4)
     }
 
     /// At least as long as any quote at this price, its length behind it.

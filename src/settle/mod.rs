@@ -1,6 +1,8 @@
 //! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer. What was sold is the ledger's to know, and
 //! what was paid, the verifier's.
 
+#[cfg(feature = "test-util")]
+pub mod conformance;
 mod erased;
 mod error;
 

@@ -7,11 +7,13 @@ pub mod contracts;
 mod devchain;
 #[cfg(feature = "client")]
 mod payer;
+mod settler;
 mod verifier;
 
 pub use clock::FakeClock;
 #[cfg(feature = "client")]
 pub use payer::{ScriptedPayer, Sending};
+pub use settler::{ScriptedSettler, Settling};
 pub use verifier::{ScriptedVerifier, scripted_signature};
 
 #[cfg(feature = "devchain")]

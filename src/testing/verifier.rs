@@ -181,6 +181,31 @@ impl ScriptedVerifier {
         })
     }
 
+    /// Mines a transfer made from an authorization in a new block, unless its nonce is used; then nothing happens, and its state is
+    /// returned.
+    pub(super) fn settle(&self, transfer: Transfer) -> Result<TxHash, NonceState> {
+        self.with(|script| match script.nonce_state(transfer.payment_id()) {
+            NonceState::Unused => {
+                let transaction = script.fresh_hash();
+                script.head = script.head.after(BLOCK_TIME);
+                let transfer = Transfer { transaction, ..transfer.with_block(script.height(), script.head) };
+                script.transactions.insert(transaction, Act::Judge(vec![transfer]));
+                Ok(transaction)
+            }
+            used => Err(used),
+        })
+    }
+
+    /// Returns what the chain says of an authorization's nonce.
+    pub(super) fn nonce_state(&self, payment: PaymentId) -> NonceState {
+        self.with(|script| script.nonce_state(payment))
+    }
+
+    /// Returns a hash that no transaction has.
+    pub(super) fn unused_hash(&self) -> TxHash {
+        self.with(Script::fresh_hash)
+    }
+
     /// Sets the outcome of [`check`](Verifier::check). Default: `Ok`.
     pub fn answer_check(&self, outcome: Result<(), VerifyError>) {
         self.with(|script| script.check = outcome);
@@ -202,6 +227,10 @@ impl ScriptedVerifier {
 }
 
 impl Script {
+    const fn height(&self) -> u64 {
+        self.head.unix() / BLOCK_TIME.as_secs()
+    }
+
     fn nonce_state(&self, payment: PaymentId) -> NonceState {
         let paid = |act: &Act| matches!(act, Act::Judge(transfers) if transfers.iter().any(|paid| paid.payment_id() == payment));
         match self.transactions.iter().find(|(_, act)| paid(act)) {

@@ -2,12 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Merchant, catalog::Catalog, inner::MerchantInner, start::Start};
+use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start};
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
     paywall::{claimant::UnboundPolicy, error::BuildError, text},
     protocol::{Address, Asset, Network, SealingKeys},
+    settle::{ErasedSettler, Settler},
     verify::{ErasedVerifier, Verifier},
 };
 
@@ -50,6 +51,8 @@ pub struct MerchantBuilder {
     realm: String,
     keys: Option<SealingKeys>,
     verifier: Option<Arc<dyn ErasedVerifier>>,
+    settler: Option<Arc<dyn ErasedSettler>>,
+    public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
     quote_ttl: Duration,
@@ -81,6 +84,8 @@ impl MerchantBuilder {
             realm: String::new(),
             keys: None,
             verifier: None,
+            settler: None,
+            public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
             quote_ttl: Duration::from_secs(15 * 60),
@@ -98,6 +103,23 @@ impl MerchantBuilder {
     /// Sets the verifier of payments. Required.
     pub fn verifier(mut self, verifier: impl Verifier) -> Self {
         self.verifier = Some(Arc::new(verifier));
+        self
+    }
+
+    /// Sets the settler of signed payments: then quotes have the standard's header `PAYMENT-REQUIRED` as well, and clients of x402
+    /// version 2 can pay by `PAYMENT-SIGNATURE`.
+    ///
+    /// A payment is checked by the settler before the handler runs, and settled once its answer is there. What a settler says is
+    /// judged by the verifier.
+    pub fn settler(mut self, settler: impl Settler) -> Self {
+        self.settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Sets the URL under which clients reach the service, such as `https://shop.example/api`: the standard's quote names what is sold
+    /// by this and the request's path. By default it is made of the host that the client names.
+    pub fn public_url(mut self, url: impl Into<String>) -> Self {
+        self.public_url = Some(url.into());
         self
     }
 
@@ -245,9 +267,11 @@ impl MerchantBuilder {
             false => inner.start.open().await,
         };
         match started {
-            Err(error) if !(lazily && error.is_transient()) => Err(error.into()),
-            _ => Ok(Merchant { inner: Arc::new(inner) }),
+            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
+            _ => {}
         }
+        inner.learn_tokens().await?;
+        Ok(Merchant { inner: Arc::new(inner) })
     }
 
     fn check(
@@ -286,6 +310,13 @@ impl MerchantBuilder {
             Arc::clone(&ledger),
             Arc::clone(&self.clock),
         );
+        if let Some(url) = &self.public_url {
+            check_url(url)?;
+        }
+        let standard = self.settler.map(|settler| {
+            let (verifier, clock) = (Arc::clone(&verifier), Arc::clone(&self.clock));
+            Standard::new(settler, self.network, assets.clone(), Some(verifier), clock)
+        });
         Ok(MerchantInner {
             network: self.network,
             recipients: self.recipients,
@@ -294,6 +325,9 @@ impl MerchantBuilder {
             realm: self.realm,
             keys,
             verifier,
+            reads_chain: true,
+            standard,
+            public_url: self.public_url,
             ledger,
             clock: self.clock,
             quote_ttl: self.quote_ttl,
@@ -343,6 +377,14 @@ fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), Buil
         Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
         None => Ok(()),
     }
+}
+
+fn check_url(url: &str) -> Result<(), BuildError> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'?' | b'#');
+    let is_http =
+        ["https://", "http://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+    let fits = is_http && url.len() <= 200 && url.bytes().all(plain);
+    fits.then_some(()).ok_or(BuildError::OutOfRange { what: "public_url" })
 }
 
 /// Chain time has no fractions of a second: a shorter hold than was asked for would be none.

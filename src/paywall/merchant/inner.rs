@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{catalog::Catalog, start::Start};
+use super::{catalog::Catalog, standard::Standard, start::Start};
 use crate::{
     clock::Clock,
     ledger::ErasedLedger,
-    paywall::{claimant::UnboundPolicy, problem::Problem},
+    paywall::{claimant::UnboundPolicy, error::HealthError, problem::Problem},
     protocol::{Address, Asset, Network, SealingKeys},
     verify::ErasedVerifier,
 };
@@ -23,6 +23,11 @@ pub(crate) struct MerchantInner {
     pub(crate) realm: String,
     pub(crate) keys: SealingKeys,
     pub(crate) verifier: Arc<dyn ErasedVerifier>,
+    /// Whether the verifier does.
+    pub(crate) reads_chain: bool,
+    /// Where signed payments are taken.
+    pub(crate) standard: Option<Standard>,
+    pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) quote_ttl: Duration,
@@ -37,6 +42,11 @@ pub(crate) struct MerchantInner {
 }
 
 impl MerchantInner {
+    /// What reads the chain; `None` where nothing does.
+    pub(crate) fn chain(&self) -> Option<&Arc<dyn ErasedVerifier>> {
+        self.reads_chain.then_some(&self.verifier)
+    }
+
     pub(crate) fn decimals(&self) -> u8 {
         self.assets.first().map_or(0, Asset::decimals)
     }
@@ -47,6 +57,18 @@ impl MerchantInner {
 
     pub(crate) fn recipient(&self) -> Address {
         self.recipients.first().copied().unwrap_or(Address::ZERO)
+    }
+
+    /// Learns which tokens can be paid by authorization. A settler that is silent is asked again later: transfers are taken meanwhile.
+    pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
+        let Some(standard) = &self.standard else { return Ok(()) };
+        match standard.learn().await {
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
+                Ok(())
+            }
+            learnt => learnt.map(drop),
+        }
     }
 
     /// Makes sure, before anything is quoted or sold, that the merchant has started.

@@ -3,6 +3,7 @@
 mod builder;
 mod catalog;
 mod inner;
+mod standard;
 mod start;
 
 use std::{future::Future, sync::Arc};
@@ -13,6 +14,7 @@ use http::request::Parts;
 pub use builder::MerchantBuilder;
 pub(super) use catalog::Listing;
 pub(super) use inner::MerchantInner;
+pub(super) use standard::Standard;
 
 use super::{
     error::{BuildError, HealthError},
@@ -149,6 +151,10 @@ impl Merchant {
         self.inner.start.ensure().await?;
         self.inner.verifier.head().await?;
         self.inner.ledger.health().await?;
+        if let Some(standard) = &self.inner.standard {
+            standard.learn().await?;
+            standard.settler.health().await?;
+        }
         Ok(())
     }
 }

@@ -52,6 +52,8 @@ reasons! {
     INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE = "invalid_exact_evm_payload_authorization_valid_before";
     /// The authorization is not about exactly the amount.
     INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH = "invalid_exact_evm_payload_authorization_value_mismatch";
+    /// The authorization's nonce is used already.
+    INVALID_EXACT_EVM_NONCE_ALREADY_USED = "invalid_exact_evm_nonce_already_used";
     /// The chain is not accepted.
     INVALID_NETWORK = "invalid_network";
     /// The payload is not what the scheme demands.

@@ -5,6 +5,7 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 
 use super::{
+    authorizations::Authorizations,
     endpoint::Endpoint,
     endpoint_check::{EndpointCheck, network_of},
     endpoint_pool::EndpointPool,
@@ -249,6 +250,7 @@ impl EvmVerifierBuilder {
         let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
         let receipts = Arc::new(receipts);
         let signatures = Signatures::new(Arc::clone(&pool), gate());
+        let authorizations = Authorizations::new(network, Arc::clone(&pool), Arc::clone(&head), gate());
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
         EvmVerifier {
@@ -259,6 +261,7 @@ impl EvmVerifierBuilder {
                 head,
                 receipts,
                 signatures,
+                authorizations,
                 policy,
                 reorgs,
                 total_timeout,

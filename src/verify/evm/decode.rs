@@ -14,7 +14,7 @@ use crate::{
     protocol::{Address, PaymentTag, TxHash},
 };
 
-fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
+pub(super) fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
     serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)
 }
 
@@ -109,7 +109,17 @@ pub(super) fn is_accepted(raw: &RawValue) -> Result<Option<bool>, Fault> {
 }
 
 fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {
-    serde_json::json!([{ "to": format!("{contract:x}"), "data": Bytes::copy_from_slice(data) }, "latest"])
+    eth_call_at(contract, data, "latest")
+}
+
+/// The parameters of an `eth_call` at that block: `latest`, or a height in hexadecimal digits.
+pub(super) fn eth_call_at(contract: Address, data: &[u8], block: &str) -> serde_json::Value {
+    serde_json::json!([{ "to": format!("{contract:x}"), "data": Bytes::copy_from_slice(data) }, block])
+}
+
+/// What an `eth_call` returned.
+pub(super) fn returned(raw: &RawValue) -> Result<Bytes, Fault> {
+    parse(raw)
 }
 
 /// What `decimals()` returned; `None` where the contract has none.

@@ -114,7 +114,7 @@ impl EndpointPool {
     }
 
     /// Asks one question; a contract call that reverts is no answer to any other question.
-    async fn ask<T: Send>(
+    pub(super) async fn ask<T: Send>(
         &self,
         question: &Question,
         whom: Whom,
@@ -128,7 +128,8 @@ impl EndpointPool {
         self.ask_all(question, whom, read, settles).await
     }
 
-    async fn ask_all<T: Send>(
+    /// Asks one question, and has whatever comes of it read.
+    pub(super) async fn ask_all<T: Send>(
         &self,
         question: &Question,
         whom: Whom,

@@ -10,7 +10,7 @@
 //! - A receipt must be of the transaction in question and of the sealed block at its height, with its logs in order.
 //! - Sender and call data of a transaction must match its hash and its signature. Transaction types that only their chain knows, such
 //!   as deposits, are taken as the endpoint tells them.
-//! - A transaction is absent only if every endpoint that is up says so.
+//! - A transaction is absent only if every endpoint that is up says so; so is the use of an authorization's nonce.
 //!
 //! No error, log line or `Debug` output contains a URL (they hold keys) or text of a node.
 //!
@@ -22,9 +22,11 @@
 //! # Ok(()) }
 //! ```
 
+mod authorizations;
 #[cfg(feature = "bench-internals")]
 #[doc(hidden)]
 pub mod bench;
+mod block_range;
 mod builder;
 mod chain;
 mod decode;
@@ -37,6 +39,8 @@ mod head;
 mod head_state;
 mod inquiries;
 mod judge;
+mod nonce;
+mod nonce_inquiries;
 mod pool_answer;
 mod receipts;
 mod reorg_monitor;

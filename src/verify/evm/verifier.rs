@@ -6,11 +6,13 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::{
+    authorizations::Authorizations,
     decode,
     endpoint_pool::EndpointPool,
     finality::Finality,
     head::Head,
     judge::{Policy, Tip, judge},
+    nonce::Nonce,
     receipts::{Found, Receipts},
     reorg_monitor::ReorgMonitor,
     signatures::Signatures,
@@ -35,6 +37,7 @@ pub(super) struct Inner {
     pub(super) head: Arc<Head>,
     pub(super) receipts: Arc<Receipts>,
     pub(super) signatures: Signatures,
+    pub(super) authorizations: Authorizations,
     pub(super) policy: Policy,
     /// `None` where only safe or finalized payments count anyway.
     pub(super) reorgs: Option<Arc<ReorgMonitor>>,
@@ -125,18 +128,23 @@ impl Verifier for EvmVerifier {
         signer.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 
-    async fn domain(&self, _token: Address) -> Result<Option<TokenDomain>, VerifyError> {
-        Ok(None)
+    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        let Inner { authorizations, total_timeout, .. } = &*self.inner;
+        let domain = timeout(*total_timeout, authorizations.domain(token)).await;
+        domain.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 
     async fn authorization(
         &self,
-        _token: Address,
-        _payer: Address,
-        _nonce: &[u8; 32],
-        _since: ChainTime,
+        token: Address,
+        payer: Address,
+        nonce: &[u8; 32],
+        since: ChainTime,
     ) -> Result<NonceState, VerifyError> {
-        Err(VerifyError::unavailable())
+        let Inner { authorizations, total_timeout, .. } = &*self.inner;
+        let nonce = Nonce { token, payer, nonce: *nonce };
+        let state = timeout(*total_timeout, authorizations.state(&nonce, since)).await;
+        state.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 
     async fn head(&self) -> Result<ChainTime, VerifyError> {

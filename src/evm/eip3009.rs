@@ -1,0 +1,14 @@
+//! Transfers with authorization (EIP-3009): what a payer signs, and the calls to the token's contract.
+
+mod abi;
+mod eip712;
+mod returned;
+#[cfg(all(test, feature = "wallet"))]
+mod tests;
+
+pub(crate) use abi::{
+    AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, authorization_state, cancel, domain_separator_call, name,
+    transfer, version,
+};
+pub(crate) use eip712::{cancel_digest, digest, domain_separator, signer};
+pub(crate) use returned::{read_flag, read_text, read_word};

@@ -1,0 +1,29 @@
+//! What a token's functions return. Whatever is not exactly of that type is nothing: a contract without the function may have a
+//! fallback that returns anything.
+
+use alloy::sol_types::SolValue as _;
+
+/// The longest name or version that is read, in characters.
+const TEXT_MAX: usize = 64;
+
+/// Reads a name or a version: 1 to 64 characters, none of them a control character.
+pub(crate) fn read_text(returned: &[u8]) -> Option<String> {
+    // Head, length, and 64 characters of four bytes.
+    if returned.len() > 64 + 4 * TEXT_MAX {
+        return None;
+    }
+    let text = String::abi_decode_validate(returned).ok().filter(|text| text.abi_encode() == returned)?;
+    let shown = (1..=TEXT_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    shown.then_some(text)
+}
+
+/// Reads one word.
+pub(crate) fn read_word(returned: &[u8]) -> Option<[u8; 32]> {
+    returned.try_into().ok()
+}
+
+/// Reads one flag: 0 or 1, alone in one word.
+pub(crate) fn read_flag(returned: &[u8]) -> Option<bool> {
+    let word = read_word(returned)?;
+    bool::abi_decode_validate(&word).ok()
+}

@@ -1,0 +1,153 @@
+//! `Authorized`: a signed payment of the standard that is one of those that this route offers.
+
+use std::time::Duration;
+
+use super::{merchant::MerchantInner, opened::Opened, priced_request::PricedRequest, quote::resource_url};
+use crate::{
+    protocol::{
+        Amount, IntentId, IntentTerms, PaymentId, TokenDomain,
+        v2::{
+            Authorization, PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload,
+            SignedAuthorization,
+        },
+    },
+    settle::SignedPayment,
+};
+
+/// How long an authorization must be valid still, so that it can be settled.
+const SETTLING_TIME: Duration = Duration::from_secs(6);
+
+/// A payment as it was offered, signed or not by who it says.
+pub(crate) struct Authorized<'a> {
+    pub(crate) opened: Opened<'a>,
+    /// The intent as the client showed it; the payment's name where it showed none.
+    pub(crate) intent: IntentId,
+    pub(crate) payment: SignedPayment,
+    /// Whether it can be taken now, as far as clock and price tell. It may have been settled before.
+    pub(crate) timely: Result<(), Reason>,
+}
+
+impl<'a> Authorized<'a> {
+    /// Compares a payment with what is offered. `now` is the present price, where it is known.
+    ///
+    /// # Errors
+    /// The standard's word for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
+    /// keys or for a recipient that the merchant no longer has.
+    pub(crate) fn read(
+        request: &'a PricedRequest,
+        payload: PaymentPayload,
+        now: Option<Amount>,
+    ) -> Result<Self, Reason> {
+        let merchant = &*request.route.merchant;
+        let (accepted, signed) = exact(&payload)?;
+        if accepted.network != merchant.network {
+            return Err(Reason::INVALID_NETWORK);
+        }
+        let domain = merchant.standard.as_ref().and_then(|standard| standard.token(accepted.asset));
+        let domain = domain.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let id = signed.authorization.payment_id(merchant.network, domain.token);
+        let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let opened = match &shown {
+            Some(intent) => Opened::open(&request.route, intent),
+            None => unquoted(request, accepted, &id, now),
+        };
+        let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let offered = offered(merchant, &opened, domain, accepted, shown.as_ref());
+        let offered = Some(offered).filter(|offered| accepted.echoes(offered));
+        let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        pays(&signed.authorization, &opened, merchant)?;
+        let timely = timely(request, &opened, &signed.authorization, now, shown.is_some());
+        let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
+        let payment = SignedPayment::new(signed.clone(), offered, domain.clone()).with_resource(resource);
+        let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
+        Ok(Self { opened, intent, payment, timely })
+    }
+
+    pub(crate) fn authorization(&self) -> &Authorization {
+        &self.payment.authorization.authorization
+    }
+
+    /// The name of the payment.
+    pub(crate) fn payment_id(&self) -> PaymentId {
+        let PaymentRequirements { network, asset, .. } = self.payment.requirements;
+        self.authorization().payment_id(network, asset)
+    }
+}
+
+/// The signed authorization, and what its payer accepted.
+pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &SignedAuthorization), Reason> {
+    match (&payload.accepted, &payload.payload) {
+        (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) => Ok((accepted, signed)),
+        (PaymentOption::Exact(_), _) => Err(Reason::INVALID_PAYLOAD),
+        (PaymentOption::Other(other), _) if other.scheme() == "exact" => Err(Reason::INVALID_NETWORK),
+        (PaymentOption::Other(_), _) => Err(Reason::UNSUPPORTED_SCHEME),
+    }
+}
+
+/// What counts for a payment that names no quote: the present price, for this very request.
+fn unquoted<'a>(
+    request: &'a PricedRequest,
+    accepted: &PaymentRequirements,
+    id: &PaymentId,
+    now: Option<Amount>,
+) -> Option<Opened<'a>> {
+    let (route, recipient) = (&request.route, accepted.pay_to);
+    let known = route.merchant.recipients.contains(&recipient);
+    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), now?) };
+    known.then(|| Opened::unquoted(route, terms, recipient, id))
+}
+
+/// What this merchant offers for these terms.
+fn offered(
+    merchant: &MerchantInner,
+    opened: &Opened<'_>,
+    domain: &TokenDomain,
+    accepted: &PaymentRequirements,
+    intent: Option<&IntentId>,
+) -> PaymentRequirements {
+    let mut offered = accepted.clone();
+    offered.extra = Default::default();
+    (offered.network, offered.asset) = (merchant.network, domain.token);
+    (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
+    let offered = offered.with_token_domain(&domain.name, &domain.version);
+    match intent {
+        Some(intent) => offered.with_intent(intent),
+        None => offered,
+    }
+}
+
+/// Whether the authorization pays exactly this, and not the seller's own account to itself.
+fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantInner) -> Result<(), Reason> {
+    if authorization.to != opened.recipient {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH);
+    }
+    if authorization.value != opened.terms.amount {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH);
+    }
+    if authorization.from == crate::protocol::Address::ZERO || merchant.recipients.contains(&authorization.from) {
+        return Err(Reason::INVALID_PAYLOAD);
+    }
+    Ok(())
+}
+
+/// Whether quote, price and window allow it now.
+fn timely(
+    request: &PricedRequest,
+    opened: &Opened<'_>,
+    authorization: &Authorization,
+    now: Option<Amount>,
+    quoted: bool,
+) -> Result<(), Reason> {
+    let clock = request.route.merchant.clock.unix();
+    let honoured = !quoted || now.is_some_and(|now| opened.honours(request, now));
+    if !honoured || clock > opened.pay_until().unix() {
+        return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
+    }
+    if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    }
+    if authorization.valid_after.unix() > clock {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
+    }
+    Ok(())
+}

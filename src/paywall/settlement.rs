@@ -1,0 +1,217 @@
+//! `Unsettled`: a reserved payment that is still to be settled, and what the chain says of it. Nobody's word is believed without the
+//! chain's, where that can be read.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    merchant::{MerchantInner, Standard},
+    time_limits::{settler_in_time, verifier_in_time},
+};
+use crate::{
+    protocol::{Amount, ChainTime, PaymentId, Terms, Transfer, TxHash, v2::Reason},
+    settle::{Settlement, SignedPayment, Validity},
+    verify::{NonceState, Verdict, VerifyError},
+};
+
+/// How long a settler may take to settle. Facilitators wait for a block.
+const SETTLE: Duration = Duration::from_secs(100);
+/// How long a settled payment may take to be confirmed by the verifier.
+const CONFIRM: Duration = Duration::from_secs(60);
+/// How often it is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// All of it.
+pub(crate) const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
+/// How much before its quote a payment may seem to have been settled, by the clocks of others.
+const SKEW: Duration = Duration::from_secs(120);
+
+/// A payment that is reserved, or about to be, and may have been settled before.
+pub(crate) struct Unsettled {
+    merchant: Arc<MerchantInner>,
+    standard: Standard,
+    pub(crate) payment: SignedPayment,
+    terms: Terms,
+    /// It was not settled before.
+    since: ChainTime,
+}
+
+/// What is known of a payment before the handler runs.
+pub(crate) enum Found {
+    /// It can be settled.
+    Valid,
+    /// It is not settled and cannot be.
+    Refused(Reason),
+    /// It was settled before, in this transfer.
+    Settled(Transfer),
+    /// It was settled before, and is not deep enough in the chain.
+    Pending(Duration),
+    /// It was settled before, longer ago than payments count.
+    TooOld,
+    /// The settler or the chain did not answer.
+    Unavailable,
+}
+
+/// What became of a payment.
+pub(crate) enum Settled {
+    Done(Transfer),
+    /// It is not settled, as far as anyone can tell.
+    Refused(Reason),
+    Unknown(Option<TxHash>),
+}
+
+impl Unsettled {
+    pub(crate) fn new(
+        merchant: &Arc<MerchantInner>,
+        standard: &Standard,
+        payment: SignedPayment,
+        terms: Terms,
+        quoted: ChainTime,
+    ) -> Self {
+        let since = ChainTime::from_unix(quoted.unix().saturating_sub(SKEW.as_secs()));
+        Self { merchant: Arc::clone(merchant), standard: standard.clone(), payment, terms, since }
+    }
+
+    pub(crate) fn payment_id(&self) -> PaymentId {
+        let requirements = &self.payment.requirements;
+        self.payment.authorization.authorization.payment_id(requirements.network, requirements.asset)
+    }
+
+    /// The transfer that it will be.
+    pub(crate) fn transfer(&self, now: ChainTime) -> Transfer {
+        let requirements = &self.payment.requirements;
+        let authorization = &self.payment.authorization.authorization;
+        Transfer::unsettled(requirements.network, requirements.asset, authorization, now)
+    }
+
+    /// Whether it can be settled, or was. Where its time is over by `timely`, only the chain is asked.
+    pub(crate) async fn check(&self, timely: Result<(), Reason>) -> Found {
+        let reason = match timely {
+            Err(reason) => reason,
+            Ok(()) => match settler_in_time(self.standard.settler.verify(&self.payment)).await {
+                Ok(Validity::Valid) => return Found::Valid,
+                Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                Ok(Validity::Refused(reason)) => reason,
+                Err(error) => {
+                    tracing::warn!(%error, "a signed payment could not be checked");
+                    return Found::Unavailable;
+                }
+            },
+        };
+        self.on_chain(reason).await
+    }
+
+    /// What the chain says of a payment that cannot be settled for this reason.
+    async fn on_chain(&self, reason: Reason) -> Found {
+        let transaction = match self.nonce_state().await {
+            None => return self.believed(reason),
+            Some(Ok(NonceState::Unused)) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => {
+                // One of the two is behind.
+                return Found::Unavailable;
+            }
+            Some(Ok(NonceState::Unused)) => return Found::Refused(reason),
+            // Cancelled, or used before it was quoted.
+            Some(Ok(NonceState::Spent)) => return Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+            Some(Ok(NonceState::Used(transaction))) => transaction,
+            Some(Err(_)) => return Found::Unavailable,
+        };
+        match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+            Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
+                Some(transfer) => Found::Settled(transfer),
+                None => Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+            },
+            // It paid somebody else, or less.
+            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => {
+                Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED)
+            }
+            Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
+            Ok(Verdict::TooOld) => Found::TooOld,
+            Err(_) => Found::Unavailable,
+        }
+    }
+
+    /// What is left where no one reads the chain: the settler's word. A nonce that it calls used may have been used here.
+    fn believed(&self, reason: Reason) -> Found {
+        let used = [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(&reason);
+        if used { Found::Unavailable } else { Found::Refused(reason) }
+    }
+
+    /// Settles it, and waits until the verifier confirms it.
+    pub(crate) async fn settle(&self) -> Settled {
+        match timeout(SETTLE, self.standard.settler.settle(&self.payment)).await {
+            Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
+            Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
+                None | Some(Ok(NonceState::Unused)) => Settled::Refused(reason),
+                Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
+                Some(Ok(NonceState::Spent) | Err(_)) => Settled::Unknown(None),
+            },
+            Ok(Settlement::Unknown(transaction)) => self.look(transaction).await,
+            Err(_) => self.look(None).await,
+        }
+    }
+
+    /// Asks the chain, where the settler does not know.
+    async fn look(&self, named: Option<TxHash>) -> Settled {
+        match self.nonce_state().await {
+            Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
+            _ => Settled::Unknown(named),
+        }
+    }
+
+    /// Waits until the verifier sees the payment in this transaction.
+    async fn confirm(&self, transaction: TxHash) -> Settled {
+        if self.merchant.chain().is_none() {
+            return Settled::Done(Transfer { transaction, ..self.transfer(self.since) });
+        }
+        let deadline = Instant::now() + CONFIRM;
+        let mut transaction = transaction;
+        loop {
+            let wait = match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+                Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
+                    Some(transfer) => return Settled::Done(transfer),
+                    None => None,
+                },
+                Ok(Verdict::NotConfirmed { retry_after }) => Some(retry_after),
+                Err(_) => Some(LOOK_AGAIN),
+                Ok(_) => None,
+            };
+            if Instant::now() >= deadline {
+                return Settled::Unknown(Some(transaction));
+            }
+            if wait.is_none() {
+                // That was not the transaction: the chain may know the right one.
+                match self.nonce_state().await {
+                    Some(Ok(NonceState::Used(other))) if other != transaction => transaction = other,
+                    _ => return Settled::Unknown(None),
+                }
+            }
+            sleep(wait.unwrap_or_default().min(LOOK_AGAIN)).await;
+        }
+    }
+
+    /// The transfer that was made from this authorization.
+    fn ours(&self, transfers: Vec<Transfer>) -> Option<Transfer> {
+        let id = self.payment_id();
+        let mut ours = transfers.into_iter().filter(|transfer| transfer.payment_id() == id);
+        ours.find(|transfer| self.terms.are_met_by(transfer))
+    }
+
+    /// What the chain says of its nonce; `None` where nothing reads the chain.
+    async fn nonce_state(&self) -> Option<Result<NonceState, VerifyError>> {
+        let verifier = self.merchant.chain()?;
+        let authorization = &self.payment.authorization.authorization;
+        let asset = self.payment.requirements.asset;
+        let asked = verifier.authorization(asset, authorization.from, &authorization.nonce, self.since);
+        Some(verifier_in_time(asked).await)
+    }
+
+    /// Whether it can no longer be settled at that head, by whomever.
+    pub(crate) fn is_over(&self, head: ChainTime) -> bool {
+        self.payment.authorization.authorization.valid_before <= head
+    }
+
+    /// What is paid.
+    pub(crate) fn amount(&self) -> Amount {
+        self.payment.requirements.amount
+    }
+}

@@ -1,0 +1,265 @@
+//! `Challenge`: a route's `PAYMENT-REQUIRED` header with everything encoded that is the same for every request.
+
+use std::fmt::{self, Write as _};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::HeaderValue;
+
+use super::{Address, Network, PriceText, TokenDomain, ascii_json, is_loopback, template::INTENT_MAX};
+
+/// How long clients are asked to make an authorization valid at most, in seconds.
+pub(crate) const MAX_TIMEOUT: u64 = 300;
+/// The longest URL that is written, in bytes. What is longer is cut: clients show it, and decide nothing by it.
+const URL_MAX: usize = 256;
+
+/// The standard's quote of one route, but for price, intent and URL.
+///
+/// The constant texts are cut to multiples of three bytes, and so are base64 already; white space fills them up.
+#[derive(Clone, Debug)]
+pub(crate) struct Challenge {
+    /// For each token.
+    entries: Vec<Entry>,
+    /// Behind the URL.
+    end: Box<str>,
+}
+
+/// One way to pay: the texts before the amount, and behind it before the intent.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Base64.
+    before_amount: Box<str>,
+    before_intent: Box<str>,
+}
+
+/// Behind the URL, where nothing else is said.
+const END: &str = r#""}}"#;
+const BEFORE_URL: &str = r#""}}],"resource":{"url":""#;
+
+impl Challenge {
+    /// `tokens`: at least one.
+    pub(crate) fn new(
+        network: Network,
+        recipient: Address,
+        tokens: &[TokenDomain],
+        timeout: u64,
+        description: &str,
+    ) -> Self {
+        let entries = tokens.iter().enumerate().map(|(index, token)| {
+            let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { r#""}},"# };
+            let timeout = timeout.min(MAX_TIMEOUT);
+            let before_amount = format!(
+                r#"{{"scheme":"exact","network":"{network}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{timeout},"amount":""#,
+                token.token,
+            );
+            let before_intent = format!(
+                r#"","extra":{{"name":{},"version":{},"intentId":""#,
+                ascii_json(&token.name),
+                ascii_json(&token.version),
+            );
+            // The first text is encoded beforehand; the others follow what differs in length.
+            let before_amount = match index {
+                0 => STANDARD.encode(padded(begin, &before_amount)),
+                _ => format!("{begin}{before_amount}"),
+            };
+            Entry { before_amount: before_amount.into(), before_intent: before_intent.into() }
+        });
+        let end = format!(r#"","description":{}}}}}"#, ascii_json(description));
+        Self { entries: entries.collect(), end: end.into() }
+    }
+
+    /// The same with as many ways to pay, and of the description as much, as a header of that length has room for.
+    pub(crate) fn fitting(mut self, room: usize) -> Self {
+        while self.longest_header() > room && self.entries.len() > 1 {
+            tracing::warn!(
+                "more tokens than a quote's headers have room for: the last is not offered to be signed for"
+            );
+            self.entries.pop();
+        }
+        if self.longest_header() > room {
+            self.end = END.into();
+        }
+        self
+    }
+
+    /// Whether there is any way to pay.
+    pub(crate) fn offers_any(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// At a price of at most 20 digits.
+    fn longest_header(&self) -> usize {
+        let first = self.entries.first().map_or(0, |entry| entry.before_amount.len());
+        let rest = self.entries.iter().skip(1).map(|entry| entry.before_amount.len()).sum::<usize>()
+            + self.entries.iter().map(|entry| entry.before_intent.len() + 20 + INTENT_MAX).sum::<usize>();
+        first + (rest + BEFORE_URL.len() + URL_MAX + self.end.len()).div_ceil(3) * 4
+    }
+
+    /// Writes the header of one quote.
+    pub(crate) fn render(&self, price: &PriceText, intent: &[u8], url: ResourceUrl<'_>) -> HeaderValue {
+        let mut rest = Vec::with_capacity(self.longest(price, intent));
+        for (index, entry) in self.entries.iter().enumerate() {
+            if index > 0 {
+                rest.extend_from_slice(entry.before_amount.as_bytes());
+            }
+            for part in [price.units().as_bytes(), entry.before_intent.as_bytes(), intent] {
+                rest.extend_from_slice(part);
+            }
+        }
+        rest.extend_from_slice(BEFORE_URL.as_bytes());
+        url.write(&mut rest);
+        rest.extend_from_slice(self.end.as_bytes());
+        let first = self.entries.first().map_or("", |entry| &entry.before_amount);
+        let mut header = String::with_capacity(first.len() + rest.len().div_ceil(3) * 4);
+        header.push_str(first);
+        STANDARD.encode_string(&rest, &mut header);
+        // Base64 is a header's value; the fall-back cannot be reached.
+        HeaderValue::try_from(header).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// At least as long as what is encoded for one quote, unless its URL has characters that must be escaped.
+    fn longest(&self, price: &PriceText, intent: &[u8]) -> usize {
+        let entry =
+            |entry: &Entry| entry.before_amount.len() + entry.before_intent.len() + price.units().len() + intent.len();
+        self.entries.iter().map(entry).sum::<usize>() + BEFORE_URL.len() + URL_MAX + self.end.len()
+    }
+}
+
+/// Both texts, with as much white space between them that their length is a multiple of three.
+fn padded(begin: &str, rest: &str) -> String {
+    let fill = (3 - (begin.len() + rest.len()) % 3) % 3;
+    format!("{begin}{}{rest}", &"  "[..fill])
+}
+
+/// What is sold, as its URL says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResourceUrl<'a> {
+    pub(crate) origin: Origin<'a>,
+    /// Without its query.
+    pub(crate) path: &'a str,
+}
+
+/// Where a service is reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'a> {
+    /// At this URL.
+    Public(&'a str),
+    /// At the host that the client named: by `https`, or by `http` on this machine.
+    Host(&'a str),
+    /// The client named none.
+    Unknown,
+}
+
+impl<'a> ResourceUrl<'a> {
+    fn parts(&self) -> [&'a str; 3] {
+        match self.origin {
+            Origin::Public(origin) => ["", origin.trim_end_matches('/'), self.path],
+            Origin::Host(host) if is_loopback(host_name(host)) => ["http://", host, self.path],
+            Origin::Host(host) => ["https://", host, self.path],
+            Origin::Unknown => ["", "", self.path],
+        }
+    }
+
+    /// Appends it to a JSON string.
+    fn write(&self, out: &mut Vec<u8>) {
+        let end = out.len() + URL_MAX;
+        for c in self.parts().into_iter().flat_map(str::chars) {
+            if out.len() >= end {
+                break;
+            }
+            match c {
+                // What a URL may have needs no escape.
+                ' '..='~' if c != '"' && c != '\\' => out.push(c as u8),
+                _ => out.extend(ascii_json(c.encode_utf8(&mut [0; 4])).trim_matches('"').bytes()),
+            }
+        }
+    }
+}
+
+impl fmt::Display for ResourceUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().into_iter().flat_map(str::chars).take(URL_MAX).try_for_each(|c| f.write_char(c))
+    }
+}
+
+/// The host of `host:port`.
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::protocol::{
+        Amount, Asset, IntentId,
+        headers::PAYMENT_REQUIRED,
+        template::QuoteTemplate,
+        v2::{PaymentRequired, PaymentRequirements, ResourceInfo},
+    };
+
+    const SELLER: Address = Address::new([0x5a; 20]);
+
+    fn domains() -> Vec<TokenDomain> {
+        let usdc = TokenDomain::usdc_of(Network::BASE).unwrap();
+        vec![usdc, TokenDomain::new(Address::new([7; 20]), "Another \"coin\" é", "1")]
+    }
+
+    fn offered(token: &TokenDomain, amount: u128, intent: &str) -> PaymentRequirements {
+        let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
+        PaymentRequirements::new(&asset, Amount::from_base_units(amount), SELLER, MAX_TIMEOUT)
+            .with_token_domain(&token.name, &token.version)
+            .with_intent(&IntentId::new(intent).unwrap())
+    }
+
+    fn rendered(tokens: &[TokenDomain], amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
+        let challenge = Challenge::new(Network::BASE, SELLER, tokens, 900, "Demand \"insights\" für heute");
+        let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
+        let price = template.price(Amount::from_base_units(amount));
+        let header = challenge.render(&price, intent.as_bytes(), url);
+        assert_eq!(header.len() % 4, 0, "padded");
+        PaymentRequired::from_headers(&HeaderMap::from_iter([(PAYMENT_REQUIRED, header)])).unwrap().unwrap()
+    }
+
+    #[test]
+    fn it_is_the_message_whatever_the_lengths() {
+        let url = ResourceUrl { origin: Origin::Host("shop.example"), path: "/demand-insights" };
+        for tokens in [&domains()[..1], &domains()[1..], &domains()] {
+            for amount in [1, 12, 490_000, u128::MAX] {
+                for intent in ["a", "ab", "abc", "abcd", &"x".repeat(192)] {
+                    let mut expected = PaymentRequired::new(offered(&tokens[0], amount, intent)).with_resource(
+                        ResourceInfo::new("https://shop.example/demand-insights")
+                            .with_description("Demand \"insights\" für heute"),
+                    );
+                    for token in &tokens[1..] {
+                        expected = expected.or(offered(token, amount, intent));
+                    }
+                    assert_eq!(rendered(tokens, amount, intent, url), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_url_is_where_the_client_asked_and_never_long() {
+        let url =
+            |origin, path: &str| rendered(&domains()[..1], 1, "i", ResourceUrl { origin, path }).resource.unwrap().url;
+        for (host, expected) in [
+            ("shop.example", "https://shop.example/a"),
+            ("shop.example:8443", "https://shop.example:8443/a"),
+            ("127.0.0.1:8402", "http://127.0.0.1:8402/a"),
+            ("[::1]:8402", "http://[::1]:8402/a"),
+            ("localhost", "http://localhost/a"),
+            ("127.0.0.1.example", "https://127.0.0.1.example/a"),
+        ] {
+            assert_eq!(url(Origin::Host(host), "/a"), expected);
+        }
+        assert_eq!(url(Origin::Public("https://shop.example/api/"), "/a"), "https://shop.example/api/a");
+        assert_eq!(url(Origin::Unknown, "/\"é\\"), "/\"é\\");
+        let long = url(Origin::Unknown, &"/é".repeat(500));
+        assert!(long.starts_with("/é/é") && (60..=256).contains(&long.len()), "{}", long.len());
+    }
+}

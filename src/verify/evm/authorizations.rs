@@ -1,0 +1,116 @@
+//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one.
+
+use std::sync::Arc;
+
+use super::{
+    block_range::BlockRange,
+    endpoint_pool::EndpointPool,
+    gate::Gate,
+    head::Head,
+    nonce::{Nonce, Trace},
+    pool_answer::{NoAnswer, PoolAnswer},
+};
+use crate::{
+    evm::eip3009,
+    protocol::{Address, ChainTime, Network, TokenDomain},
+    verify::{NonceState, VerifyError},
+};
+
+/// How many blocks are searched by one call at most. Many endpoints refuse more.
+const RANGE_MAX: u64 = 2_000;
+/// How often endpoints are asked for logs until the search is given up: three days of Base, a range at a time.
+const SEARCHES_MAX: usize = 64;
+/// How far before the moment that is asked for the search goes: blocks and whoever names the moment may have different clocks.
+const MARGIN: u64 = 120;
+/// How many blocks ago a nonce must have been used for the silence of the logs to be believed. Where logs are indexed late, or by other
+/// nodes behind the same address, a transaction of the last few blocks is missed. Nodes without an archive keep the states of 128 blocks.
+const SETTLED_DEPTH: u64 = 64;
+
+#[derive(Debug)]
+pub(super) struct Authorizations {
+    network: Network,
+    pool: Arc<EndpointPool>,
+    head: Arc<Head>,
+    /// Authorizations that nobody made must not hold up anything else.
+    gate: Gate,
+}
+
+impl Authorizations {
+    pub(super) const fn new(network: Network, pool: Arc<EndpointPool>, head: Arc<Head>, gate: Gate) -> Self {
+        Self { network, pool, head, gate }
+    }
+
+    /// Returns the domain that a token's contract states, if it has authorizations.
+    pub(super) async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        let state = eip3009::authorization_state(Address::ZERO, &[0; 32]);
+        let (name, version, separator, state) = tokio::try_join!(
+            self.pool.stated(token, eip3009::name(), eip3009::read_text),
+            self.pool.stated(token, eip3009::version(), eip3009::read_text),
+            self.pool.stated(token, eip3009::domain_separator_call(), eip3009::read_word),
+            self.pool.stated(token, state, eip3009::read_flag),
+        )?;
+        let (Some(name), Some(version), Some(separator), Some(_)) = (name, version, separator, state) else {
+            return Ok(None);
+        };
+        let domain = TokenDomain::new(token, name, version);
+        if eip3009::domain_separator(&domain, self.network) != separator {
+            tracing::warn!(%token, "a token's domain separator is not made of its name and version; its authorizations are not taken");
+            return Ok(None);
+        }
+        Ok(Some(domain))
+    }
+
+    /// Returns whether a nonce is used. That it is not is believed like that there is no receipt, and only at the head that is known: an
+    /// endpoint that is behind has no say.
+    pub(super) async fn state(&self, nonce: &Nonce, since: ChainTime) -> Result<NonceState, VerifyError> {
+        let _turn = self.gate.enter(None).await?;
+        let head = self.head.tip().await?.head.number;
+        match self.pool.nonce(nonce).await? {
+            PoolAnswer::Decided(endpoint, seen) => self.find(nonce, endpoint, head.min(seen.height), since).await,
+            PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(NonceState::Unused),
+            PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
+        }
+    }
+
+    /// Looks for what used it, from the head backwards.
+    async fn find(&self, nonce: &Nonce, first: usize, head: u64, since: ChainTime) -> Result<NonceState, VerifyError> {
+        let mut width = RANGE_MAX;
+        let mut range = BlockRange::up_to_latest(head, width);
+        for _ in 0..SEARCHES_MAX {
+            match self.pool.trace(nonce, &range, first).await {
+                Ok(Some(Trace::Used(transaction))) => return Ok(NonceState::Used(transaction)),
+                Ok(Some(Trace::Canceled)) => return Ok(NonceState::Spent),
+                Ok(None) if self.is_early_enough(range.from(), head, since).await? => {
+                    return self.used_longer_ago(nonce, head).await;
+                }
+                Ok(None) => range = range.before(width),
+                // It may be too wide for an endpoint.
+                Err(NoAnswer { unusable: true, .. }) if width > 1 => {
+                    width /= 2;
+                    range = range.last_of(width);
+                }
+                Err(none) => return Err(none.error),
+            }
+        }
+        tracing::debug!(%nonce.payer, "what used an authorization was not found with as many calls as are made");
+        Err(VerifyError::unavailable())
+    }
+
+    /// Whether nothing before that height is to be searched.
+    async fn is_early_enough(&self, from: u64, head: u64, since: ChainTime) -> Result<bool, VerifyError> {
+        if from == 0 || head - from < SETTLED_DEPTH {
+            return Ok(from == 0);
+        }
+        let block = self.head.block(from).await?.ok_or_else(VerifyError::unavailable)?;
+        Ok(block.time.unix() < since.unix().saturating_sub(MARGIN))
+    }
+
+    /// `Spent`, where it is certain that no log of a late block is missing.
+    async fn used_longer_ago(&self, nonce: &Nonce, head: u64) -> Result<NonceState, VerifyError> {
+        if self.pool.was_used(nonce, head.saturating_sub(SETTLED_DEPTH)).await? {
+            return Ok(NonceState::Spent);
+        }
+        tracing::warn!(payer = %nonce.payer, "an authorization was used lately, and no endpoint has the log of it");
+        Err(VerifyError::unavailable())
+    }
+}

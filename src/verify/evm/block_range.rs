@@ -1,0 +1,75 @@
+//! `BlockRange`: some consecutive blocks, to be searched for logs from the head backwards.
+
+/// Blocks from a height up to another, or up to each endpoint's own latest block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockRange {
+    from: u64,
+    to: u64,
+    /// Endpoints are not on the same block: the newest range ends where each of them does.
+    to_latest: bool,
+}
+
+impl BlockRange {
+    /// The latest `width` blocks, by this head.
+    pub(super) const fn up_to_latest(head: u64, width: u64) -> Self {
+        Self { from: (head + 1).saturating_sub(width), to: head, to_latest: true }
+    }
+
+    /// The `width` blocks before these, as far as there are any.
+    pub(super) const fn before(&self, width: u64) -> Self {
+        Self { from: self.from.saturating_sub(width), to: self.from.saturating_sub(1), to_latest: false }
+    }
+
+    /// The last `width` of these blocks.
+    pub(super) fn last_of(&self, width: u64) -> Self {
+        Self { from: self.from.max((self.to + 1).saturating_sub(width)), ..*self }
+    }
+
+    /// The height of the first.
+    pub(super) const fn from(&self) -> u64 {
+        self.from
+    }
+
+    /// The first, as nodes are asked for it.
+    pub(super) fn first(&self) -> String {
+        format!("{:#x}", self.from)
+    }
+
+    /// The last, as nodes are asked for it.
+    pub(super) fn last(&self) -> String {
+        if self.to_latest { "latest".to_owned() } else { format!("{:#x}", self.to) }
+    }
+
+    pub(super) const fn has(&self, height: u64) -> bool {
+        height >= self.from && (self.to_latest || height <= self.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_each_other_down_to_the_first_block() {
+        let newest = BlockRange::up_to_latest(4_999, 2_000);
+        assert_eq!((newest.from(), newest.last().as_str()), (3_000, "latest"));
+        let next = newest.before(2_000);
+        assert_eq!((next.first().as_str(), next.last().as_str()), ("0x3e8", "0xbb7"));
+        let last = next.before(2_000);
+        assert_eq!((last.from(), last.last().as_str()), (0, "0x3e7"));
+        assert_eq!(BlockRange::up_to_latest(50, 2_000).from(), 0);
+    }
+
+    #[test]
+    fn a_narrower_range_keeps_its_end() {
+        let newest = BlockRange::up_to_latest(4_999, 2_000).last_of(1_000);
+        assert_eq!((newest.from(), newest.last().as_str()), (4_000, "latest"));
+        let next = newest.before(1_000).last_of(10);
+        assert_eq!((next.from(), next.last().as_str()), (3_990, "0xf9f"));
+        assert_eq!(next.last_of(100), next, "never wider");
+        for (height, is_in) in [(3_989, false), (3_990, true), (3_999, true), (4_000, false)] {
+            assert_eq!(next.has(height), is_in, "{height}");
+        }
+        assert!(newest.has(6_000), "mined since");
+    }
+}

@@ -1,0 +1,167 @@
+//! `Nonce`: the nonce of an authorization (EIP-3009), what nodes are asked about it, and how their answers are read. Pure.
+
+use alloy::rpc::types::Log;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{block_range::BlockRange, decode};
+use crate::{
+    evm::{
+        eip3009,
+        json_rpc::{Fault, Question},
+    },
+    protocol::{Address, TxHash},
+};
+
+/// One payer's nonce at one token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nonce {
+    pub(super) token: Address,
+    pub(super) payer: Address,
+    pub(super) nonce: [u8; 32],
+}
+
+/// What used a nonce, as the token's log tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trace {
+    /// A transfer, in this transaction.
+    Used(TxHash),
+    Canceled,
+}
+
+impl Nonce {
+    /// Asks whether it was used at that height.
+    pub(super) fn state_at(&self, height: u64) -> Question {
+        let data = eip3009::authorization_state(self.payer, &self.nonce);
+        Question { method: "eth_call", params: decode::eth_call_at(self.token, &data, &format!("{height:#x}")) }
+    }
+
+    /// Reads the answer to that. A contract that says neither yes nor no says nothing.
+    pub(super) fn read_state(raw: &RawValue) -> Result<bool, Fault> {
+        eip3009::read_flag(&decode::returned(raw)?).ok_or(Fault::Answer)
+    }
+
+    /// Asks for the logs of those blocks that tell what used it.
+    pub(super) fn logs(&self, range: &BlockRange) -> Question {
+        let [used, canceled, payer, nonce] = self.topics().map(const_hex::encode_prefixed);
+        let filter = json!({
+            "address": format!("{:x}", self.token),
+            "topics": [[used, canceled], payer, nonce],
+            "fromBlock": range.first(),
+            "toBlock": range.last(),
+        });
+        Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
+    }
+
+    /// Reads the answer to that. A nonce is used once: more than one log, or one that was not asked for, is no answer.
+    pub(super) fn read_logs(&self, raw: &RawValue, range: &BlockRange) -> Result<Option<Trace>, Fault> {
+        match &decode::parse::<Vec<Log>>(raw)?[..] {
+            [] => Ok(None),
+            [log] => self.trace(log, range).map(Some).ok_or(Fault::Answer),
+            _ => Err(Fault::Answer),
+        }
+    }
+
+    fn trace(&self, log: &Log, range: &BlockRange) -> Option<Trace> {
+        let [used, canceled, payer, nonce] = self.topics();
+        let [kind, rest @ ..] = log.topics() else { return None };
+        let is_asked_for = log.address().into_array() == *self.token.as_bytes()
+            && rest.iter().map(|topic| topic.0).eq([payer, nonce])
+            && log.block_number.is_some_and(|height| range.has(height))
+            && !log.removed;
+        let transaction = log.transaction_hash.filter(|_| is_asked_for)?;
+        match kind.0 {
+            kind if kind == used => Some(Trace::Used(TxHash::new(transaction.0))),
+            kind if kind == canceled => Some(Trace::Canceled),
+            _ => None,
+        }
+    }
+
+    /// The kinds of logs, and what both are about.
+    fn topics(&self) -> [[u8; 32]; 4] {
+        let mut payer = [0; 32];
+        payer[12..].copy_from_slice(self.payer.as_bytes());
+        [eip3009::AUTHORIZATION_USED_TOPIC, eip3009::AUTHORIZATION_CANCELED_TOPIC, payer, self.nonce]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: Nonce = Nonce { token: Address::new([0xcc; 20]), payer: Address::new([0xbb; 20]), nonce: [0x42; 32] };
+
+    fn range() -> BlockRange {
+        // From 101 to 200.
+        BlockRange::up_to_latest(300, 100).before(100)
+    }
+
+    fn log(change: impl FnOnce(&mut Value)) -> Value {
+        let topics = NONCE.topics().map(const_hex::encode_prefixed);
+        let mut log = json!({
+            "address": format!("{:x}", NONCE.token), "topics": [topics[0], topics[2], topics[3]], "data": "0x",
+            "blockNumber": "0x96", "blockHash": format!("0x{:064x}", 5), "transactionHash": format!("0x{:064x}", 7),
+            "transactionIndex": "0x1", "logIndex": "0x2", "removed": false,
+        });
+        change(&mut log);
+        log
+    }
+
+    fn read(logs: &Value) -> Result<Option<Trace>, Fault> {
+        let raw = serde_json::value::to_raw_value(logs).map_err(|_| Fault::Answer)?;
+        NONCE.read_logs(&raw, &range())
+    }
+
+    fn word(n: u8) -> String {
+        format!("0x{n:064x}")
+    }
+
+    #[test]
+    fn the_question_names_token_payer_nonce_and_both_kinds() {
+        let Question { method, params } = NONCE.logs(&range());
+        let topics = NONCE.topics().map(const_hex::encode_prefixed);
+        assert_eq!(method, "eth_getLogs");
+        assert_eq!(params[0]["address"], format!("0x{}", "cc".repeat(20)));
+        assert_eq!(params[0]["topics"], json!([[topics[0], topics[1]], topics[2], topics[3]]));
+        assert_eq!(topics[2], format!("0x{:0>64}", "bb".repeat(20)));
+        assert_eq!((&params[0]["fromBlock"], &params[0]["toBlock"]), (&json!("0x65"), &json!("0xc8")));
+        assert_eq!(NONCE.state_at(16).params[1], "0x10");
+    }
+
+    #[test]
+    fn one_log_tells_what_used_it() {
+        let mut transaction = [0; 32];
+        transaction[31] = 7;
+        assert_eq!(read(&json!([])), Ok(None));
+        assert_eq!(read(&json!([log(|_| {})])), Ok(Some(Trace::Used(TxHash::new(transaction)))));
+        let canceled = const_hex::encode_prefixed(eip3009::AUTHORIZATION_CANCELED_TOPIC);
+        assert_eq!(read(&json!([log(|log| log["topics"][0] = json!(canceled))])), Ok(Some(Trace::Canceled)));
+        for height in ["0x65", "0xc8"] {
+            assert!(read(&json!([log(|log| log["blockNumber"] = json!(height))])).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_not_asked_for_is_no_answer() {
+        let changes: [fn(&mut Value); 13] = [
+            |log| log["address"] = json!(format!("0x{}", "cd".repeat(20))),
+            |log| log["topics"][0] = json!(word(1)),
+            |log| log["topics"][1] = json!(word(1)),
+            |log| log["topics"][2] = json!(word(1)),
+            |log| log["topics"] = json!([log["topics"][0], log["topics"][1]]),
+            |log| log["topics"] = json!([log["topics"][0], log["topics"][1], log["topics"][2], word(1)]),
+            |log| log["topics"] = json!([]),
+            |log| log["removed"] = json!(true),
+            |log| log["blockNumber"] = json!("0x64"),
+            |log| log["blockNumber"] = json!("0xc9"),
+            |log| log["blockNumber"] = Value::Null,
+            |log| log["transactionHash"] = Value::Null,
+            |log| *log = json!("a log"),
+        ];
+        for change in changes {
+            let log = log(change);
+            assert_eq!(read(&json!([log])), Err(Fault::Answer), "{log}");
+        }
+        assert_eq!(read(&json!([log(|_| {}), log(|_| {})])), Err(Fault::Answer), "twice");
+        assert_eq!(read(&Value::Null), Err(Fault::Answer));
+    }
+}

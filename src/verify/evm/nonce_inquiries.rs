@@ -1,0 +1,90 @@
+//! What endpoints are asked about authorizations.
+
+use futures_util::FutureExt as _;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use super::{
+    block_range::BlockRange,
+    decode,
+    endpoint_pool::EndpointPool,
+    nonce::{Nonce, Trace},
+    pool_answer::{BlockTag, NoAnswer, PoolAnswer, Whom},
+};
+use crate::{
+    evm::json_rpc::{Fault, Question, Transport},
+    protocol::Address,
+    verify::VerifyError,
+};
+
+/// Whether a nonce was used at an endpoint's latest block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) used: bool,
+    pub(super) height: u64,
+}
+
+impl EndpointPool {
+    /// What a contract returns, if it is that; `None` is believed only when every live endpoint says so.
+    pub(super) async fn stated<T: Send>(
+        &self,
+        contract: Address,
+        data: Vec<u8>,
+        read: impl Fn(&[u8]) -> Option<T> + Send + Sync,
+    ) -> Result<Option<T>, VerifyError> {
+        let question = Question { method: "eth_call", params: decode::eth_call_at(contract, &data, "latest") };
+        let read = |answer: Result<&RawValue, Fault>| match answer {
+            Err(Fault::Reverted) => Ok(None),
+            answer => decode::returned(answer?).map(|returned| read(&returned)),
+        };
+        Ok(self.ask_all(&question, Whom::default(), read, |_, stated| stated.is_some()).await?.any_some())
+    }
+
+    /// Whether a nonce is used: one endpoint that says so decides it, for now.
+    pub(super) async fn nonce(&self, nonce: &Nonce) -> Result<PoolAnswer<Seen>, NoAnswer> {
+        let ask = |transport| seen(transport, nonce).boxed();
+        self.ask_each("nonce", Whom::default(), ask, |_, seen| seen.used).await
+    }
+
+    /// Whether a nonce was used at that height already: only if every live endpoint says so.
+    pub(super) async fn was_used(&self, nonce: &Nonce, height: u64) -> Result<bool, NoAnswer> {
+        let said = self.ask(&nonce.state_at(height), Whom::default(), Nonce::read_state, |_, used| !used).await?;
+        Ok(matches!(said, PoolAnswer::Doubtful(_)))
+    }
+
+    /// What used a nonce in those blocks. That nothing did is believed only when every live endpoint says so.
+    pub(super) async fn trace(
+        &self,
+        nonce: &Nonce,
+        range: &BlockRange,
+        first: usize,
+    ) -> Result<Option<Trace>, NoAnswer> {
+        let question = &nonce.logs(range);
+        let patience = self.call_timeout * 3 / 4;
+        let ask = async |transport: &Transport| {
+            match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
+                // Many refuse a range with a status of 400 or 413. That must not close them to payments, as an endpoint that is down
+                // would be: such a one has just been left out, when it was asked for the nonce.
+                Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
+                answer => nonce.read_logs(&*answer?, range),
+            }
+        };
+        let whom = Whom { first: Some(first), but: None };
+        let said = self.ask_each("eth_getLogs", whom, |transport| ask(transport).boxed(), |_, found| found.is_some());
+        Ok(said.await?.any_some())
+    }
+}
+
+/// Asks for the state at a height that this endpoint has named itself: behind one address there may be nodes on different blocks, and
+/// one that has not reached it answers nothing, rather than that the nonce is unused.
+async fn seen(transport: &Transport, nonce: &Nonce) -> Result<Seen, Fault> {
+    let latest = transport.call(&BlockTag::Latest.question()).await.map_err(of_no_call)?;
+    let height = BlockTag::Latest.read(&latest)?.ok_or(Fault::Answer)?.number;
+    let state = transport.call(&nonce.state_at(height)).await.map_err(of_no_call)?;
+    Ok(Seen { used: Nonce::read_state(&state)?, height })
+}
+
+/// A token that has authorizations does not revert when it is asked for one.
+fn of_no_call(fault: Fault) -> Fault {
+    if fault == Fault::Reverted { Fault::Answer } else { fault }
+}
