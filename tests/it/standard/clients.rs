@@ -27,48 +27,46 @@ pub struct Order<'a> {
     pub method: &'a str,
     pub body: Option<Value>,
     pub payer: Payer,
-    pub times: usize,
 }
 
 impl<'a> Order<'a> {
     /// One answer to this question, for the plain account.
     pub fn post(url: &'a str, body: Value) -> Self {
-        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, times: 1 }
+        Self { url, method: "POST", body: Some(body), payer: Payer::Plain }
     }
 
     pub fn by(self, payer: Payer) -> Self {
         Self { payer, ..self }
     }
-
-    pub fn times(self, times: usize) -> Self {
-        Self { times, ..self }
-    }
 }
 
 impl Client {
     /// `None` where what it runs on is missing.
-    pub async fn buy(self, world: &World, order: Order<'_>) -> Option<Vec<Purchase>> {
+    pub async fn buy(self, world: &World, order: Order<'_>) -> Option<Purchase> {
         let mut command = self.command(world, &order).await?;
-        let purchases: Vec<_> = lines(&mut command).await.into_iter().map(Purchase).collect();
-        assert_eq!(purchases.len(), order.times, "{purchases:?}");
-        Some(purchases)
+        Some(Purchase(lines(&mut command).await.remove(0)))
+    }
+
+    /// What the TypeScript client would send: its header, and nothing is sent.
+    pub async fn sign(world: &World, order: Order<'_>) -> String {
+        let mut command = Self::Fetch.command(world, &order).await.unwrap();
+        Purchase(lines(command.arg("--keep")).await.remove(0)).signature().to_owned()
     }
 
     async fn command(self, world: &World, order: &Order<'_>) -> Option<Command> {
         let (url, key) = (order.url, world.buyer().private_key());
         let body = order.body.as_ref().map(Value::to_string).unwrap_or_default();
-        let times = order.times.to_string();
         let account = world.address_of(order.payer).to_string();
         let mut command;
         match self {
             Self::Fetch => {
                 command = script("buy.mjs").await;
-                command.args([url, key, world.chain.rpc_url(), order.method, &body, &times, "--account", &account]);
+                command.args([url, key, world.chain.rpc_url(), order.method, &body, "--account", &account]);
             }
             Self::Httpx => {
                 command = Command::new(tools::python().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/standard/python/buy.py"));
-                command.args([url, key, order.method, &body, &times, &account]);
+                command.args([url, key, order.method, &body, "1", &account]);
             }
         }
         Some(command)

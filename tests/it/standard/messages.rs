@@ -16,11 +16,11 @@ async fn both_payers_buy_with(client: Client) {
     let url = stall::open(&facilitator).await;
     for payer in [Payer::Plain, Payer::Contract] {
         let order = Order::post(&url, question()).by(payer);
-        let Some(purchases) = client.buy(&world, order).await else { return };
-        assert_eq!(purchases[0].sold(&world, payer)["answer"], 42);
-        assert_eq!(purchases[0].offered().accepts[0].exact(), Some(&requirements()));
+        let Some(purchase) = client.buy(&world, order).await else { return };
+        assert_eq!(purchase.sold(&world, payer)["answer"], 42);
+        assert_eq!(purchase.offered().accepts[0].exact(), Some(&requirements()));
 
-        let payment = purchases[0].payment();
+        let payment = purchase.payment();
         let accepted = payment.accepted.exact().unwrap();
         // All of it, and nothing else.
         assert_eq!(accepted, &requirements());

@@ -1,10 +1,18 @@
 //! Official x402 clients, an official facilitator and the real token contract: software that others wrote, unmodified.
 
+#[cfg(all(feature = "facilitator", feature = "wallet", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod buying;
 mod circle;
 mod clients;
 mod facilitator;
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
+mod faults;
 mod messages;
 mod programs;
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
+mod seller;
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
+mod signatures;
 mod stall;
 mod tools;
 

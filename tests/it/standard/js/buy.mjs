@@ -1,6 +1,6 @@
-// Buys with the official client, unmodified: node buy.mjs URL KEY RPC METHOD BODY [TIMES] [--account ADDRESS] [--again N].
-// Prints a line of JSON for each purchase, and for each of the N requests that show its signature again, all at once.
-// With --account KEY is the owner of that contract account, which pays.
+// Buys with the official client, unmodified: node buy.mjs URL KEY RPC METHOD BODY [TIMES] [--account ADDRESS] [--keep].
+// Prints a line of JSON for each purchase. With --account KEY is the owner of that contract account, which pays; with --keep
+// what is signed is printed and not sent.
 import { parseArgs } from "node:util";
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { toClientEvmSigner } from "@x402/evm";
@@ -9,7 +9,7 @@ import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { reader } from "./chain.mjs";
 
-const options = { account: { type: "string" }, again: { type: "string", default: "0" } };
+const options = { account: { type: "string" }, keep: { type: "boolean" } };
 const { values, positionals } = parseArgs({ options, allowPositionals: true });
 const [url, key, rpc, method, body, times = "1"] = positionals;
 
@@ -44,6 +44,7 @@ async function buy() {
     const sent = new Request(input, init);
     seen.requests += 1;
     seen.signature = sent.headers.get("payment-signature");
+    if (seen.signature && values.keep) throw new Error("kept");
     const response = await fetch(sent);
     if (!seen.signature && response.status === 402) {
       seen.offered = header(response, "payment-required", decodePaymentRequiredHeader);
@@ -54,11 +55,7 @@ async function buy() {
     await reported(await wrapFetchWithPayment(watched, client)(url, request), seen);
   } catch (error) {
     console.log(JSON.stringify({ ...seen, error: String(error.message ?? error) }));
-    return;
   }
-  const headers = { ...request.headers, "payment-signature": seen.signature };
-  const again = async () => reported(await fetch(url, { ...request, headers }), { again: true });
-  await Promise.all(Array.from({ length: Number(values.again) }, again));
 }
 
 for (let n = 0; n < Number(times); n += 1) await buy();
