@@ -3,13 +3,9 @@
 mod account;
 mod builder;
 mod error;
-mod fees;
+mod faults;
 mod likeness;
-mod node;
-mod nodes;
-mod nonce_manager;
 mod prepare;
-mod signer;
 mod status;
 mod taker;
 mod transaction;
@@ -21,7 +17,10 @@ pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, Policy};
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::{Address, Network, PaymentSignature, TxHash};
+use crate::{
+    evm::{self, wallet::signer::Sign},
+    protocol::{Address, Network, PaymentSignature, TxHash},
+};
 
 /// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
 ///
@@ -94,27 +93,27 @@ impl WalletPayer {
     /// Returns the account that pays.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.account.address
+        self.account.key.address
     }
 
     /// Returns the chain that it pays on.
     #[must_use]
     pub fn network(&self) -> Network {
-        self.account.network
+        self.account.key.network
     }
 }
 
 /// Without the key and the nodes' addresses.
 impl fmt::Debug for WalletPayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Account { address, network, .. } = &*self.account;
+        let evm::wallet::account::Account { address, network, .. } = &self.account.key;
         f.debug_struct("WalletPayer").field("address", address).field("network", network).finish_non_exhaustive()
     }
 }
 
 impl Payer for WalletPayer {
     async fn submit_guard(&self) -> SubmitGuard {
-        SubmitGuard::held(Arc::clone(&self.account.turn).lock_owned().await)
+        SubmitGuard::held(Arc::clone(&self.account.key.turn).lock_owned().await)
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
@@ -136,9 +135,17 @@ impl Payer for WalletPayer {
     }
 
     async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        if prepared.payer != self.account.address {
+        if prepared.payer != self.account.key.address {
             return Err(PayerError::Foreign);
         }
-        signer::sign_message(&*self.account.signer, message).await.map(Some)
+        sign_message(&*self.account.key.signer, message).await.map(Some)
     }
+}
+
+/// Signs a message (EIP-191).
+async fn sign_message(signer: &dyn Sign, message: &str) -> Result<PaymentSignature, PayerError> {
+    let signature = signer.sign_message(message.as_bytes()).await;
+    let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the redemption"))?;
+    // 65 bytes are few enough.
+    PaymentSignature::new(signature.as_bytes()).map_err(|_| PayerError::Refused("the key made no signature"))
 }

@@ -3,10 +3,11 @@
 pub(crate) mod block;
 #[allow(dead_code, unused_imports, reason = "each of the rooms that pay, settle and verify needs a part of it")]
 pub(crate) mod eip3009;
-#[cfg(feature = "evm")]
 pub(crate) mod erc1271;
 pub(crate) mod erc20;
 pub(crate) mod json_rpc;
 pub(crate) mod receipt;
 pub(crate) mod signature;
 pub(crate) mod transaction;
+#[cfg(feature = "wallet")]
+pub(crate) mod wallet;

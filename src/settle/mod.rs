@@ -5,11 +5,19 @@
 pub mod conformance;
 mod erased;
 mod error;
+#[cfg(feature = "facilitator")]
+mod facilitator;
+#[cfg(feature = "wallet")]
+mod wallet;
 
 use std::future::Future;
 
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
+#[cfg(feature = "facilitator")]
+pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};
+#[cfg(feature = "wallet")]
+pub use wallet::{WalletSettler, WalletSettlerBuilder};
 
 use crate::protocol::{
     Address, Network, TokenDomain, TxHash,
@@ -82,6 +90,20 @@ impl SignedPayment {
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);
         self
+    }
+
+    /// Returns why what was signed is not what was offered, whoever signed it. A settler has no other use for such a payment.
+    #[cfg(feature = "facilitator")]
+    pub(crate) fn mismatch(&self) -> Option<Reason> {
+        let (signed, offered) = (&self.authorization.authorization, &self.requirements);
+        match () {
+            () if signed.to != offered.pay_to => Some(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH),
+            () if signed.value != offered.amount => {
+                Some(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH)
+            }
+            () if self.domain.token != offered.asset => Some(Reason::INVALID_PAYMENT_REQUIREMENTS),
+            () => None,
+        }
     }
 }
 

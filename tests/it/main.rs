@@ -20,6 +20,8 @@ mod evm;
 mod ledger;
 mod paywall;
 mod repository;
+#[cfg(feature = "wallet")]
+mod settle;
 mod standard;
 mod support;
 mod wire;

@@ -1,19 +1,12 @@
 //! `Account`: what the clones of a wallet have in common, and `Policy`: how one of them pays.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Mutex};
 
-use super::{
-    nodes::Nodes,
-    nonce_manager::NonceManager,
-    signer::Signer,
-    transaction::{self, Sent},
-};
+use super::transaction::{self, Sent};
 use crate::{
     client::{PayerError, PreparedTransfer},
-    protocol::{Address, Network},
+    evm::wallet::account,
+    protocol::Address,
 };
 
 /// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
@@ -21,14 +14,9 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// After how many blocks a block is believed to stay unless said otherwise.
 const FINAL_AFTER: u64 = 12;
 
-/// A key, and the nodes that its transactions go to.
+/// A key and its nodes, and what is known of tokens.
 pub(super) struct Account {
-    pub(super) nodes: Nodes,
-    pub(super) signer: Signer,
-    pub(super) address: Address,
-    pub(super) network: Network,
-    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
-    pub(super) nonces: NonceManager,
+    pub(super) key: account::Account,
     /// What tokens said their decimals are: they cannot change.
     pub(super) decimals: Mutex<HashMap<Address, u8>>,
 }
@@ -50,8 +38,8 @@ impl Default for Policy {
 impl Account {
     /// Reads what this wallet once prepared, all for one nonce; never empty.
     pub(super) fn read(&self, prepared: &[PreparedTransfer]) -> Result<Vec<Sent>, PayerError> {
-        let chain_id = self.network.chain_id();
-        let read = |prepared| transaction::read(prepared, self.address, chain_id);
+        let chain_id = self.key.network.chain_id();
+        let read = |prepared| transaction::read(prepared, self.key.address, chain_id);
         let sent = prepared.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let first = sent.first().ok_or(PayerError::Foreign)?;
         // Two nonces could both be mined: one of them being used up would say nothing about the other.

@@ -1,31 +1,18 @@
 //! `WalletPayerBuilder`: a wallet from its parts.
 
 use std::{
-    fmt, fs,
+    fmt,
     path::Path,
     sync::{Arc, Mutex},
 };
 
-use alloy::{
-    network::TxSigner,
-    primitives::Signature,
-    signers::{self, local::PrivateKeySigner},
-};
-use futures_util::future::join_all;
-use reqwest::Url;
+use alloy::{network::TxSigner, primitives::Signature, signers};
 
 use super::{
     WalletError, WalletErrorKind, WalletPayer,
     account::{Account, Policy},
-    node::Node,
-    nodes::Nodes,
-    nonce_manager::NonceManager,
-    signer::Signer,
 };
-use crate::{
-    client::PayerError,
-    protocol::{Address, Network, is_loopback},
-};
+use crate::evm::wallet::{account, connect, signer::Signer};
 
 impl WalletPayer {
     /// Returns a builder: name a key and an endpoint, then [connect](WalletPayerBuilder::connect).
@@ -63,18 +50,13 @@ impl WalletPayerBuilder {
     /// Keep it off the command line, which every user of the machine can read: take it from a
     /// [file](Self::key_file) or from the environment.
     pub fn key(mut self, private_key_hex: &str) -> Self {
-        let signer = private_key_hex.trim().parse::<PrivateKeySigner>();
-        // Why it cannot be read might quote from it.
-        self.signer = signer.map(|signer| Box::new(signer) as Signer).map_err(|_| WalletErrorKind::Key.into());
+        self.signer = connect::key(private_key_hex).map_err(WalletError::from);
         self
     }
 
     /// Pays from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
     pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
-        match fs::read_to_string(path) {
-            Ok(private_key_hex) => return self.key(&private_key_hex),
-            Err(error) => self.signer = Err(WalletError::because(WalletErrorKind::KeyFile, error)),
-        }
+        self.signer = connect::key_file(path.as_ref()).map_err(WalletError::from);
         self
     }
 
@@ -123,44 +105,10 @@ impl WalletPayerBuilder {
     /// [`WalletError`], whose kind says which part is missing or not valid.
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
-        if self.urls.is_empty() {
-            return Err(WalletErrorKind::Missing("endpoint").into());
-        }
-        let nodes = self.urls.iter().map(|url| node(url, self.plain_http)).collect::<Result<Vec<_>, _>>()?;
-        let chains = join_all(nodes.iter().map(Node::chain_id)).await;
-        let mut told = chains.iter().flatten().copied();
-        let Some(chain_id) = told.next() else {
-            let failure = chains.into_iter().find_map(Result::err).map(PayerError::from);
-            return Err(
-                failure.map_or(WalletErrorKind::Node.into(), |why| WalletError::because(WalletErrorKind::Node, why))
-            );
-        };
-        if told.any(|other| other != chain_id) {
-            return Err(WalletErrorKind::Chains.into());
-        }
-        for (node, _) in nodes.iter().zip(&chains).filter(|(_, chain)| chain.is_ok()) {
-            node.proved();
-        }
-        let account = Account {
-            nodes: Nodes::new(nodes, chain_id),
-            address: Address::new(TxSigner::address(&*signer).into()),
-            signer,
-            network: Network::eip155(chain_id),
-            turn: Arc::default(),
-            nonces: NonceManager::default(),
-            decimals: Mutex::default(),
-        };
+        let nodes = connect::connect(&self.urls, self.plain_http).await?;
+        let account = Account { key: account::Account::new(nodes, signer), decimals: Mutex::default() };
         Ok(WalletPayer { account: Arc::new(account), policy: Policy::default() })
     }
-}
-
-fn node(url: &str, plain_http: bool) -> Result<Node, WalletError> {
-    let parsed = Url::parse(url.trim()).map_err(|error| WalletError::because(WalletErrorKind::Url, error))?;
-    let node = Node::new(url).ok_or(WalletErrorKind::Url)?;
-    if parsed.scheme() == "http" && !parsed.host_str().is_some_and(is_loopback) && !plain_http {
-        return Err(WalletErrorKind::PlainHttp.into());
-    }
-    Ok(node)
 }
 
 /// Without the key and the URLs.

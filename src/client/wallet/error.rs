@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::client::box_error::BoxError;
+use crate::{
+    client::{PayerError, box_error::BoxError},
+    evm::wallet::connect::{ConnectFault, KeyFault},
+};
 
 /// The error of [`WalletPayerBuilder::connect`](super::WalletPayerBuilder::connect). Neither its text nor its source holds
 /// the key or a URL.
@@ -42,7 +45,7 @@ pub enum WalletErrorKind {
 }
 
 impl WalletError {
-    pub(super) fn because(kind: WalletErrorKind, source: impl Into<BoxError>) -> Self {
+    fn because(kind: WalletErrorKind, source: impl Into<BoxError>) -> Self {
         Self { kind, source: Some(source.into()) }
     }
 
@@ -56,6 +59,29 @@ impl WalletError {
 impl From<WalletErrorKind> for WalletError {
     fn from(kind: WalletErrorKind) -> Self {
         Self { kind, source: None }
+    }
+}
+
+impl From<KeyFault> for WalletError {
+    fn from(fault: KeyFault) -> Self {
+        match fault {
+            KeyFault::File(error) => Self::because(WalletErrorKind::KeyFile, error),
+            KeyFault::Text => WalletErrorKind::Key.into(),
+        }
+    }
+}
+
+impl From<ConnectFault> for WalletError {
+    fn from(fault: ConnectFault) -> Self {
+        match fault {
+            ConnectFault::Missing => WalletErrorKind::Missing("endpoint").into(),
+            ConnectFault::Url(Some(error)) => Self::because(WalletErrorKind::Url, error),
+            ConnectFault::Url(None) => WalletErrorKind::Url.into(),
+            ConnectFault::PlainHttp => WalletErrorKind::PlainHttp.into(),
+            ConnectFault::Node(Some(failure)) => Self::because(WalletErrorKind::Node, PayerError::from(failure)),
+            ConnectFault::Node(None) => WalletErrorKind::Node.into(),
+            ConnectFault::Chains => WalletErrorKind::Chains.into(),
+        }
     }
 }
 

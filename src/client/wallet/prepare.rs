@@ -3,21 +3,25 @@
 use std::{sync::PoisonError, time::Duration};
 
 use alloy::consensus::TxEip1559;
-use futures_util::{StreamExt as _, future::try_join4, stream::FuturesUnordered};
+use futures_util::future::try_join4;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
     account::{Account, Policy},
-    fees::Fees,
-    node::{Failure, Node, Quantity},
-    nodes::Nodes,
-    nonce_manager::Counted,
     transaction::{self, Sent},
 };
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
-    evm::erc20,
+    evm::{
+        erc20,
+        wallet::{
+            account::Signed,
+            fees::Fees,
+            node::{Failure, Quantity},
+            nodes::Nodes,
+        },
+    },
     protocol::{Address, Amount, Asset, TxHash},
 };
 
@@ -32,13 +36,13 @@ pub(super) async fn prepare(
     policy: &Policy,
     payment: &TransferRequest,
 ) -> Result<PreparedTransfer, PayerError> {
-    if payment.network != account.network {
-        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.network });
+    if payment.network != account.key.network {
+        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.key.network });
     }
     let drafted = timeout(LIMIT, draft(account, policy, payment)).await;
     let late = PayerError::Unavailable("the nodes took too long to say what a payment needs");
     let (token, draft) = drafted.map_err(|_| late)??;
-    transaction::sign(&*account.signer, draft, account.address, token).await
+    transaction::sign(&account.key, draft, token).await
 }
 
 /// The transaction, all but signed, and the token that it moves.
@@ -47,9 +51,10 @@ async fn draft(
     policy: &Policy,
     payment: &TransferRequest,
 ) -> Result<(Address, TxEip1559), PayerError> {
-    let Account { nodes, address, .. } = account;
+    let (nodes, address) = (&account.key.nodes, &account.key.address);
     let ether = async { Ok(nodes.first(|node| node.ether(*address)).await?) };
-    let (token, fees, nonce, ether) = try_join4(choose(account, payment), fees(nodes), nonce(account), ether).await?;
+    let (token, fees, nonce, ether) =
+        try_join4(choose(account, payment), async { Ok(account.key.fees().await?) }, nonce(account), ether).await?;
     if fees.most > policy.max_fee_per_gas {
         return Err(PayerError::Fees);
     }
@@ -67,15 +72,7 @@ async fn draft(
 }
 
 async fn nonce(account: &Account) -> Result<u64, PayerError> {
-    let Account { nodes, address, nonces, .. } = account;
-    let answers = nodes.each(|node| node.counted(*address)).await;
-    let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    let counted: Vec<Counted> = counted.into_iter().flatten().collect();
-    if let (true, Some(Err(failure))) = (counted.is_empty(), failed.into_iter().next()) {
-        return Err(failure.into());
-    }
-    let absurd = "the nodes cannot be right about how many transactions the account has made, or too many of them wait";
-    nonces.next(&counted).ok_or(PayerError::Unavailable(absurd))
+    Ok(account.key.next_nonce().await??)
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
@@ -90,9 +87,9 @@ async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address,
         if balance(account, token).await? >= payment.amount {
             return Ok(token);
         }
-        none = Some(PayerError::Funds { payer: account.address });
+        none = Some(PayerError::Funds { payer: account.key.address });
     }
-    Err(none.unwrap_or(PayerError::Funds { payer: account.address }))
+    Err(none.unwrap_or(PayerError::Funds { payer: account.key.address }))
 }
 
 async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerError> {
@@ -102,7 +99,7 @@ async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerErr
         return Ok(decimals == asset.decimals());
     }
     let (contract, call) = (asset.contract(), erc20::decimals());
-    let word = account.nodes.first(|node| node.word(contract, &call)).await?;
+    let word = account.key.nodes.first(|node| node.word(contract, &call)).await?;
     let stated = word.and_then(|word| erc20::read_decimals(&word));
     if stated == Some(asset.decimals()) {
         known().insert(asset.contract(), asset.decimals());
@@ -111,13 +108,9 @@ async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerErr
 }
 
 async fn balance(account: &Account, token: Address) -> Result<Amount, PayerError> {
-    let call = erc20::balance_of(account.address);
-    let word = account.nodes.first(|node| node.word(token, &call)).await?;
+    let call = erc20::balance_of(account.key.address);
+    let word = account.key.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
-}
-
-async fn fees(nodes: &Nodes) -> Result<Fees, PayerError> {
-    Fees::estimated(&nodes.first(Node::fee_history).await?).ok_or_else(|| Failure::Nonsense.into())
 }
 
 /// What the transfer takes, and a fifth more: balances may change until it is mined.
@@ -134,45 +127,10 @@ async fn gas(nodes: &Nodes, from: Address, to: Address, draft: &TxEip1559) -> Re
 
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
 pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-    let sent = transaction::read(prepared, account.address, account.network.chain_id())?;
-    broadcast(&account.nodes, &prepared.payload, sent.hash).await?;
-    account.nonces.used(sent.transaction.nonce);
+    let sent = transaction::read(prepared, account.key.address, account.key.network.chain_id())?;
+    let signed = Signed { hash: sent.hash, raw: prepared.payload.clone() };
+    account.key.send(sent.transaction.nonce, &signed).await?;
     Ok(sent.hash)
-}
-
-async fn broadcast(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), PayerError> {
-    let mut sendings: FuturesUnordered<_> = nodes.in_order().map(|node| send_to(node, raw, hash)).collect();
-    let mut failed = None;
-    while let Some(outcome) = sendings.next().await {
-        match outcome {
-            Ok(()) => return Ok(()),
-            // A refusal says more than a silence.
-            Err(error @ PayerError::Refused(_)) => failed = Some(error),
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    Err(failed.unwrap_or_else(|| Failure::Silence.into()))
-}
-
-async fn send_to(node: &Node, raw: &str, hash: TxHash) -> Result<(), PayerError> {
-    let refused = match node.ask::<TxHash>("eth_sendRawTransaction", json!([raw])).await {
-        Ok(sent) if sent == hash => return Ok(()),
-        Ok(_) => return Err(PayerError::Unavailable("the node named another transaction than it was sent")),
-        Err(Failure::Refusal(refused)) => refused,
-        Err(failure) => return Err(failure.into()),
-    };
-    if refused.says(&["already known", "alreadyknown", "already imported", "already in mempool", "known transaction"]) {
-        return Ok(());
-    }
-    Err(PayerError::Refused(if refused.says(&["nonce too low", "oldnonce"]) {
-        "the node refused the payment: its nonce is used"
-    } else if refused.says(&["insufficient funds"]) {
-        "the node refused the payment: the wallet has too little ether for the chain's fee"
-    } else if refused.says(&["underpriced", "fee too low", "fee cap"]) {
-        "the node refused the payment: its fee is too low by now, or too high for this node"
-    } else {
-        "the node refused the payment"
-    }))
 }
 
 /// Prepares the same transfer under the same nonce with a higher fee; `None` above the wallet's limit.
@@ -184,10 +142,10 @@ pub(super) async fn replace(
 ) -> Result<Option<PreparedTransfer>, PayerError> {
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
-    let fees = fees(&account.nodes).await?.or_higher(last.raised());
+    let fees = account.key.fees().await?.or_higher(last.raised());
     if fees.most > policy.max_fee_per_gas {
         return Ok(None);
     }
     let bumped = transaction::with_fees(transaction.clone(), fees);
-    transaction::sign(&*account.signer, bumped, account.address, token).await.map(Some)
+    transaction::sign(&account.key, bumped, token).await.map(Some)
 }

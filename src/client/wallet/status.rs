@@ -11,13 +11,15 @@ use tokio::time::timeout;
 use super::{
     account::Account,
     likeness::{Likeness, likeness},
-    node::{Failure, Node},
     taker::{Search, search},
     transaction::Sent,
 };
 use crate::{
     client::{PayerError, TransferStatus},
-    evm::receipt::Inclusion,
+    evm::{
+        receipt::Inclusion,
+        wallet::node::{Failure, Node},
+    },
     protocol::TxHash,
 };
 
@@ -61,7 +63,7 @@ async fn by_receipt(
     final_after: u64,
     hashes: &[TxHash],
 ) -> Result<Option<TransferStatus>, PayerError> {
-    let looks = account.nodes.each(|node| look(node, hashes)).await;
+    let looks = account.key.nodes.each(|node| look(node, hashes)).await;
     let mut seen = None;
     let mut best = 0;
     for answer in looks.iter().flatten() {
@@ -92,7 +94,7 @@ async fn by_receipt(
         let look = look(node, &hash).await?;
         Ok(matches!(look, Look::InBlock { succeeded: false, depth, .. } if depth >= final_after))
     };
-    if account.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
+    if account.key.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
 }
 
 async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
@@ -130,13 +132,13 @@ async fn by_nonce(
     ours: &[TxHash],
 ) -> Result<Option<TransferStatus>, PayerError> {
     let newest = sent.last().ok_or(PayerError::Foreign)?;
-    let (address, chain_id) = (account.address, account.network.chain_id());
+    let (address, chain_id) = (account.key.address, account.key.network.chain_id());
     let nonce = newest.transaction.nonce;
     let mut is_used = false;
     let mut taker = None;
-    for node in account.nodes.in_order() {
+    for node in account.key.nodes.in_order() {
         let look_for = |node| search(node, address, chain_id, nonce, final_after);
-        match timeout(SEARCH_LIMIT, account.nodes.heard(node, &look_for)).await {
+        match timeout(SEARCH_LIMIT, account.key.nodes.heard(node, &look_for)).await {
             Ok(Ok(Search::Taken(found))) => {
                 taker = Some(found);
                 break;
@@ -165,7 +167,11 @@ async fn by_nonce(
                 let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
                 Ok(is_deep && look(node, ours).await? == Look::Absent)
             };
-            if account.nodes.all_say(displaced).await { Ok(Some(TransferStatus::Impossible)) } else { Err(DISAGREE) }
+            if account.key.nodes.all_say(displaced).await {
+                Ok(Some(TransferStatus::Impossible))
+            } else {
+                Err(DISAGREE)
+            }
         }
     }
 }
@@ -180,7 +186,7 @@ async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<TransferStatus, P
         }
         Ok(false)
     };
-    let answers: Vec<Result<bool, Failure>> = account.nodes.each(known).await;
+    let answers: Vec<Result<bool, Failure>> = account.key.nodes.each(known).await;
     if answers.iter().flatten().any(|known| *known) {
         return Ok(TransferStatus::Pending);
     }

@@ -1,10 +1,10 @@
 //! Which transaction used a nonce: looked for on one endpoint, and proven by its signature.
 
-use super::{
-    likeness::Proven,
-    node::{Failure, Node, Transaction},
+use super::likeness::Proven;
+use crate::{
+    evm::wallet::node::{Failure, Node, Transaction},
+    protocol::Address,
 };
-use crate::protocol::Address;
 
 /// What one endpoint shows of a nonce.
 pub(super) enum Search {

@@ -1,15 +1,17 @@
 //! A transfer as a transaction: made, signed, and read again from what the journal kept.
 
 use alloy::{
-    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
-    eips::eip2718::{Decodable2718, Encodable2718},
+    consensus::{TxEip1559, TxEnvelope},
+    eips::eip2718::Decodable2718,
     primitives::{TxKind, keccak256},
 };
 
-use super::{fees::Fees, signer::Sign};
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
-    evm::erc20,
+    evm::{
+        erc20,
+        wallet::{account::Account, fees::Fees},
+    },
     protocol::{Address, PaymentTag, TxHash},
 };
 
@@ -34,17 +36,13 @@ pub(super) fn with_fees(mut transaction: TxEip1559, fees: Fees) -> TxEip1559 {
 
 /// Signs it.
 pub(super) async fn sign(
-    signer: &dyn Sign,
-    mut transaction: TxEip1559,
-    payer: Address,
+    account: &Account,
+    transaction: TxEip1559,
     token: Address,
 ) -> Result<PreparedTransfer, PayerError> {
-    let signature = signer.sign_transaction(&mut transaction).await;
-    let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the payment"))?;
     let nonce = transaction.nonce;
-    let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
-    let hash = TxHash::new(keccak256(&raw).0);
-    Ok(PreparedTransfer::signed(payer, token, nonce, hash, const_hex::encode_prefixed(raw)))
+    let signed = account.sign(transaction).await.ok_or(PayerError::Refused("the key would not sign the payment"))?;
+    Ok(PreparedTransfer::signed(account.address, token, nonce, signed.hash, signed.raw))
 }
 
 /// What was prepared, read from its payload: ours, and what it says it is.
@@ -76,20 +74,20 @@ mod tests {
     use super::*;
     use crate::{
         client::PurchaseId,
+        evm::wallet::nodes::Nodes,
         protocol::{Amount, Asset, Network},
     };
 
     const TO: Address = Address::new([7; 20]);
 
     async fn prepared() -> (PreparedTransfer, Address) {
-        let signer = PrivateKeySigner::random();
-        let payer = Address::new(signer.address().into());
+        let account = Account::new(Nodes::new(Vec::new(), 8453), Box::new(PrivateKeySigner::random()));
         let assets = [Asset::USDC_BASE];
         let payment =
             TransferRequest::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
         let draft = TxEip1559 { nonce: 5, ..draft(&payment, Asset::USDC_BASE.contract(), Some(payment.tag)) };
         let draft = with_fees(draft, Fees { most: 9, tip: 2 });
-        (sign(&signer, draft, payer, Asset::USDC_BASE.contract()).await.unwrap(), payer)
+        (sign(&account, draft, Asset::USDC_BASE.contract()).await.unwrap(), account.address)
     }
 
     #[tokio::test]

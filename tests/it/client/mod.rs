@@ -22,7 +22,7 @@ mod patience;
 mod programs;
 mod reqwest_client;
 mod rig;
-mod wallet;
+pub mod wallet;
 
 use std::convert::Infallible;
 

@@ -253,6 +253,23 @@ async fn a_signer_who_is_no_payer_opens_nothing() {
             Ok(Some(THIEF))
         }
 
+        async fn domain(
+            &self,
+            token: Address,
+        ) -> Result<Option<tower_x402::protocol::TokenDomain>, tower_x402::verify::VerifyError> {
+            self.0.domain(token).await
+        }
+
+        async fn authorization(
+            &self,
+            token: Address,
+            payer: Address,
+            nonce: &[u8; 32],
+            since: ChainTime,
+        ) -> Result<tower_x402::verify::NonceState, tower_x402::verify::VerifyError> {
+            self.0.authorization(token, payer, nonce, since).await
+        }
+
         async fn head(&self) -> Result<ChainTime, tower_x402::verify::VerifyError> {
             self.0.head().await
         }

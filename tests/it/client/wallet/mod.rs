@@ -2,7 +2,7 @@
 
 mod fates;
 mod liars;
-mod node;
+pub mod node;
 mod odd_nodes;
 mod paying;
 mod tags;

@@ -17,6 +17,8 @@ pub enum Odd {
     Result(Value),
     Error(i64, &'static str),
     Hang,
+    /// The chain takes it, and the answer is lost.
+    Lost,
     Html,
     /// No answer at all but this status.
     Status(u16),
@@ -102,13 +104,14 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
         Some(Odd::Result(result)) => answer["result"] = result,
         Some(Odd::Error(code, text)) => answer["error"] = json!({"code": code, "message": format!("{text} {CANARY}")}),
         Some(Odd::Status(status)) => return (StatusCode::from_u16(status).unwrap(), format!("{{}} {CANARY}")),
-        Some(Odd::Changed(_) | Odd::Replaced(_) | Odd::OldState(_) | Odd::Pending(_)) | None => {
+        Some(Odd::Changed(_) | Odd::Replaced(_) | Odd::OldState(_) | Odd::Pending(_) | Odd::Lost) | None => {
             let request = behind.http.post(&behind.url).header("content-type", "application/json").body(body);
             let said = request.send().await.unwrap().bytes().await.unwrap();
             answer = serde_json::from_slice(&said).unwrap();
             match odd {
                 Some(Odd::Changed(change)) => change(&mut answer["result"]),
                 Some(Odd::Replaced(change)) => change(&question["params"], &mut answer["result"]),
+                Some(Odd::Lost) => return (StatusCode::BAD_GATEWAY, String::new()),
                 _ => {}
             }
         }

@@ -8,18 +8,22 @@ use futures_util::future::join_all;
 use super::node::{Failure, Node};
 
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     list: Vec<Node>,
     chain_id: u64,
 }
 
 impl Nodes {
-    pub(super) const fn new(list: Vec<Node>, chain_id: u64) -> Self {
+    pub(crate) const fn new(list: Vec<Node>, chain_id: u64) -> Self {
         Self { list, chain_id }
     }
 
+    pub(crate) const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
     /// The first usable answer: in the order of the endpoints, those that hung a moment ago last.
-    pub(super) async fn first<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Result<T, Failure>
+    pub(crate) async fn first<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -34,7 +38,7 @@ impl Nodes {
     }
 
     /// What each endpoint says, all asked at once; those that hung a moment ago only where there is no other.
-    pub(super) async fn each<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
+    pub(crate) async fn each<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -43,7 +47,7 @@ impl Nodes {
 
     /// Whether it is so: every endpoint that answers says yes, and more than half of all do. A minority that is left
     /// after the others were silenced decides nothing. That the chain is still ours is asked of each.
-    pub(super) async fn all_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
+    pub(crate) async fn all_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
     where
         F: Future<Output = Result<bool, Failure>>,
     {
@@ -58,7 +62,7 @@ impl Nodes {
     }
 
     /// In the order in which they are to be asked.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Node> {
         let (resting, live): (Vec<_>, Vec<_>) = self.list.iter().partition(|node| node.is_resting());
         live.into_iter().chain(resting)
     }
@@ -69,7 +73,7 @@ impl Nodes {
     }
 
     /// One endpoint's answer, once it has said that it serves this chain.
-    pub(super) async fn heard<'a, T, F>(&self, node: &'a Node, ask: &impl Fn(&'a Node) -> F) -> Result<T, Failure>
+    pub(crate) async fn heard<'a, T, F>(&self, node: &'a Node, ask: &impl Fn(&'a Node) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {

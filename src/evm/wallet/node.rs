@@ -15,7 +15,6 @@ use tokio::time::{Instant, timeout};
 
 use super::nonce_manager::Counted;
 use crate::{
-    client::PayerError,
     evm::{
         block::Block,
         json_rpc::{Question, RpcError, Transport},
@@ -34,7 +33,7 @@ const REST: Duration = Duration::from_secs(15);
 const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
 /// Why a question has no answer.
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// No answer came, or not in time, or not as JSON-RPC.
     Silence,
     /// The answer has another shape than it should.
@@ -43,18 +42,8 @@ pub(super) enum Failure {
     Refusal(RpcError),
 }
 
-impl From<Failure> for PayerError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Silence => Self::Unavailable("the node did not answer, or not in time"),
-            Failure::Nonsense => Self::Unavailable("the node's answer cannot be used"),
-            Failure::Refusal(_) => Self::Refused("the node refused to answer"),
-        }
-    }
-}
-
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     transport: Transport,
     /// Whether it has said that it serves the wallet's chain.
     proved: AtomicBool,
@@ -63,21 +52,21 @@ pub(super) struct Node {
 
 impl Node {
     /// `None` if that is no http or https URL.
-    pub(super) fn new(url: &str) -> Option<Self> {
+    pub(crate) fn new(url: &str) -> Option<Self> {
         let transport = Transport::new(url)?.reading(BLOCK_MAX);
         Some(Self { transport, proved: AtomicBool::new(false), rests_until: Mutex::default() })
     }
 
-    pub(super) fn is_proved(&self) -> bool {
+    pub(crate) fn is_proved(&self) -> bool {
         self.proved.load(Ordering::Relaxed)
     }
 
-    pub(super) fn proved(&self) {
+    pub(crate) fn proved(&self) {
         self.proved.store(true, Ordering::Relaxed);
     }
 
     /// Whether it hung a moment ago.
-    pub(super) fn is_resting(&self) -> bool {
+    pub(crate) fn is_resting(&self) -> bool {
         self.rests_until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
     }
 
@@ -86,7 +75,7 @@ impl Node {
         Failure::Silence
     }
 
-    pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, Failure> {
         serde_json::from_str(self.ask_raw(method, params).await?.get()).map_err(|_| Failure::Nonsense)
     }
 
@@ -96,17 +85,17 @@ impl Node {
         reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
     }
 
-    pub(super) async fn chain_id(&self) -> Result<u64, Failure> {
+    pub(crate) async fn chain_id(&self) -> Result<u64, Failure> {
         self.ask::<Quantity>("eth_chainId", json!([])).await?.small()
     }
 
     /// The newest block.
-    pub(super) async fn head(&self) -> Result<Block, Failure> {
+    pub(crate) async fn head(&self) -> Result<Block, Failure> {
         self.block_at("latest").await?.ok_or(Failure::Nonsense)
     }
 
     /// The block at that height, as this chain has it now.
-    pub(super) async fn block(&self, number: u64) -> Result<Option<Block>, Failure> {
+    pub(crate) async fn block(&self, number: u64) -> Result<Option<Block>, Failure> {
         self.block_at(&hex(number)).await
     }
 
@@ -116,17 +105,17 @@ impl Node {
     }
 
     /// The block at that height with its transactions.
-    pub(super) async fn full_block(&self, number: u64) -> Result<Option<FullBlock>, Failure> {
+    pub(crate) async fn full_block(&self, number: u64) -> Result<Option<FullBlock>, Failure> {
         self.ask("eth_getBlockByNumber", json!([hex(number), true])).await
     }
 
     /// How many transactions the account had made once that block was done: the next nonce.
-    pub(super) async fn count_at(&self, account: Address, block: u64) -> Result<u64, Failure> {
+    pub(crate) async fn count_at(&self, account: Address, block: u64) -> Result<u64, Failure> {
         self.count(account, &hex(block)).await
     }
 
     /// The same now, without and with those that wait.
-    pub(super) async fn counted(&self, account: Address) -> Result<Counted, Failure> {
+    pub(crate) async fn counted(&self, account: Address) -> Result<Counted, Failure> {
         let (latest, pending) = try_join(self.count(account, "latest"), self.count(account, "pending")).await?;
         Ok(Counted { latest, pending })
     }
@@ -135,26 +124,52 @@ impl Node {
         self.ask::<Quantity>("eth_getTransactionCount", json!([account, block])).await?.small()
     }
 
-    pub(super) async fn receipt(&self, hash: TxHash) -> Result<Option<Inclusion>, Failure> {
+    pub(crate) async fn receipt(&self, hash: TxHash) -> Result<Option<Inclusion>, Failure> {
         let told = self.ask_raw("eth_getTransactionReceipt", json!([hash])).await?;
         Inclusion::read(told.get(), hash).map_err(|_| Failure::Nonsense)
     }
 
-    pub(super) async fn transaction(&self, hash: TxHash) -> Result<Option<Transaction>, Failure> {
+    pub(crate) async fn transaction(&self, hash: TxHash) -> Result<Option<Transaction>, Failure> {
         self.ask("eth_getTransactionByHash", json!([hash])).await
     }
 
-    pub(super) async fn fee_history(&self) -> Result<FeeHistory, Failure> {
+    pub(crate) async fn fee_history(&self) -> Result<FeeHistory, Failure> {
         self.ask("eth_feeHistory", json!(["0xa", "latest", [20]])).await
     }
 
     /// The account's ether in wei, after what waits.
-    pub(super) async fn ether(&self, account: Address) -> Result<u128, Failure> {
+    pub(crate) async fn ether(&self, account: Address) -> Result<u128, Failure> {
         Ok(self.ask::<Quantity>("eth_getBalance", json!([account, "pending"])).await?.0)
     }
 
+    /// Whether there is code at that address.
+    pub(crate) async fn has_code(&self, address: Address) -> Result<bool, Failure> {
+        let code = self.ask::<String>("eth_getCode", json!([address, "latest"])).await?;
+        Ok(code.len() > "0x".len())
+    }
+
+    /// Runs a call, at the state that `at` names, with no more than that gas. What a failed call says is looked at, and goes no further.
+    pub(crate) async fn run(&self, call: &Call<'_>, at: &str) -> Result<Result<Vec<u8>, RpcError>, Failure> {
+        match self.ask::<String>("eth_call", json!([call.to_json(), at])).await {
+            Ok(text) => const_hex::decode(text).map(Ok).map_err(|_| Failure::Nonsense),
+            Err(Failure::Refusal(error)) if error.is_failed_call() => Ok(Err(error)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// How much gas a call takes with what waits; what it says where it fails.
+    pub(crate) async fn gas_of(&self, call: &Call<'_>) -> Result<Result<u64, RpcError>, Failure> {
+        match self.ask::<Quantity>("eth_estimateGas", json!([call.to_json(), "pending"])).await {
+            Ok(gas) => gas.small().map(Ok),
+            Err(Failure::Refusal(error)) if error.is_failed_call() || error.says(&["gas required exceeds"]) => {
+                Ok(Err(error))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// What a contract's function without effects gives, as one word; `None` where it gives anything else, or fails.
-    pub(super) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
+    pub(crate) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
         let call = json!({"to": contract, "data": const_hex::encode_prefixed(call)});
         match self.ask::<String>("eth_call", json!([call, "pending"])).await {
             Ok(text) => Ok(const_hex::decode_to_array(text).ok()),
@@ -164,16 +179,32 @@ impl Node {
     }
 }
 
-fn hex(number: u64) -> String {
+/// A call of a contract.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) data: &'a [u8],
+    /// The most gas that it may take.
+    pub(crate) gas: u64,
+}
+
+impl Call<'_> {
+    fn to_json(self) -> Value {
+        json!({"from": self.from, "to": self.to, "data": const_hex::encode_prefixed(self.data), "gas": hex(self.gas)})
+    }
+}
+
+pub(crate) fn hex(number: u64) -> String {
     format!("{number:#x}")
 }
 
 /// A number as JSON-RPC writes it: `"0x1f"`. Larger ones than any that is asked for here are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quantity(pub(super) u128);
+pub(crate) struct Quantity(pub(crate) u128);
 
 impl Quantity {
-    pub(super) fn small(self) -> Result<u64, Failure> {
+    pub(crate) fn small(self) -> Result<u64, Failure> {
         self.0.try_into().map_err(|_| Failure::Nonsense)
     }
 }
@@ -188,23 +219,23 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct FullBlock {
-    pub(super) transactions: Vec<Box<RawValue>>,
+pub(crate) struct FullBlock {
+    pub(crate) transactions: Vec<Box<RawValue>>,
 }
 
 /// What a node says of a transaction, its sender and nonce: to look for it by, not to believe.
 #[derive(Debug, Deserialize)]
-pub(super) struct Transaction {
-    pub(super) hash: TxHash,
-    pub(super) from: Address,
-    pub(super) nonce: Quantity,
+pub(crate) struct Transaction {
+    pub(crate) hash: TxHash,
+    pub(crate) from: Address,
+    pub(crate) nonce: Quantity,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct FeeHistory {
+pub(crate) struct FeeHistory {
     /// Of the blocks asked for, and of the next one.
     #[serde(rename = "baseFeePerGas")]
-    pub(super) base_fees: Vec<Quantity>,
+    pub(crate) base_fees: Vec<Quantity>,
     #[serde(rename = "reward", default)]
-    pub(super) rewards: Option<Vec<Vec<Quantity>>>,
+    pub(crate) rewards: Option<Vec<Vec<Quantity>>>,
 }

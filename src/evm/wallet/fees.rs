@@ -4,17 +4,17 @@ use super::node::FeeHistory;
 
 /// The two fees of a transaction, in wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fees {
+pub(crate) struct Fees {
     /// The most that is paid in all.
-    pub(super) most: u128,
+    pub(crate) most: u128,
     /// How much of it may go to the builder of the block.
-    pub(super) tip: u128,
+    pub(crate) tip: u128,
 }
 
 impl Fees {
     /// Twice the base fee of the next block, and the median of what the cheaper ones paid on top: it still fits after
     /// six full blocks.
-    pub(super) fn estimated(history: &FeeHistory) -> Option<Self> {
+    pub(crate) fn estimated(history: &FeeHistory) -> Option<Self> {
         let base = history.base_fees.last()?.0;
         let mut tips: Vec<u128> =
             history.rewards.iter().flatten().filter_map(|tips| tips.first()).map(|wei| wei.0).collect();
@@ -26,13 +26,18 @@ impl Fees {
 
     /// The least with which a node takes another transaction in place of one with these: an eighth more of both, which is
     /// more than the tenth that geth, reth and anvil ask.
-    pub(super) fn raised(self) -> Self {
+    pub(crate) fn raised(self) -> Self {
         let raised = |fee: u128| fee.saturating_add(fee / 8).saturating_add(1);
         Self { most: raised(self.most), tip: raised(self.tip) }
     }
 
+    /// Returns these, and no more than that per gas in all.
+    pub(crate) fn at_most(self, most: u128) -> Self {
+        Self { most: self.most.min(most), tip: self.tip.min(most) }
+    }
+
     /// Returns the higher of each.
-    pub(super) fn or_higher(self, other: Self) -> Self {
+    pub(crate) fn or_higher(self, other: Self) -> Self {
         Self { most: self.most.max(other.most), tip: self.tip.max(other.tip) }
     }
 }

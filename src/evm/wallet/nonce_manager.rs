@@ -14,21 +14,21 @@ const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
 /// How many transactions of the account may wait beside those that were sent from here. A node that counts more is not
 /// believed: behind such a gap a payment would wait until the gap is filled.
-pub(super) const GAP_MAX: u64 = 64;
+pub(crate) const GAP_MAX: u64 = 64;
 
 /// What a node counts of an account's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// Those that are in a block.
-    pub(super) latest: u64,
+    pub(crate) latest: u64,
     /// Those that wait, too.
-    pub(super) pending: u64,
+    pub(crate) pending: u64,
 }
 
 /// The nonces that nodes accepted from here, and when. Each is remembered by itself: one that was far off does not
 /// move those that come after it.
 #[derive(Debug, Default)]
-pub(super) struct NonceManager {
+pub(crate) struct NonceManager {
     sent: Mutex<BTreeMap<u64, Instant>>,
 }
 
@@ -37,7 +37,7 @@ impl NonceManager {
     ///
     /// The lower of two answers counts: a transaction whose nonce is used already never is mined, and is found out, but one
     /// behind a gap waits until it is filled.
-    pub(super) fn next(&self, counted: &[Counted]) -> Option<u64> {
+    pub(crate) fn next(&self, counted: &[Counted]) -> Option<u64> {
         let latest = lower_median(counted.iter().map(|counted| counted.latest))?;
         let furthest = counted.iter().map(|counted| counted.latest.abs_diff(latest)).max()?;
         let sent = self.believed();
@@ -49,7 +49,7 @@ impl NonceManager {
     }
 
     /// A node accepted a transaction with that nonce.
-    pub(super) fn used(&self, nonce: u64) {
+    pub(crate) fn used(&self, nonce: u64) {
         self.believed().insert(nonce, Instant::now());
     }
 

@@ -1,0 +1,90 @@
+//! `Account`: a key, the nodes that its transactions go to, and which nonces it used.
+
+use std::sync::Arc;
+
+use alloy::{
+    consensus::{SignableTransaction, TxEip1559, TxEnvelope},
+    eips::eip2718::Encodable2718,
+    network::TxSigner,
+    primitives::keccak256,
+};
+
+use super::{
+    fees::Fees,
+    node::{Failure, Node},
+    nodes::Nodes,
+    nonce_manager::{Counted, NonceManager},
+    sending::{self, SendFault},
+    signer::Signer,
+};
+use crate::protocol::{Address, Network, TxHash};
+
+/// A key, and the nodes that its transactions go to.
+pub(crate) struct Account {
+    pub(crate) nodes: Nodes,
+    pub(crate) signer: Signer,
+    pub(crate) address: Address,
+    pub(crate) network: Network,
+    /// Held from the choice of a nonce until its transaction is sent.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    nonces: NonceManager,
+}
+
+/// A transaction as it goes to a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Signed {
+    pub(crate) hash: TxHash,
+    /// In hexadecimal, with `0x`.
+    pub(crate) raw: String,
+}
+
+/// The nodes cannot be right about how many transactions there are.
+pub(crate) struct Absurd;
+
+impl Account {
+    pub(crate) fn new(nodes: Nodes, signer: Signer) -> Self {
+        Self {
+            address: Address::new(TxSigner::address(&*signer).into()),
+            network: Network::eip155(nodes.chain_id()),
+            nodes,
+            signer,
+            turn: Arc::default(),
+            nonces: NonceManager::default(),
+        }
+    }
+
+    /// The nonce to use next. Whoever asks has the turn.
+    pub(crate) async fn next_nonce(&self) -> Result<Result<u64, Absurd>, Failure> {
+        let answers = self.nodes.each(|node| node.counted(self.address)).await;
+        let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        let counted: Vec<Counted> = counted.into_iter().flatten().collect();
+        if let (true, Some(Err(failure))) = (counted.is_empty(), failed.into_iter().next()) {
+            return Err(failure);
+        }
+        Ok(self.nonces.next(&counted).ok_or(Absurd))
+    }
+
+    /// What a transaction is to offer now.
+    pub(crate) async fn fees(&self) -> Result<Fees, Failure> {
+        Fees::estimated(&self.nodes.first(Node::fee_history).await?).ok_or(Failure::Nonsense)
+    }
+
+    /// Signs a transaction; `None` if the key would not.
+    pub(crate) async fn sign(&self, mut transaction: TxEip1559) -> Option<Signed> {
+        let signature = self.signer.sign_transaction(&mut transaction).await.ok()?;
+        let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
+        Some(Signed { hash: TxHash::new(keccak256(&raw).0), raw: const_hex::encode_prefixed(raw) })
+    }
+
+    /// Sends a signed transaction of that nonce to every node at once: one that takes it is enough.
+    pub(crate) async fn send(&self, nonce: u64, signed: &Signed) -> Result<(), SendFault> {
+        sending::send(&self.nodes, &signed.raw, signed.hash).await?;
+        self.nonces.used(nonce);
+        Ok(())
+    }
+
+    /// Remembers that a nonce is taken, whatever nodes count.
+    pub(crate) fn used(&self, nonce: u64) {
+        self.nonces.used(nonce);
+    }
+}

@@ -1,0 +1,10 @@
+//! An account with a key of its own, and the nodes that its transactions go to: the ground of every wallet here.
+
+pub(crate) mod account;
+pub(crate) mod connect;
+pub(crate) mod fees;
+pub(crate) mod node;
+pub(crate) mod nodes;
+mod nonce_manager;
+pub(crate) mod sending;
+pub(crate) mod signer;

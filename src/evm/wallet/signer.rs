@@ -1,0 +1,10 @@
+//! `Signer`: the account's key, wherever it is.
+
+use alloy::{network::TxSigner, primitives::Signature, signers};
+
+/// Signs transactions and messages.
+pub(crate) trait Sign: TxSigner<Signature> + signers::Signer<Signature> + Send + Sync {}
+
+impl<S: TxSigner<Signature> + signers::Signer<Signature> + Send + Sync> Sign for S {}
+
+pub(crate) type Signer = Box<dyn Sign>;

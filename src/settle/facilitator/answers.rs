@@ -1,0 +1,123 @@
+//! What a facilitator's answer says. It is a stranger's: of its text nothing but single words is kept.
+
+use http::StatusCode;
+
+use super::transport::Answer;
+use crate::{
+    protocol::v2::{Reason, SettleResponse, VerifyResponse},
+    settle::{Settlement, SignedPayment, Validity},
+};
+
+/// Words that say that a nonce is used, or that the payment was settled before.
+const USED: [&str; 6] = [
+    "invalid_exact_evm_nonce_already_used",
+    "nonce_already_used",
+    "authorization_already_used",
+    "duplicate_settlement",
+    "nonce_reused",
+    "invalid_exact_evm_payload_authorization_nonce_used",
+];
+
+/// How words begin that are only said of what was looked at, before anything was sent.
+const LOOKED_AT: [&str; 8] = [
+    "invalid_",
+    "insufficient_",
+    "unsupported_",
+    "missing_",
+    "network_mismatch",
+    "asset_not_deployed_contract",
+    "eip6492_factory_not_allowed",
+    "smart_wallet_deployment_failed",
+];
+
+/// How words among them end that are said of what was sent.
+const SENT: [&str; 4] = ["transaction_failed", "transaction_state", "event_mismatch", "settlement_failed"];
+
+/// Returns what an answer to `/verify` says; `None` if it says nothing that can be used.
+pub(super) fn validity(answer: &Answer, payment: &SignedPayment) -> Option<Validity> {
+    if answer.status.is_redirection() {
+        return None;
+    }
+    let said = VerifyResponse::from_json(&answer.body).ok()?;
+    let another = said.payer.is_some_and(|payer| payer != payment.authorization.authorization.from);
+    match said.invalid_reason {
+        _ if said.is_valid => (answer.status.is_success() && !another).then_some(Validity::Valid),
+        Some(reason) if is_used(&reason) => Some(Validity::Used),
+        reason => Some(Validity::Refused(reason.unwrap_or(Reason::UNEXPECTED_VERIFY_ERROR))),
+    }
+}
+
+/// Returns whether an answer that says nothing else says that the seller may not ask there.
+pub(super) const fn is_denial(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
+}
+
+/// Returns what an answer to `/settle` says. Whatever leaves a doubt is [`Settlement::Unknown`].
+pub(super) fn settlement(answer: &Answer, payment: &SignedPayment) -> Settlement {
+    let said = match SettleResponse::from_json(&answer.body) {
+        Ok(said) if !answer.status.is_redirection() => said,
+        _ => return Settlement::Unknown(None),
+    };
+    let (signed, offered) = (&payment.authorization.authorization, &payment.requirements);
+    let ours = said.network.is_none_or(|network| network == offered.network)
+        && said.payer.is_none_or(|payer| payer == signed.from)
+        && said.amount.is_none_or(|amount| amount == signed.value);
+    match (said.transaction.filter(|_| ours), said.error_reason) {
+        (Some(transaction), _) if said.success && answer.status.is_success() => Settlement::Settled(transaction),
+        (None, Some(reason)) if !said.success && said.transaction.is_none() && is_final(&reason) => {
+            Settlement::Refused(reason)
+        }
+        (transaction, _) => Settlement::Unknown(transaction),
+    }
+}
+
+/// Used by whom, this word does not say: the chain does.
+fn is_used(reason: &Reason) -> bool {
+    USED.contains(&reason.as_str())
+}
+
+/// Returns whether a payment that is not settled for this reason cannot be on its way all the same. Facilitators answer a time-out of
+/// their node in the same words as a transaction that failed, so those say nothing; words that nobody knows say nothing either.
+fn is_final(reason: &Reason) -> bool {
+    let word = reason.as_str();
+    LOOKED_AT.iter().any(|beginning| word.starts_with(beginning))
+        && !SENT.iter().any(|end| word.ends_with(end))
+        && !is_used(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_looked_at_and_not_sent_is_final() {
+        let says = |word: &str| is_final(&word.parse().unwrap());
+        for looked_at in [
+            "insufficient_funds",
+            "invalid_exact_evm_insufficient_balance",
+            "invalid_exact_evm_transaction_simulation_failed",
+            "invalid_exact_evm_payload_signature",
+            "invalid_exact_evm_payload_authorization_valid_before",
+            "invalid_network",
+            "unsupported_scheme",
+            "missing_eip712_domain",
+            "network_mismatch",
+        ] {
+            assert!(says(looked_at), "{looked_at}");
+        }
+        for doubtful in USED.into_iter().chain([
+            "settlement_pending",
+            "unexpected_settle_error",
+            "unknown_settlement_error",
+            "settle_failed",
+            "transaction_failed",
+            "invalid_exact_evm_transaction_failed",
+            "invalid_exact_evm_transfer_event_mismatch",
+            "invalid_transaction_state",
+            "settle_exact_node_failure",
+            "of_a_later_version",
+        ]) {
+            assert!(!says(doubtful), "{doubtful}");
+        }
+    }
+}

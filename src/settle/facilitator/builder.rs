@@ -1,0 +1,135 @@
+//! `FacilitatorSettlerBuilder`: the settings of a [`FacilitatorSettler`].
+
+use std::{error::Error, fmt, future::Future, time::Duration};
+
+use http::HeaderMap;
+
+use super::{
+    call::{Authorizer, FacilitatorCall},
+    endpoint::Endpoint,
+    settler::{FacilitatorSettler, Limits},
+    transport::Transport,
+};
+use crate::{
+    protocol::TokenDomain,
+    settle::{SettleError, SettleErrorKind},
+};
+
+/// The longest time limit that makes sense.
+const LIMIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// Configures a [`FacilitatorSettler`].
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+/// use tower_x402::settle::{FacilitatorCall, FacilitatorSettler};
+///
+/// /// A token for this request alone. (Its signature is left out.)
+/// async fn token_for(call: FacilitatorCall) -> Result<HeaderMap, http::Error> {
+///     let token = format!("Bearer {} {}{}", call.method(), call.host, call.path);
+///     Ok(HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(token)?)]))
+/// }
+///
+/// let settler = FacilitatorSettler::builder()
+///     .url("https://facilitator.example/x402")
+///     .url("https://another.example")
+///     .authorize(token_for)
+///     .build()?;
+/// assert_eq!(format!("{settler:?}"), "FacilitatorSettler { facilitators: 2, .. }");
+/// # Ok::<(), tower_x402::settle::SettleError>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct FacilitatorSettlerBuilder {
+    urls: Vec<String>,
+    authorizer: Option<Authorizer>,
+    domains: Vec<TokenDomain>,
+    limits: Limits,
+}
+
+/// Without the URLs: they hold keys.
+impl fmt::Debug for FacilitatorSettlerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FacilitatorSettlerBuilder")
+            .field("facilitators", &self.urls.len())
+            .field("domains", &self.domains)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FacilitatorSettlerBuilder {
+    pub(super) fn new() -> Self {
+        Self { urls: Vec::new(), authorizer: None, domains: Vec::new(), limits: Limits::default() }
+    }
+
+    /// Adds a facilitator: its base URL, below which are `/verify`, `/settle` and `/supported`. `https`, or `http` on loopback.
+    ///
+    /// Of several, the first is asked first. The next one is asked where it cannot be reached, and never after it may have been told to
+    /// settle.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// Sets what makes the headers that authorize a request. It is called for each one, within its time limit.
+    ///
+    /// If it fails, the request is not sent, as if the facilitator could not be reached. Its error is dropped: log it there.
+    pub fn authorize<F, Fut, E>(mut self, headers: F) -> Self
+    where
+        F: Fn(FacilitatorCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<HeaderMap, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.authorizer = Some(Authorizer::new(headers));
+        self
+    }
+
+    /// Sets the EIP-712 domain of a token, for a seller without a verifier that reads it from the chain. That of USDC on Base and Base
+    /// Sepolia is known.
+    pub fn domain(mut self, domain: TokenDomain) -> Self {
+        self.domains.push(domain);
+        self
+    }
+
+    /// Sets the time limit of verifying a payment, all facilitators together: each gets an equal share of what is left. Default: 10 s.
+    pub const fn verify_timeout(mut self, limit: Duration) -> Self {
+        self.limits.verify = limit;
+        self
+    }
+
+    /// Sets the time limit of settling a payment, after which its outcome is not known. Default: 90 s.
+    pub const fn settle_timeout(mut self, limit: Duration) -> Self {
+        self.limits.settle = limit;
+        self
+    }
+
+    /// Sets the time limit of asking one facilitator what it can settle. Default: 10 s.
+    pub const fn supported_timeout(mut self, limit: Duration) -> Self {
+        self.limits.supported = limit;
+        self
+    }
+
+    /// Builds the settler. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Returns [`SettleErrorKind::BadEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
+    /// [`SettleErrorKind::BadSetting`] for a time limit of zero or of more than an hour.
+    pub fn build(self) -> Result<FacilitatorSettler, SettleError> {
+        for (what, limit) in [
+            ("verify_timeout", self.limits.verify),
+            ("settle_timeout", self.limits.settle),
+            ("supported_timeout", self.limits.supported),
+        ] {
+            if limit.is_zero() || limit > LIMIT_MAX {
+                return Err(SettleError::new(SettleErrorKind::BadSetting { what }));
+            }
+        }
+        let transport = |url: &String| Transport::new(url, self.authorizer.clone()).map(Endpoint::new);
+        let endpoints: Option<Vec<_>> = self.urls.iter().map(transport).collect();
+        match endpoints.filter(|endpoints| !endpoints.is_empty()) {
+            Some(endpoints) => Ok(FacilitatorSettler::new(endpoints, self.domains, self.limits)),
+            None => Err(SettleError::new(SettleErrorKind::BadEndpoint)),
+        }
+    }
+}

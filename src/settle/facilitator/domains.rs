@@ -1,0 +1,23 @@
+//! Under which domain a token's authorizations are signed: a facilitator does not say it.
+
+use crate::{
+    protocol::{Address, Network, TokenDomain},
+    settle::{SettleError, SettleErrorKind},
+};
+
+/// Returns what the token states on the chain, or else what is configured, or else what is known here of USDC.
+pub(super) fn domain_of(
+    configured: &[TokenDomain],
+    network: Network,
+    token: Address,
+    stated: Option<&TokenDomain>,
+) -> Result<Option<TokenDomain>, SettleError> {
+    let configured = configured.iter().rev().find(|domain| domain.token == token);
+    match (stated, configured) {
+        (Some(stated), Some(configured)) if stated != configured => {
+            Err(SettleError::new(SettleErrorKind::WrongDomain { token }))
+        }
+        (Some(domain), _) | (None, Some(domain)) => Ok(Some(domain.clone())),
+        (None, None) => Ok(TokenDomain::usdc_of(network).filter(|domain| domain.token == token)),
+    }
+}

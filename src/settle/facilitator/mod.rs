@@ -1,0 +1,15 @@
+//! `FacilitatorSettler`: payments are checked and settled by a facilitator of the x402 standard, over HTTP.
+
+mod answers;
+mod builder;
+mod call;
+mod domains;
+mod endpoint;
+mod recent;
+mod settler;
+mod supported;
+mod transport;
+
+pub use builder::FacilitatorSettlerBuilder;
+pub use call::{FacilitatorAction, FacilitatorCall};
+pub use settler::FacilitatorSettler;

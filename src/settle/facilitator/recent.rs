@@ -1,0 +1,89 @@
+//! `Recent`: what is remembered of the last payments. Nothing hangs on it but convenience: the chain knows what was paid.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::protocol::PaymentId;
+
+/// How many payments are remembered: more than are under way at any moment.
+const REMEMBERED: usize = 4_096;
+
+pub(super) struct Recent<T>(Mutex<Memory<T>>);
+
+struct Memory<T> {
+    known: BTreeMap<PaymentId, T>,
+    /// Oldest first. A payment that was forgotten in between may still be there.
+    order: VecDeque<PaymentId>,
+}
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Memory { known: BTreeMap::new(), order: VecDeque::new() }))
+    }
+}
+
+impl<T> fmt::Debug for Recent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recent").finish_non_exhaustive()
+    }
+}
+
+impl<T: Copy> Recent<T> {
+    /// Remembers this of a payment, and returns what was known before.
+    pub(super) fn set(&self, payment: PaymentId, value: T) -> Option<T> {
+        let mut memory = self.memory();
+        let before = memory.known.insert(payment, value);
+        if before.is_none() {
+            memory.order.push_back(payment);
+        }
+        while memory.order.len() > REMEMBERED {
+            if let Some(oldest) = memory.order.pop_front() {
+                memory.known.remove(&oldest);
+            }
+        }
+        before
+    }
+
+    pub(super) fn get(&self, payment: PaymentId) -> Option<T> {
+        self.memory().known.get(&payment).copied()
+    }
+
+    pub(super) fn forget(&self, payment: PaymentId) {
+        self.memory().known.remove(&payment);
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Address, Network};
+
+    fn payment(n: usize) -> PaymentId {
+        let mut nonce = [0; 32];
+        nonce[..8].copy_from_slice(&n.to_be_bytes());
+        PaymentId::of_authorization(Network::BASE, Address::ZERO, Address::ZERO, nonce)
+    }
+
+    #[test]
+    fn the_last_are_remembered_and_no_more() {
+        let recent = Recent::default();
+        for n in 0..=REMEMBERED {
+            assert_eq!(recent.set(payment(n), 0), None);
+        }
+        assert_eq!(recent.set(payment(5), 1), Some(0));
+        recent.forget(payment(6));
+        assert_eq!([0, 1, 5, 6, REMEMBERED].map(|n| recent.get(payment(n))), [None, Some(0), Some(1), None, Some(0)]);
+        for _ in 0..3 * REMEMBERED {
+            recent.set(payment(6), 2);
+            recent.forget(payment(6));
+        }
+        assert!(recent.memory().order.len() <= REMEMBERED, "it is bounded");
+    }
+}

@@ -1,0 +1,279 @@
+//! `FacilitatorSettler`: which facilitator is asked, and when another one may be.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, timeout};
+
+use super::{
+    answers::{is_denial, settlement, validity},
+    builder::FacilitatorSettlerBuilder,
+    call::FacilitatorAction,
+    domains::domain_of,
+    endpoint::Endpoint,
+    recent::Recent,
+    transport::{Answer, Fault},
+};
+use crate::{
+    protocol::{
+        Address, Network, PaymentId, TokenDomain,
+        v2::{FacilitatorRequest, PaymentPayload},
+    },
+    settle::{SettleError, SettleErrorKind, Settlement, Settler, SignedPayment, Validity},
+};
+
+/// For how long an answer to `/supported` serves, unless its being there is the question.
+const SUPPORTED_AGE: Duration = Duration::from_secs(300);
+
+/// How old an answer to `/supported` may be as a sign of health.
+const HEALTH_AGE: Duration = Duration::from_secs(10);
+
+/// Has payments checked and settled by a facilitator of the x402 standard, version 2.
+///
+/// What a facilitator says is believed as far as it must be: it decides what is valid, and a seller with a verifier holds "settled"
+/// against the chain. Whatever leaves a doubt about a settlement (a time-out, a redirect, an error without the standard's form, words
+/// that are also said of transactions that were sent) is [`Settlement::Unknown`]. Of its texts, only single words are passed on.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tower_x402::settle::SettleError> {
+/// use tower_x402::settle::{FacilitatorSettler, Settler as _};
+/// let settler = FacilitatorSettler::builder().url("https://facilitator.example/x402").build()?;
+/// settler.health().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct FacilitatorSettler {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    endpoints: Vec<Endpoint>,
+    domains: Vec<TokenDomain>,
+    limits: Limits,
+    /// Which facilitator verified a payment: the same one settles it.
+    verified: Recent<usize>,
+    /// Which payments were sent to be settled, and may be: what is refused of those may be refused because they are.
+    sent: Recent<()>,
+}
+
+/// Time limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) verify: Duration,
+    pub(super) settle: Duration,
+    pub(super) supported: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let [verify, settle, supported] = [10, 90, 10].map(Duration::from_secs);
+        Self { verify, settle, supported }
+    }
+}
+
+/// Without the URLs: they hold keys.
+impl fmt::Debug for FacilitatorSettler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FacilitatorSettler").field("facilitators", &self.inner.endpoints.len()).finish_non_exhaustive()
+    }
+}
+
+impl FacilitatorSettler {
+    /// Returns a builder with the default settings.
+    pub fn builder() -> FacilitatorSettlerBuilder {
+        FacilitatorSettlerBuilder::new()
+    }
+
+    pub(super) fn new(endpoints: Vec<Endpoint>, domains: Vec<TokenDomain>, limits: Limits) -> Self {
+        Self {
+            inner: Arc::new(Inner { endpoints, domains, limits, verified: Recent::default(), sent: Recent::default() }),
+        }
+    }
+}
+
+impl Inner {
+    /// Returns the facilitators in the order in which they are asked about a payment: the one that verified it, those in the order of
+    /// the settings, those that failed just now.
+    fn order(&self, verified_by: Option<usize>) -> Vec<(usize, &Endpoint)> {
+        let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
+        order.sort_by_key(|(index, endpoint)| (Some(*index) != verified_by, endpoint.is_resting()));
+        order
+    }
+
+    /// Fails unless one of the facilitators settles on this chain. Returns whether it settles `exact` there.
+    async fn settles(&self, network: Network) -> Result<bool, SettleError> {
+        let name = network.to_string();
+        let (mut known, mut failure) = (false, None);
+        for endpoint in &self.endpoints {
+            match endpoint.supported(SUPPORTED_AGE, self.limits.supported).await {
+                Ok(supported) if supported.settles_exact(network) => return Ok(true),
+                Ok(supported) => known |= supported.kinds.iter().any(|kind| kind.network == name),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None if known => Ok(false),
+            None => Err(SettleError::new(SettleErrorKind::WrongChain { network })),
+        }
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        let (id, body) = (id_of(payment), body_of(payment));
+        let order = self.order(self.verified.get(id));
+        let deadline = Instant::now() + self.limits.verify;
+        let mut failure = SettleError::unavailable();
+        for (left, (index, endpoint)) in (1..=order.len() as u32).rev().zip(order) {
+            let share = deadline.saturating_duration_since(Instant::now()) / left;
+            let asked = timeout(share, self.ask(endpoint, share, payment, &body)).await;
+            let answer = match asked {
+                Ok(Asked::Elsewhere) => continue,
+                Ok(Asked::Answer(answer)) => Some(answer),
+                Ok(Asked::Failed) | Err(_) => None,
+            };
+            if let Some(validity) = answer.as_ref().and_then(|answer| validity(answer, payment)) {
+                endpoint.wake();
+                return Ok(self.note(id, index, validity));
+            }
+            if let Some(answer) = answer.filter(|answer| is_denial(answer.status)) {
+                failure = SettleError::new(SettleErrorKind::Denied { status: answer.status.as_u16() });
+            }
+            tracing::warn!(facilitator = index, "a facilitator gave no usable answer about a payment");
+            endpoint.rest();
+        }
+        Err(failure)
+    }
+
+    /// Asks one facilitator about a payment, if it settles on that chain.
+    async fn ask(&self, endpoint: &Endpoint, share: Duration, payment: &SignedPayment, body: &str) -> Asked {
+        if self.endpoints.len() > 1 {
+            let supported = endpoint.supported(SUPPORTED_AGE, share / 4).await;
+            if supported.is_ok_and(|supported| !supported.settles_exact(payment.requirements.network)) {
+                return Asked::Elsewhere;
+            }
+        }
+        let answer = endpoint.transport.send(FacilitatorAction::Verify, Some(body.to_owned())).await;
+        answer.map_or(Asked::Failed, Asked::Answer)
+    }
+
+    /// Notes what a facilitator said of a payment. Where the payment was sent before, its refusal is no sign that it was not taken:
+    /// its payer may have no more money because of it.
+    fn note(&self, id: PaymentId, index: usize, validity: Validity) -> Validity {
+        match validity {
+            Validity::Valid => {
+                self.verified.set(id, index);
+                Validity::Valid
+            }
+            Validity::Refused(_) if self.sent.get(id).is_some() => Validity::Used,
+            other => other,
+        }
+    }
+
+    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+        let id = id_of(payment);
+        let verified_by = self.verified.get(id);
+        let body = body_of(payment);
+        for (index, endpoint) in self.order(verified_by) {
+            if verified_by != Some(index) && !self.can_settle(endpoint, payment.requirements.network).await {
+                continue;
+            }
+            // Before it is sent: whoever waits for it may leave.
+            let sent_before = self.sent.set(id, ()).is_some();
+            let settlement = match endpoint.transport.send(FacilitatorAction::Settle, Some(body.clone())).await {
+                Ok(answer) => settlement(&answer, payment),
+                // From here on, another one might settle what this one settles.
+                Err(Fault::Lost) => Settlement::Unknown(None),
+                Err(Fault::NotSent) => {
+                    endpoint.rest();
+                    if !sent_before {
+                        self.sent.forget(id);
+                    }
+                    continue;
+                }
+            };
+            return match settlement {
+                Settlement::Refused(_) if sent_before => Settlement::Unknown(None),
+                Settlement::Refused(reason) => {
+                    self.sent.forget(id);
+                    Settlement::Refused(reason)
+                }
+                other => {
+                    // Another settlement of the same payment may have been refused meanwhile.
+                    self.sent.set(id, ());
+                    other
+                }
+            };
+        }
+        // It may have been sent earlier.
+        Settlement::Unknown(None)
+    }
+
+    async fn can_settle(&self, endpoint: &Endpoint, network: Network) -> bool {
+        let supported = endpoint.supported(SUPPORTED_AGE, self.limits.supported).await;
+        supported.is_ok_and(|supported| supported.settles_exact(network))
+    }
+}
+
+/// What became of a question to one facilitator.
+enum Asked {
+    Answer(Answer),
+    Failed,
+    /// It does not settle on that chain.
+    Elsewhere,
+}
+
+fn id_of(payment: &SignedPayment) -> PaymentId {
+    let offered = &payment.requirements;
+    payment.authorization.authorization.payment_id(offered.network, offered.asset)
+}
+
+/// The body of a request about a payment, written anew: a facilitator judges what was judged here, and nothing else.
+fn body_of(payment: &SignedPayment) -> String {
+    let (offered, signed) = (payment.requirements.clone(), payment.authorization.clone());
+    let mut payload = PaymentPayload::new(offered.clone(), signed);
+    payload.resource = payment.resource.clone();
+    FacilitatorRequest::new(payload, offered).to_json()
+}
+
+impl Settler for FacilitatorSettler {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        if !self.inner.settles(network).await? {
+            return Ok(None);
+        }
+        domain_of(&self.inner.domains, network, token, stated)
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        match payment.mismatch() {
+            Some(reason) => Ok(Validity::Refused(reason)),
+            None => self.inner.verify(payment).await,
+        }
+    }
+
+    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+        if let Some(reason) = payment.mismatch() {
+            return Settlement::Refused(reason);
+        }
+        let settling = timeout(self.inner.limits.settle, self.inner.settle(payment)).await;
+        let settlement = settling.unwrap_or(Settlement::Unknown(None));
+        if let Settlement::Unknown(transaction) = &settlement {
+            tracing::warn!(?transaction, "whether a payment is settled is not known");
+        }
+        settlement
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        let mut failure = SettleError::unavailable();
+        for endpoint in &self.inner.endpoints {
+            match endpoint.supported(HEALTH_AGE, self.inner.limits.supported).await {
+                Ok(_) => return Ok(()),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}

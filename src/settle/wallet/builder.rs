@@ -1,0 +1,187 @@
+//! `WalletSettlerBuilder`: a settling wallet from its parts.
+
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use alloy::{network::TxSigner, primitives::Signature, signers};
+
+use super::{
+    WalletSettler,
+    core::{Core, Policy},
+};
+use crate::{
+    evm::wallet::{
+        account::Account,
+        connect::{self, ConnectFault, KeyFault},
+        nodes::Nodes,
+        signer::Signer,
+    },
+    protocol::Network,
+    settle::{SettleError, SettleErrorKind},
+};
+
+impl WalletSettler {
+    /// Returns a builder: name a key and an endpoint, then [connect](WalletSettlerBuilder::connect).
+    pub fn builder() -> WalletSettlerBuilder {
+        let signer = Err(SettleError::new(SettleErrorKind::BadKey));
+        WalletSettlerBuilder { signer, urls: Vec::new(), plain_http: false, policy: Policy::default() }
+    }
+}
+
+/// Builds a [`WalletSettler`] from a key and the nodes to settle through.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tower_x402::settle::WalletSettler;
+/// let settler = WalletSettler::builder()
+///     .key(&std::env::var("X402_SETTLE_KEY")?)
+///     .endpoints(["https://mainnet.base.org", "https://base-rpc.example"])
+///     .min_balance(2_000_000_000_000_000)
+///     .connect()
+///     .await?;
+/// # let _ = settler;
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub struct WalletSettlerBuilder {
+    signer: Result<Signer, SettleError>,
+    urls: Vec<String>,
+    plain_http: bool,
+    policy: Policy,
+}
+
+impl WalletSettlerBuilder {
+    /// Settles from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    ///
+    /// Keep it off the command line, which every user of the machine can read: take it from a
+    /// [file](Self::key_file) or from the environment.
+    pub fn key(mut self, private_key_hex: &str) -> Self {
+        self.signer = connect::key(private_key_hex).map_err(SettleError::from);
+        self
+    }
+
+    /// Settles from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
+    pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.signer = connect::key_file(path.as_ref()).map_err(SettleError::from);
+        self
+    }
+
+    /// Settles from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
+    ///
+    /// While it signs, no other payment is sent, and no time limit applies.
+    ///
+    /// ```
+    /// use tower_x402::{client::alloy::signers::local::PrivateKeySigner, settle::WalletSettler};
+    /// let key = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d".parse::<PrivateKeySigner>()?;
+    /// let settler = WalletSettler::builder().signer(key).endpoint("https://mainnet.base.org");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn signer(
+        mut self,
+        signer: impl TxSigner<Signature> + signers::Signer<Signature> + Send + Sync + 'static,
+    ) -> Self {
+        self.signer = Ok(Box::new(signer));
+        self
+    }
+
+    /// Adds a node: the http or https URL of its JSON-RPC interface. The first one is asked first; all must serve one chain.
+    pub fn endpoint(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// Adds several nodes.
+    pub fn endpoints(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// Also takes `http://` addresses of other machines, for private networks. Anyone on the path can then claim that a payment was
+    /// settled.
+    pub const fn allow_plain_http(mut self) -> Self {
+        self.plain_http = true;
+        self
+    }
+
+    /// Sets the most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base asks. Where
+    /// twice the base fee is above this, nothing is settled.
+    pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
+        self.policy.max_fee_per_gas = wei;
+        self
+    }
+
+    /// Sets below how much ether, in wei, [`health`](crate::settle::Settler::health) fails and a warning is logged; half a thousandth
+    /// of an ether by default.
+    pub const fn min_balance(mut self, wei: u128) -> Self {
+        self.policy.min_balance = wei;
+        self
+    }
+
+    /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment which was sent was not settled,
+    /// after which its payer signs another, is not said before.
+    pub const fn final_after(mut self, blocks: u64) -> Self {
+        self.policy.final_after = blocks;
+        self
+    }
+
+    /// Sets how long a transaction may wait before it is sent again or replaced: 15 seconds by default, at least one.
+    pub const fn replace_after(mut self, wait: Duration) -> Self {
+        self.policy.replace_after = wait;
+        self
+    }
+
+    /// Asks every node which chain it serves, and builds the settler. A node that does not answer now is used once it has
+    /// answered.
+    ///
+    /// # Errors
+    /// [`BadKey`](SettleErrorKind::BadKey), [`BadEndpoint`](SettleErrorKind::BadEndpoint), also where two nodes serve different chains,
+    /// [`BadSetting`](SettleErrorKind::BadSetting), and [`Unavailable`](SettleErrorKind::Unavailable) if no node answers.
+    pub async fn connect(self) -> Result<WalletSettler, SettleError> {
+        let nodes = connect::connect(&self.urls, self.plain_http).await?;
+        self.build(nodes)
+    }
+
+    /// Builds the settler without asking any node. Each is used once it has said that it serves this chain.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect), but for [`Unavailable`](SettleErrorKind::Unavailable).
+    pub fn connect_lazily(self, network: Network) -> Result<WalletSettler, SettleError> {
+        let nodes = connect::connect_lazily(&self.urls, self.plain_http, network.chain_id())?;
+        self.build(nodes)
+    }
+
+    fn build(self, nodes: Nodes) -> Result<WalletSettler, SettleError> {
+        let bad = |what| Err(SettleError::new(SettleErrorKind::BadSetting { what }));
+        if self.policy.max_fee_per_gas == 0 {
+            return bad("max_fee_per_gas");
+        }
+        if self.policy.replace_after < Duration::from_secs(1) {
+            return bad("replace_after");
+        }
+        let core = Core::new(Account::new(nodes, self.signer?), self.policy);
+        Ok(WalletSettler { core: Arc::new(core) })
+    }
+}
+
+impl From<KeyFault> for SettleError {
+    fn from(_: KeyFault) -> Self {
+        SettleError::new(SettleErrorKind::BadKey)
+    }
+}
+
+impl From<ConnectFault> for SettleError {
+    fn from(fault: ConnectFault) -> Self {
+        match fault {
+            ConnectFault::Missing | ConnectFault::Url(_) | ConnectFault::PlainHttp | ConnectFault::Chains => {
+                SettleError::new(SettleErrorKind::BadEndpoint)
+            }
+            ConnectFault::Node(_) => Self::unavailable(),
+        }
+    }
+}
+
+/// Without the key and the URLs.
+impl fmt::Debug for WalletSettlerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WalletSettlerBuilder").field("endpoints", &self.urls.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! What is checked before a payment is taken on: everything that would make its transaction fail, and whether one can be paid for.
+
+use tracing::warn;
+
+use super::{
+    core::{Core, GAS_MAX},
+    order::Order,
+    trial::{self, Trial},
+};
+use crate::{
+    evm::{
+        eip3009,
+        wallet::node::{Call, Failure},
+    },
+    protocol::{Address, Network, TokenDomain, v2::Reason},
+    settle::{SettleError, SettleErrorKind, SignedPayment, Validity},
+};
+
+impl From<Failure> for SettleError {
+    fn from(_: Failure) -> Self {
+        Self::unavailable()
+    }
+}
+
+/// Whether a payment could be settled now.
+pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Validity, SettleError> {
+    if let Some(reason) = misfit(core, payment) {
+        return Ok(Validity::Refused(reason));
+    }
+    let order = Order::of(payment);
+    if core.flights.has(&order.key()) {
+        // Shown again while it is being settled: what comes of that is told to both.
+        return Ok(Validity::Valid);
+    }
+    if core.flights.are_full() {
+        return Err(SettleError::new(SettleErrorKind::Overloaded));
+    }
+    if order.is_undeployed || !order.is_by_key && !has_code(core, order.authorization.from).await? {
+        return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
+    }
+    match trial::tried(core, &order).await? {
+        Trial::Settles { .. } => {}
+        // That a nonce is used is said to its payer only.
+        Trial::Used if trial::is_signed(core, &order).await? => return Ok(Validity::Used),
+        Trial::Used => return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)),
+        Trial::Fails(reason) => return Ok(Validity::Refused(reason)),
+    }
+    affords(core).await?;
+    Ok(Validity::Valid)
+}
+
+/// What can be told without asking anybody.
+pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
+    let SignedPayment { authorization, requirements, domain, .. } = payment;
+    let signed = &authorization.authorization;
+    if requirements.network != core.account.network {
+        Some(Reason::INVALID_NETWORK)
+    } else if domain.token != requirements.asset {
+        Some(Reason::INVALID_PAYMENT_REQUIREMENTS)
+    } else if signed.to != requirements.pay_to {
+        Some(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH)
+    } else if signed.value != requirements.amount {
+        Some(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH)
+    } else {
+        None
+    }
+}
+
+async fn has_code(core: &Core, account: Address) -> Result<bool, Failure> {
+    core.account.nodes.first(|node| node.has_code(account)).await
+}
+
+/// Checks that a transaction can be paid for.
+async fn affords(core: &Core) -> Result<(), SettleError> {
+    let fees = core.account.fees().await?;
+    if fees.most > core.policy.max_fee_per_gas {
+        warn!("nothing is settled: the chain's fees exceed `max_fee_per_gas`");
+        return Err(SettleError::unavailable());
+    }
+    has_ether(core, fees.most.saturating_mul(GAS_MAX.into())).await
+}
+
+/// Checks that the account has so much ether, in wei.
+pub(super) async fn has_ether(core: &Core, wei: u128) -> Result<(), SettleError> {
+    let account = core.account.address;
+    if core.account.nodes.first(|node| node.ether(account)).await? >= wei {
+        return Ok(());
+    }
+    warn!(%account, "the settling account has too little ether for gas: send it some");
+    Err(SettleError::new(SettleErrorKind::OutOfGas { account }))
+}
+
+/// The domain under which authorizations of a token are signed, as its contract states it; `None` for one without them.
+pub(super) async fn domain(
+    core: &Core,
+    network: Network,
+    token: Address,
+    stated: Option<&TokenDomain>,
+) -> Result<Option<TokenDomain>, SettleError> {
+    if network != core.account.network {
+        return Err(SettleError::new(SettleErrorKind::WrongChain { network }));
+    }
+    let read = read_domain(core, token).await?;
+    match (&read, stated) {
+        (Some(read), Some(stated)) if read != stated => Err(SettleError::new(SettleErrorKind::WrongDomain { token })),
+        _ => Ok(read),
+    }
+}
+
+async fn read_domain(core: &Core, token: Address) -> Result<Option<TokenDomain>, Failure> {
+    let network = core.account.network;
+    let (Some(name), Some(version)) =
+        (text(core, token, &eip3009::name()).await?, text(core, token, &eip3009::version()).await?)
+    else {
+        return Ok(None);
+    };
+    let domain = TokenDomain::new(token, name, version);
+    let separator = returned(core, token, &eip3009::domain_separator_call()).await?;
+    let state = returned(core, token, &eip3009::authorization_state(core.account.address, &[0; 32])).await?;
+    let is_so = separator.as_deref() == Some(&eip3009::domain_separator(&domain, network)[..]);
+    let has_state = state.is_some_and(|state| eip3009::read_flag(&state).is_some());
+    Ok((is_so && has_state).then_some(domain))
+}
+
+async fn text(core: &Core, token: Address, data: &[u8]) -> Result<Option<String>, Failure> {
+    Ok(returned(core, token, data).await?.and_then(|returned| eip3009::read_text(&returned)))
+}
+
+async fn returned(core: &Core, token: Address, data: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    let call = Call { from: core.account.address, to: token, data, gas: GAS_MAX };
+    Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.ok())
+}

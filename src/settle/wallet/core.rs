@@ -1,0 +1,127 @@
+//! `Core`: what a settler's clones and the tasks that settle have in common.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use alloy::{
+    consensus::TxEip1559,
+    primitives::{TxKind, U256},
+};
+use tokio::time::Instant;
+
+use super::flights::Flights;
+use crate::{
+    evm::wallet::{account::Account, fees::Fees},
+    protocol::Address,
+};
+
+/// The most gas that a settling transaction may take: a contract account's own check of its signature is part of it.
+pub(super) const GAS_MAX: u64 = 300_000;
+
+/// What an ordinary payment of ether takes.
+const GAS_OF_NOTHING: u64 = 21_000;
+
+/// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
+const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
+
+/// Below how much ether the settler is not well unless said otherwise, in wei: half a thousandth.
+const MIN_BALANCE: u128 = 500_000_000_000_000;
+
+/// How transactions are made, and when a block is believed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub(super) max_fee_per_gas: u128,
+    pub(super) min_balance: u128,
+    /// After how many further blocks a block is believed to stay.
+    pub(super) final_after: u64,
+    /// How long a transaction may wait before it is replaced.
+    pub(super) replace_after: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_fee_per_gas: MAX_FEE_PER_GAS,
+            min_balance: MIN_BALANCE,
+            final_after: 12,
+            replace_after: Duration::from_secs(15),
+        }
+    }
+}
+
+pub(super) struct Core {
+    pub(super) account: Account,
+    pub(super) policy: Policy,
+    pub(super) flights: Flights,
+    /// The nonces whose transactions a task cares for, and how many tasks do.
+    held: Mutex<BTreeMap<u64, usize>>,
+    /// The last nonce that was filled because nobody cared for it, what was offered, and when.
+    pub(super) filled: tokio::sync::Mutex<Option<(u64, Fees, Instant)>>,
+}
+
+impl Core {
+    pub(super) fn new(account: Account, policy: Policy) -> Self {
+        let (held, filled) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { account, policy, flights: Flights::default(), held, filled }
+    }
+
+    /// Says that a nonce is cared for until the guard is dropped.
+    pub(super) fn hold(&self, nonce: u64) -> Held<'_> {
+        *self.held().entry(nonce).or_default() += 1;
+        Held { core: self, nonce }
+    }
+
+    pub(super) fn is_held(&self, nonce: u64) -> bool {
+        self.held().contains_key(&nonce)
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call of a token, all but nonce and signature.
+    pub(super) fn draft(&self, token: Address, input: Vec<u8>, gas_limit: u64, fees: Fees) -> TxEip1559 {
+        let to = TxKind::Call(token.as_bytes().into());
+        self.transaction(to, input, gas_limit, fees)
+    }
+
+    /// A transaction that does nothing but use up its nonce.
+    pub(super) fn filler(&self, nonce: u64, fees: Fees) -> TxEip1559 {
+        let to = TxKind::Call(self.account.address.as_bytes().into());
+        TxEip1559 { nonce, ..self.transaction(to, Vec::new(), GAS_OF_NOTHING, fees) }
+    }
+
+    fn transaction(&self, to: TxKind, input: Vec<u8>, gas_limit: u64, fees: Fees) -> TxEip1559 {
+        TxEip1559 {
+            chain_id: self.account.network.chain_id(),
+            to,
+            input: input.into(),
+            gas_limit,
+            value: U256::ZERO,
+            max_fee_per_gas: fees.most,
+            max_priority_fee_per_gas: fees.tip,
+            ..TxEip1559::default()
+        }
+    }
+}
+
+/// Care for a nonce.
+pub(super) struct Held<'a> {
+    core: &'a Core,
+    pub(super) nonce: u64,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut held = self.core.held();
+        if let Some(count) = held.get_mut(&self.nonce) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.nonce);
+            }
+        }
+    }
+}

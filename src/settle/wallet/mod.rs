@@ -1,0 +1,115 @@
+//! `WalletSettler`: a key of the seller's own that sends the authorizations, and pays their gas.
+
+mod builder;
+mod checks;
+mod core;
+mod flights;
+mod gaps;
+mod order;
+mod settling;
+mod trial;
+mod watching;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+pub use self::builder::WalletSettlerBuilder;
+use self::{core::Core, order::Order};
+use super::{SettleError, Settlement, Settler, SignedPayment, Validity};
+use crate::protocol::{Address, Network, TokenDomain};
+
+/// How long a payment may take to be settled before it is not known whether it is.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas.
+///
+/// The money goes from the payer to the recipient: the settling account holds nothing but ether, and can be another one than the
+/// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
+/// the [tag](crate::protocol::PaymentTag) of the quote that it pays for.
+///
+/// **Nonces.** Payments are settled in parallel, with one nonce each, in order. What is sent is watched in the background until it is
+/// mined, also where nobody waits for it any more. What is stuck is sent again with a higher fee, up to
+/// [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its payment has become
+/// impossible. Nonces that an earlier process left open are filled in the same way. A payment that is presented again while it is
+/// being settled is not sent twice.
+///
+/// **When a payment is refused.** That it is not settled is said before sending where every node says that its nonce is unused, and after
+/// sending only of a block [`final_after`](WalletSettlerBuilder::final_after) deep in which the account's nonce is used and the
+/// authorization's is not. Anything else is [`Settlement::Unknown`].
+///
+/// Clones share one account. Create one for each account, in one process, and send from that account with nothing else.
+///
+/// Neither its `Debug` nor any of its errors show the key, a node's address, or text of a node.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tower_x402::settle::SettleError> {
+/// use tower_x402::settle::{Settler as _, WalletSettler};
+///
+/// let settler = WalletSettler::builder().key_file("settler.key").endpoint("https://mainnet.base.org").connect().await?;
+/// settler.health().await?;
+/// println!("{} settles on {}", settler.address(), settler.network());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct WalletSettler {
+    core: Arc<Core>,
+}
+
+impl WalletSettler {
+    /// Returns the account that pays the gas.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.core.account.address
+    }
+
+    /// Returns the chain that it settles on.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.core.account.network
+    }
+}
+
+/// Without the key and the nodes' addresses.
+impl fmt::Debug for WalletSettler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, network) = (self.address(), self.network());
+        f.debug_struct("WalletSettler").field("address", &address).field("network", &network).finish_non_exhaustive()
+    }
+}
+
+impl Settler for WalletSettler {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        checks::domain(&self.core, network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        checks::verify(&self.core, payment).await
+    }
+
+    /// As for every settler; dropping the future does not stop what was begun.
+    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+        if let Some(reason) = checks::misfit(&self.core, payment) {
+            return Settlement::Refused(reason);
+        }
+        let order = Order::of(payment);
+        let Some((mut progress, flight)) = self.core.flights.enter(order.key()) else {
+            return Settlement::Unknown(None);
+        };
+        if let Some(flight) = flight {
+            tokio::spawn(settling::fly(Arc::clone(&self.core), order, flight));
+        }
+        let landed = timeout(SETTLED_WITHIN, flights::landed(&mut progress)).await;
+        landed.unwrap_or_else(|_| flights::unknown(&progress))
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        checks::has_ether(&self.core, self.core.policy.min_balance).await
+    }
+}

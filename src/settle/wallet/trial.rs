@@ -1,0 +1,84 @@
+//! A settling call tried without sending it, and what its failure means in the standard's words.
+
+use super::{core::Core, order::Order};
+use crate::{
+    evm::{
+        eip3009, erc20, erc1271,
+        json_rpc::RpcError,
+        wallet::node::{Call, Failure, Node},
+    },
+    protocol::{Amount, v2::Reason},
+};
+
+/// The most gas that a contract account may take to look at a signature.
+const SIGNATURE_GAS: u64 = 300_000;
+
+/// What a settling call would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// It settles the payment, and takes that much gas.
+    Settles { gas: u64 },
+    /// The nonce is used.
+    Used,
+    /// It fails.
+    Fails(Reason),
+}
+
+/// Tries a settling call on the state with what waits.
+pub(super) async fn tried(core: &Core, order: &Order) -> Result<Trial, Failure> {
+    core.account.nodes.first(|node| tried_on(core, order, node)).await
+}
+
+async fn tried_on(core: &Core, order: &Order, node: &Node) -> Result<Trial, Failure> {
+    // The state first: a node that cannot tell it is a token without authorizations, or no token, whose calls may do nothing at all.
+    match is_used(order, node, "pending").await? {
+        Some(false) => {}
+        Some(true) => return Ok(Trial::Used),
+        None => return Ok(Trial::Fails(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+    }
+    match node.gas_of(&order.call(core.account.address)).await? {
+        Ok(gas) => Ok(Trial::Settles { gas }),
+        Err(error) => reason(order, node, &error).await.map(Trial::Fails),
+    }
+}
+
+/// Whether the settling call fails on what is in blocks, whatever waits.
+pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure> {
+    let call = order.call(core.account.address);
+    Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())
+}
+
+/// Whether the authorization's nonce is used; `None` where the token does not say.
+pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Option<bool>, Failure> {
+    let state = order.state();
+    let call = Call { from: order.authorization.from, to: order.token, data: &state, gas: SIGNATURE_GAS };
+    Ok(node.run(&call, at).await?.ok().and_then(|returned| eip3009::read_flag(&returned)))
+}
+
+/// Whether the payer signed: by its key, or by its contract's own word.
+pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failure> {
+    if order.is_by_key || order.is_undeployed {
+        return Ok(order.is_by_key);
+    }
+    let payer = order.authorization.from;
+    let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS };
+    let said = core.account.nodes.first(|node| node.run(&call, "latest")).await?;
+    Ok(said.is_ok_and(|returned| erc1271::is_accepted(&returned)))
+}
+
+/// Why the call failed: by what the chain says now, and only then by the token's words.
+async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, Failure> {
+    let now = node.head().await?.time;
+    let signed = &order.authorization;
+    if signed.valid_before <= now || error.says(&["expired"]) {
+        return Ok(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    }
+    if signed.valid_after >= now && error.says(&["not yet valid"]) {
+        return Ok(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
+    }
+    if node.word(order.token, &erc20::balance_of(signed.from)).await?.map(Amount::from_be_bytes) < Some(signed.value) {
+        return Ok(Reason::INSUFFICIENT_FUNDS);
+    }
+    let is_signature = error.says(&["invalid signature", "ecrecover"]) || !order.is_by_key;
+    Ok(if is_signature { Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE } else { Reason::INVALID_TRANSACTION_STATE })
+}

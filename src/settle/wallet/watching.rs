@@ -1,0 +1,164 @@
+//! Watches what was sent under one nonce until one of it is mined: sends it again, replaces it where it is stuck, and fills its nonce
+//! where the payment has become impossible. So no later transaction waits for ever.
+
+use std::time::Duration;
+
+use alloy::consensus::TxEip1559;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    core::{Core, Held},
+    flights::Flight,
+    gaps,
+    order::Order,
+    trial,
+};
+use crate::{
+    evm::wallet::{
+        account::Signed,
+        fees::Fees,
+        node::{Failure, Node, hex},
+    },
+    protocol::{TxHash, v2::Reason},
+    settle::Settlement,
+};
+
+/// A transaction that was sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    transaction: TxEip1559,
+    signed: Signed,
+    /// Whether it settles: if not, it fills the nonce.
+    settles: bool,
+    at: Instant,
+}
+
+impl Sent {
+    pub(super) fn new(transaction: TxEip1559, signed: Signed, settles: bool) -> Self {
+        Self { transaction, signed, settles, at: Instant::now() }
+    }
+
+    fn fees(&self) -> Fees {
+        Fees { most: self.transaction.max_fee_per_gas, tip: self.transaction.max_priority_fee_per_gas }
+    }
+}
+
+/// What the nodes know of a nonce.
+enum Look {
+    /// It settled the payment.
+    Settled(TxHash),
+    /// It is used, by something that did not.
+    Spent,
+    /// It is not used. How many transactions the account has made, where a node says.
+    Waiting(Option<u64>),
+}
+
+pub(super) async fn watch(core: &Core, order: &Order, flight: &Flight, first: Sent, held: &Held<'_>) -> Settlement {
+    let start = Instant::now();
+    let mut sent = vec![first];
+    loop {
+        sleep(pause(start.elapsed())).await;
+        match look(core, &sent, held.nonce).await {
+            Look::Settled(transaction) => return Settlement::Settled(transaction),
+            Look::Spent => {
+                if let Some(outcome) = outcome(core, order, &sent, held.nonce).await {
+                    return outcome;
+                }
+            }
+            Look::Waiting(made) => {
+                if let Some(next) = hurried(core, order, &sent, made).await {
+                    flight.sent(next.signed.hash);
+                    sent.push(next);
+                } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
+                    // Sent again instead.
+                    newest.at = Instant::now();
+                    core.account.used(held.nonce);
+                    let _ = core.account.send(held.nonce, &newest.signed).await;
+                }
+            }
+        }
+    }
+}
+
+/// How long to wait for the next look. Blocks come every two seconds on Base.
+fn pause(waited: Duration) -> Duration {
+    Duration::from_millis(match waited.as_secs() {
+        0..10 => 500,
+        10..60 => 1_000,
+        _ => 5_000,
+    })
+}
+
+fn is_stuck(core: &Core, newest: &Sent) -> bool {
+    newest.at.elapsed() >= core.policy.replace_after
+}
+
+async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
+    let nodes = &core.account.nodes;
+    let mut is_spent = false;
+    for one in sent.iter().rev() {
+        for receipt in nodes.each(|node| node.receipt(one.signed.hash)).await.into_iter().flatten().flatten() {
+            match (receipt.mined_in.is_some(), receipt.success) {
+                (true, Some(true)) if one.settles => return Look::Settled(one.signed.hash),
+                (true, _) => is_spent = true,
+                (false, _) => {}
+            }
+        }
+    }
+    let counts = nodes.each(|node| node.counted(core.account.address)).await;
+    let made = counts.into_iter().flatten().map(|counted| counted.latest).max();
+    if is_spent || made.is_some_and(|made| made > nonce) { Look::Spent } else { Look::Waiting(made) }
+}
+
+/// What became of the payment, once its nonce was used by something else in a block that stays; `None` while that is not certain.
+async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Option<Settlement> {
+    let nodes = &core.account.nodes;
+    let spent = async |node| Ok(deep(core, node, nonce).await?.is_some());
+    if !nodes.all_say(spent).await {
+        return None;
+    }
+    // On one state: the nonce is used, and the authorization is not. So nothing that was sent for it can be mined any more.
+    let unused = async |node| {
+        let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
+        Ok(trial::is_used(order, node, &at).await? == Some(false))
+    };
+    let newest = sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash);
+    Some(if nodes.all_say(unused).await {
+        Settlement::Refused(Reason::INVALID_TRANSACTION_STATE)
+    } else {
+        Settlement::Unknown(newest)
+    })
+}
+
+/// The height that is believed to stay, if the nonce is used there.
+async fn deep(core: &Core, node: &Node, nonce: u64) -> Result<Option<String>, Failure> {
+    let Some(height) = node.head().await?.number.checked_sub(core.policy.final_after) else { return Ok(None) };
+    Ok((node.count_at(core.account.address, height).await? > nonce).then(|| hex(height)))
+}
+
+/// Replaces what is stuck: by the same with a higher fee, or by nothing at all once the payment cannot be settled any more. `None`
+/// where there is nothing to replace, or it would cost too much.
+async fn hurried(core: &Core, order: &Order, sent: &[Sent], made: Option<u64>) -> Option<Sent> {
+    let newest = sent.last().filter(|newest| is_stuck(core, newest))?;
+    let nonce = newest.transaction.nonce;
+    if let Some(made) = made {
+        gaps::fill(core, made, nonce).await;
+    }
+    let now = core.account.fees().await.ok()?;
+    let settles = newest.settles && !trial::is_dead(core, order).await.unwrap_or(false);
+    let last = newest.fees();
+    // It offers enough: it waits for something else.
+    if settles == newest.settles && now.most <= last.most && now.tip <= last.tip {
+        return None;
+    }
+    let fees = now.or_higher(last.raised());
+    if fees.most > core.policy.max_fee_per_gas {
+        return None;
+    }
+    let mut transaction = if settles { newest.transaction.clone() } else { core.filler(nonce, fees) };
+    (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas) = (fees.most, fees.tip);
+    let signed = core.account.sign(transaction.clone()).await?;
+    core.account.used(nonce);
+    let _ = core.account.send(nonce, &signed).await;
+    Some(Sent::new(transaction, signed, settles))
+}

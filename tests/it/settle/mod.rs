@@ -1,0 +1,3 @@
+//! What turns authorizations into transfers.
+
+mod wallet;
