@@ -79,6 +79,7 @@ async fn one_that_settles_and_does_not_say_so() {
 async fn one_that_does_not_settle_and_says_so_or_not() {
     let Some(stage) = Stage::new().await else { return };
     stage.sell_through("says-refused", &[(402, "authorization_refused")]).await;
+    stage.sell_through("says-failed", &[UNKNOWN]).await;
     stage.sell_through("says-settled", &[UNKNOWN]).await;
 }
 

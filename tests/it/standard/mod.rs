@@ -8,6 +8,8 @@ mod facilitator;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod faults;
 mod messages;
+#[cfg(all(feature = "facilitator", feature = "wallet", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod program;
 mod programs;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod seller;

@@ -24,7 +24,11 @@ pub enum By {
 /// Sells, and has no settler yet.
 pub async fn merchant(world: &World) -> MerchantBuilder {
     let verifier = EvmVerifier::builder().endpoints([world.chain.rpc_url()]).connect().await.unwrap();
-    Merchant::builder(SELLER).verifier(verifier).ledger(MemoryLedger::new()).sealing_keys(SealingKeys::new([7; 32]))
+    Merchant::builder(SELLER)
+        .hold_unbound(Duration::ZERO)
+        .verifier(verifier)
+        .ledger(MemoryLedger::new())
+        .sealing_keys(SealingKeys::new([7; 32]))
 }
 
 /// The same with a settler; the facilitator, if that is one, runs as long as it is kept.

@@ -5,15 +5,16 @@ use serde_json::json;
 use super::{
     PRICE, SELLER, Token, World, circle,
     clients::{Client, Order},
+    facilitator::Facilitator,
     question,
     seller::{By, settling, show},
 };
 use crate::e2e::shop::{GOALS, INSIGHTS, Shop};
 
-async fn stage() -> Option<(World, Shop)> {
+async fn stage(by: By) -> Option<(World, Shop, Option<Facilitator>)> {
     let world = World::with(Token::Circles).await?;
-    let shop = Shop::open(settling(&world, By::Wallet).await.0).await;
-    Some((world, shop))
+    let (merchant, facilitator) = settling(&world, by).await;
+    Some((world, Shop::open(merchant).await, facilitator))
 }
 
 async fn sign(world: &World, shop: &Shop) -> String {
@@ -22,7 +23,7 @@ async fn sign(world: &World, shop: &Shop) -> String {
 
 #[tokio::test]
 async fn five_at_once_buy_one_answer() {
-    let Some((world, shop)) = stage().await else { return };
+    let Some((world, shop, _)) = stage(By::Wallet).await else { return };
     let signature = sign(&world, &shop).await;
     let body = question();
     let show = || show(&shop, INSIGHTS, &body, &signature);
@@ -35,9 +36,9 @@ async fn five_at_once_buy_one_answer() {
     assert_eq!((shop.runs(), world.balance(SELLER).await), (1, PRICE));
 }
 
-#[tokio::test]
-async fn it_buys_nothing_at_another_route_or_by_the_other_door() {
-    let Some((world, shop)) = stage().await else { return };
+/// Shown at another route, then at its own, then as the transaction that it became.
+async fn is_shown_everywhere(by: By, at_the_other_door: (u16, &str)) {
+    let Some((world, shop, _facilitator)) = stage(by).await else { return };
     let signature = sign(&world, &shop).await;
     let elsewhere = show(&shop, GOALS, &question(), &signature).await;
     assert_eq!((elsewhere.status, elsewhere.code()), (402, "authorization_refused"), "{}", elsewhere.body);
@@ -46,14 +47,27 @@ async fn it_buys_nothing_at_another_route_or_by_the_other_door() {
 
     let sold = show(&shop, INSIGHTS, &question(), &signature).await;
     let transaction = sold.taken()["transaction"].as_str().unwrap().parse().unwrap();
-    shop.buy_with(transaction).await.refused("tx_already_used");
-    let _ = shop.redeem(GOALS, &shop.intent(GOALS).await, transaction).await.refused("tx_already_used");
+    for path in [INSIGHTS, GOALS] {
+        let answer = shop.redeem(path, &shop.intent(path).await, transaction).await;
+        assert_eq!((answer.status, answer.code()), at_the_other_door, "{}", answer.body);
+    }
     assert_eq!(shop.runs(), 1);
 }
 
 #[tokio::test]
+async fn what_a_wallet_settled_buys_once() {
+    // It is bound to its quote, so that nobody else is told more.
+    is_shown_everywhere(By::Wallet, (403, "payment_bound")).await;
+}
+
+#[tokio::test]
+async fn what_a_facilitator_settled_buys_once() {
+    is_shown_everywhere(By::Facilitator, (409, "tx_already_used")).await;
+}
+
+#[tokio::test]
 async fn a_payer_whom_the_issuer_barred_is_refused_and_gets_nothing() {
-    let Some((world, shop)) = stage().await else { return };
+    let Some((world, shop, _)) = stage(By::Wallet).await else { return };
     let signature = sign(&world, &shop).await;
     circle::blacklist(&world.chain, world.buyer().address()).await;
     let answer = show(&shop, INSIGHTS, &question(), &signature).await;

@@ -17,7 +17,9 @@ const facilitator = new x402Facilitator().register(network, new ExactEvmScheme(s
 let fault = values.fault;
 const calls = { "/supported": 0, "/verify": 0, "/settle": 0 };
 
-const refusal = { success: false, errorReason: "invalid_transaction_state", transaction: "", network };
+const refusal = { success: false, errorReason: "invalid_exact_evm_insufficient_balance", transaction: "", network };
+// Facilitators say so of what may still be on its way, too.
+const failure = { ...refusal, errorReason: "invalid_transaction_state" };
 const invented = { success: true, transaction: `0x${"ab".repeat(32)}`, network };
 
 // Each is told the path, what an honest facilitator would do, and the response.
@@ -39,6 +41,7 @@ const faults = {
   },
   "says-settled": async (path, honest) => (path === "/settle" ? invented : honest()),
   "says-refused": async (path, honest) => (path === "/settle" ? refusal : honest()),
+  "says-failed": async (path, honest) => (path === "/settle" ? failure : honest()),
   "hangs": async () => undefined,
   "drops": async (_, __, response) => void response.destroy(),
   "redirects": async (_, __, response) => void response.writeHead(308, { location: "http://127.0.0.1:9/" }).end(),
