@@ -1,6 +1,8 @@
 //! What an official client signed, shown as it should not be.
 
+use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
 use serde_json::json;
+use tower_x402::protocol::TxHash;
 
 use super::{
     PRICE, SELLER, Token, World, circle,
@@ -36,8 +38,8 @@ async fn five_at_once_buy_one_answer() {
     assert_eq!((shop.runs(), world.balance(SELLER).await), (1, PRICE));
 }
 
-/// Shown at another route, then at its own, then as the transaction that it became.
-async fn is_shown_everywhere(by: By, at_the_other_door: (u16, &str)) {
+/// Shown at another route, then at its own, then as the transaction that it became: by a stranger, and by its payer.
+async fn is_shown_everywhere(by: By) {
     let Some((world, shop, _facilitator)) = stage(by).await else { return };
     let signature = sign(&world, &shop).await;
     let elsewhere = show(&shop, GOALS, &question(), &signature).await;
@@ -46,23 +48,31 @@ async fn is_shown_everywhere(by: By, at_the_other_door: (u16, &str)) {
     assert_eq!((shop.runs(), world.balance(SELLER).await), (0, 0));
 
     let sold = show(&shop, INSIGHTS, &question(), &signature).await;
-    let transaction = sold.taken()["transaction"].as_str().unwrap().parse().unwrap();
+    let transaction: TxHash = sold.taken()["transaction"].as_str().unwrap().parse().unwrap();
+    let key: PrivateKeySigner = world.buyer().private_key().parse().unwrap();
     for path in [INSIGHTS, GOALS] {
-        let answer = shop.redeem(path, &shop.intent(path).await, transaction).await;
-        assert_eq!((answer.status, answer.code()), at_the_other_door, "{}", answer.body);
+        let intent = shop.intent(path).await;
+        let strangers = shop.redeem(path, &intent, transaction).await;
+        assert_eq!((strangers.status, strangers.code()), (403, "payment_bound"), "{}", strangers.body);
+        let signed = key.sign_message_sync(strangers.body["message"].as_str().unwrap().as_bytes()).unwrap();
+        let mut proof = question();
+        proof["intentId"] = intent.into();
+        proof["txHash"] = transaction.to_string().into();
+        proof["paymentSignature"] = signed.to_string().into();
+        let payers = shop.post(path, &proof).await;
+        assert_eq!((payers.status, payers.code()), (409, "tx_already_used"), "{}", payers.body);
     }
-    assert_eq!(shop.runs(), 1);
+    assert_eq!((shop.runs(), world.balance(SELLER).await), (1, PRICE));
 }
 
 #[tokio::test]
 async fn what_a_wallet_settled_buys_once() {
-    // It is bound to its quote, so that nobody else is told more.
-    is_shown_everywhere(By::Wallet, (403, "payment_bound")).await;
+    is_shown_everywhere(By::Wallet).await;
 }
 
 #[tokio::test]
 async fn what_a_facilitator_settled_buys_once() {
-    is_shown_everywhere(By::Facilitator, (409, "tx_already_used")).await;
+    is_shown_everywhere(By::Facilitator).await;
 }
 
 #[tokio::test]
