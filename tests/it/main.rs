@@ -22,5 +22,6 @@ mod paywall;
 mod repository;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod settle;
+mod standard;
 mod support;
 mod wire;
