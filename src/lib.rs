@@ -94,7 +94,7 @@
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
-//! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; implies `client` |
+//! | `wallet` | `client::WalletPayer`: pays from a key of your own or any alloy signer; [`settle`]`::WalletSettler`: settles from one; implies `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |

@@ -35,7 +35,7 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
     if core.flights.are_full() {
         return Err(SettleError::new(SettleErrorKind::Overloaded));
     }
-    if order.is_undeployed || !order.is_by_key && !has_code(core, order.authorization.from).await? {
+    if !is_plausible(core, &order).await? {
         return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
     }
     match trial::tried(core, &order).await? {
@@ -66,8 +66,12 @@ pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
     }
 }
 
-async fn has_code(core: &Core, account: Address) -> Result<bool, Failure> {
-    core.account.nodes.first(|node| node.has_code(account)).await
+/// Whether anybody could take that for the payer's signature: it is by its key, or the payer is a contract that can be asked.
+pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Failure> {
+    if order.is_by_key || order.is_undeployed {
+        return Ok(order.is_by_key);
+    }
+    core.account.nodes.first(|node| node.has_code(order.authorization.from)).await
 }
 
 /// Checks that a transaction can be paid for.

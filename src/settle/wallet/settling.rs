@@ -25,6 +25,10 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How often a nonce may turn out to be used by others.
 const TRIES: usize = 4;
 
+/// What a transaction may take beyond its estimate. That was made on what waits: a balance that is not nothing there, and is where the
+/// transaction is mined, takes so much more to be written.
+const GAS_SPARE: u64 = 30_000;
+
 /// That nothing was sent from here, though perhaps by a process before.
 const NOTHING_SENT: Settlement = Settlement::Unknown(None);
 
@@ -67,8 +71,11 @@ impl From<Failure> for Stop {
 
 /// The transaction, all but nonce and signature.
 async fn draft(core: &Core, order: &Order) -> Result<TxEip1559, Stop> {
+    if !checks::is_plausible(core, order).await? {
+        return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
+    }
     let gas = match trial::tried(core, order).await? {
-        Trial::Settles { gas } => gas.saturating_add(gas / 5).min(GAS_MAX),
+        Trial::Settles { gas } => gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX),
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };

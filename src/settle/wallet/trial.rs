@@ -57,8 +57,8 @@ pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Opti
 
 /// Whether the payer signed: by its key, or by its contract's own word.
 pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failure> {
-    if order.is_by_key || order.is_undeployed {
-        return Ok(order.is_by_key);
+    if order.is_by_key {
+        return Ok(true);
     }
     let payer = order.authorization.from;
     let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS };

@@ -66,13 +66,13 @@ pub(super) async fn watch(core: &Core, order: &Order, flight: &Flight, first: Se
                 }
             }
             Look::Waiting(made) => {
+                core.account.used(held.nonce);
                 if let Some(next) = hurried(core, order, &sent, made).await {
                     flight.sent(next.signed.hash);
                     sent.push(next);
                 } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
                     // Sent again instead.
                     newest.at = Instant::now();
-                    core.account.used(held.nonce);
                     let _ = core.account.send(held.nonce, &newest.signed).await;
                 }
             }
@@ -158,7 +158,6 @@ async fn hurried(core: &Core, order: &Order, sent: &[Sent], made: Option<u64>) -
     let mut transaction = if settles { newest.transaction.clone() } else { core.filler(nonce, fees) };
     (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas) = (fees.most, fees.tip);
     let signed = core.account.sign(transaction.clone()).await?;
-    core.account.used(nonce);
     let _ = core.account.send(nonce, &signed).await;
     Some(Sent::new(transaction, signed, settles))
 }
