@@ -87,6 +87,14 @@ pub(crate) struct Args {
     /// Give answers only to who proves to be the payer: by the secret that the payment is bound to, or by a signature
     #[arg(long, env = "X402_REQUIRE_BOUND", value_parser = BoolishValueParser::new())]
     pub(crate) require_bound: bool,
+    /// Facilitator that settles signed payments of x402 version 2: its https URL; repeat it for more than one, which are tried in
+    /// this order
+    #[arg(long, env = "X402_FACILITATOR", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    pub(crate) facilitator: Vec<Secret>,
+    /// File with the private key, 0x and 64 hexadecimal digits, of an account with ether that settles signed payments of x402
+    /// version 2 itself
+    #[arg(long, env = "X402_SETTLE_KEY", value_name = "FILE")]
+    pub(crate) settle_key: Option<PathBuf>,
     /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
     /// keeps none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]
@@ -178,6 +186,9 @@ impl Args {
             return Ok(());
         }
         self.check_chain()?;
+        if !self.facilitator.is_empty() && self.settle_key.is_some() {
+            return Err("--facilitator and --settle-key contradict each other: name one who settles signed payments");
+        }
         if self.ledger()?.is_shared() && self.sealing_key.is_none() { Err(keys::SHARED) } else { Ok(()) }
     }
 
@@ -303,6 +314,7 @@ mod tests {
             (&["--dev", "--ledger", "sqlite:"], "path of a file"),
             (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
             (&["--recipient", "0x1"], "--recipient"),
+            (&["--dev", "--facilitator", "https://f.example", "--settle-key", "key"], "contradict each other"),
             (&["--nonsense"], "--nonsense"),
             (&["--head-timeout", "0s"], "at least 1s"),
             (&["--log", "xml"], "text, json"),
@@ -326,6 +338,8 @@ mod tests {
             "hold-unbound",
             "require-bound",
             "redeliver",
+            "facilitator",
+            "settle-key",
             "finality",
             "sealing-key",
             "ledger",

@@ -1,6 +1,9 @@
 //! `--dev`: a local chain, and somebody with money on it.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use alloy::primitives::hex;
 use http::{Request, header::CONTENT_TYPE};
@@ -13,10 +16,14 @@ use tower_x402::{
     testing::{DevAccount, DevChain},
 };
 
-use super::{steps, theft};
+use super::{signed, steps, theft};
 
 /// The account that the printed commands pay with.
 const BUYER: usize = 1;
+/// The account that settles signed payments.
+const SETTLER: usize = 3;
+/// The one that signs, and sends nothing.
+const SIGNER: usize = 4;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,6 +40,8 @@ pub(crate) struct Dev {
     chain: DevChain,
     /// The buyer's, for its owner alone, and gone when this ends.
     key_file: NamedTempFile,
+    /// That of the account that settles signed payments, likewise.
+    settle_key: NamedTempFile,
 }
 
 impl Dev {
@@ -42,9 +51,14 @@ impl Dev {
     /// How to get what is missing.
     pub(crate) async fn start() -> Result<Self, BoxError> {
         let chain = DevChain::builder().install_with_npm(true).start().await?;
-        let mut key_file = tempfile::Builder::new().prefix("x402-buyer-").suffix(".key").tempfile()?;
-        writeln!(key_file, "{}", chain.accounts()[BUYER].private_key())?;
-        Ok(Self { chain, key_file })
+        let key_file = key_file("x402-buyer-", &chain.accounts()[BUYER])?;
+        let settle_key = self::key_file("x402-settle-", &chain.accounts()[SETTLER])?;
+        Ok(Self { chain, key_file, settle_key })
+    }
+
+    /// The key of the account that settles signed payments.
+    pub(crate) fn settle_key(&self) -> &Path {
+        self.settle_key.path()
     }
 
     pub(crate) fn rpc_url(&self) -> &str {
@@ -70,7 +84,8 @@ impl Dev {
         let _ = writeln!(io::stdout(), "{}", self.commands(base, price));
     }
 
-    /// Buys one answer from each endpoint. After the first, somebody else shows its transaction.
+    /// Buys one answer from each endpoint: the last by a signed payment, which the seller settles, the others by a transfer. After the first,
+    /// somebody else shows its transaction.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
         // Not the account that the printed commands use: two programs with one wallet get into each other's way.
         let wallet =
@@ -81,6 +96,11 @@ impl Dev {
         for (number, (path, body)) in ORDERS.into_iter().enumerate() {
             eprintln!("\nPOST {path} {body}");
             let url = format!("{base}{path}");
+            if number == ORDERS.len() - 1 {
+                let answer = signed::buy(&url, body, self.account(SIGNER).private_key()).await?;
+                eprintln!("\n{}", beginning(&answer));
+                continue;
+            }
             let order = Request::post(&url).header(CONTENT_TYPE, "application/json");
             let (head, answer) = client.clone().oneshot(order.body(Body::from(body))?).await?.into_parts();
             eprintln!("\n{}", beginning(&answer.collect().await?.to_bytes()));
@@ -127,6 +147,12 @@ Or step by step, with curl:
 "#
         )
     }
+}
+
+fn key_file(prefix: &str, account: &DevAccount) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix(prefix).suffix(".key").tempfile()?;
+    writeln!(file, "{}", account.private_key())?;
+    Ok(file)
 }
 
 /// The data of an ERC-20 `transfer`.

@@ -12,7 +12,7 @@ use tower_x402::{
     },
 };
 
-use super::{args::Args, keys, log::TARGET, run::Failure};
+use super::{args::Args, keys, log::TARGET, run::Failure, settler};
 
 /// How often a node that is down is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -50,6 +50,7 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if args.start_without_rpc {
         builder = builder.start_lazily();
     }
+    let builder = settler::add(builder, args).await?;
     builder.build().await.map_err(|error| match error {
         BuildError::Health(HealthError::Verifier(error)) => chain(error),
         BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),

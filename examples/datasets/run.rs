@@ -14,7 +14,7 @@ use super::{
     log::{Log, TARGET},
     merchant::merchant,
     raise_mark::raise_mark,
-    router, serve, units,
+    router, serve, settler, units,
 };
 
 /// Why the program ends early: an exit code and a sentence, told in the way that was asked for.
@@ -127,6 +127,7 @@ fn announce(args: &Args, merchant: &Merchant) {
         finality = units::shown(args.finality),
         unbound = unbound(args),
         redelivery = if args.redeliver.is_zero() { "off".to_owned() } else { units::time(args.redeliver) },
+        signed = settler::shown(args),
         endpoints = args.rpc_url.len(),
         "selling"
     );
@@ -149,5 +150,8 @@ async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
     let dev = Dev::start().await.map_err(Failure::world)?;
     args.rpc_url = vec![dev.rpc_url().to_owned().into()];
     args.recipient = Some(dev.recipient());
+    if args.facilitator.is_empty() && args.settle_key.is_none() {
+        args.settle_key = Some(dev.settle_key().to_owned());
+    }
     Ok(dev)
 }

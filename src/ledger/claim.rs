@@ -124,6 +124,12 @@ impl Claim {
         &self.transfers
     }
 
+    /// Whether a candidate is not settled: its reservation must outlive a power cut, for it keeps the payment for its intent.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn must_last(&self) -> bool {
+        self.transfers.iter().any(|transfer| !transfer.is_settled())
+    }
+
     /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {
@@ -162,16 +168,10 @@ impl Lease {
         Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease, resumed: false }
     }
 
-    /// Sets whether this grant took over a lapsed lease of the same intent on the same payment.
+    /// Sets whether this grant took over a lease of the same intent on the same payment, which had run out.
     pub const fn with_resumed(mut self, resumed: bool) -> Self {
         self.resumed = resumed;
         self
-    }
-
-    /// Returns whether this grant took over a lapsed lease of the same intent on the same payment.
-    #[must_use]
-    pub const fn is_resumed(&self) -> bool {
-        self.resumed
     }
 
     /// Returns the intent that is held.
@@ -190,6 +190,19 @@ impl Lease {
     #[must_use]
     pub const fn fencing_token(&self) -> u64 {
         self.fence
+    }
+
+    /// Returns whether this grant took over a lease of the same intent on the same payment, which had run out: an earlier holder may
+    /// have run the handler, and may have settled the payment. Releasing such a lease makes the payment anybody's.
+    #[must_use]
+    pub const fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Whether freeing it unused would give away the payment: an earlier holder may have settled it.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn keeps_its_payment(&self) -> bool {
+        self.resumed && !self.transfer.is_settled()
     }
 
     /// Returns how long the lease lasts from its grant or its last renewal.

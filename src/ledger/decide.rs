@@ -14,7 +14,7 @@ pub(super) enum Entry {
     Held {
         left: Duration,
     },
-    /// A lease that ran out, and may be taken over.
+    /// A lease that ran out, and may be taken over: by its own intent, and by any other for a payment that is settled.
     Lapsed,
 }
 
@@ -23,8 +23,18 @@ pub(super) enum Entry {
 pub(super) struct Candidate<'c> {
     pub(super) transfer: &'c Transfer,
     pub(super) entry: Option<Entry>,
+    /// The entry is a lease of the claim's own intent.
+    pub(super) own: bool,
     /// How long the claim's intent and this transfer have to cool down.
     pub(super) cooling: Option<Duration>,
+}
+
+impl Candidate<'_> {
+    /// Whether a lease that ran out keeps this payment for its intent. A signature is public once it is settled: whoever reads it
+    /// on the chain could show it under an intent of their own, where a holder died between settling and commit.
+    fn is_anothers(&self) -> bool {
+        self.entry == Some(Entry::Lapsed) && !self.own && !self.transfer.is_settled()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +44,12 @@ pub(super) enum Decision<'c> {
     Free(Candidate<'c>),
 }
 
-/// Decides by the low-water mark, the entry of the claim's intent, and the candidates in the claim's order, which are read
-/// up to the first free one. [`ReserveOutcome`] has the order of the refusals.
+/// Decides by the low-water mark, the entry of the claim's intent, the length of the claim's lease, and the candidates in the
+/// claim's order, which are read up to the first free one. [`ReserveOutcome`] has the order of the refusals.
 pub(super) fn decide<'c>(
     mark: ChainTime,
     intent: Option<Entry>,
+    lease: Duration,
     candidates: impl IntoIterator<Item = Candidate<'c>>,
 ) -> Decision<'c> {
     if intent == Some(Entry::Sold) {
@@ -53,8 +64,10 @@ pub(super) fn decide<'c>(
     }
     let mut frees_in = None::<Duration>;
     for candidate in unsold {
+        let mut held_for = |left: Duration| frees_in = Some(frees_in.map_or(left, |least| least.min(left)));
         match candidate.entry {
-            Some(Entry::Held { left }) => frees_in = Some(frees_in.map_or(left, |least| least.min(left))),
+            Some(Entry::Held { left }) => held_for(left),
+            _ if candidate.is_anothers() => held_for(lease),
             _ if candidate.transfer.block_time <= mark => {}
             _ => {
                 return match candidate.cooling {
@@ -76,6 +89,7 @@ mod tests {
     use crate::protocol::{Address, Amount, Network, TxHash};
 
     const MARK: u64 = 1_000;
+    const LEASE: Duration = Duration::from_secs(7);
     const SOLD: Option<Entry> = Some(Entry::Sold);
     const LAPSED: Option<Entry> = Some(Entry::Lapsed);
 
@@ -100,12 +114,23 @@ mod tests {
     #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
+        decided_of(intent, candidates, &transfers, false)
+    }
+
+    #[allow(clippy::result_large_err, reason = "read at once")]
+    fn decided_of(
+        intent: Option<Entry>,
+        candidates: &[(u64, Option<Entry>, u64)],
+        transfers: &[Transfer],
+        own: bool,
+    ) -> Result<usize, ReserveOutcome> {
         let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
             transfer,
             entry: *entry,
+            own,
             cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
         });
-        match decide(ChainTime::from_unix(MARK), intent, all) {
+        match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
             Decision::Free(chosen) => {
                 Ok(transfers.iter().position(|transfer| std::ptr::eq(transfer, chosen.transfer)).unwrap())
@@ -147,5 +172,25 @@ mod tests {
             "one at the mark is none to cool down for"
         );
         assert_eq!(decided(None, &[(MARK + 1, held(9), 60), (MARK + 1, None, 0)]), Ok(1));
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_keeps_an_unsettled_payment_for_its_own_intent() {
+        let unsettled = |block_time| Transfer { transaction: TxHash::NONE, ..paid(block_time) };
+        let lapsed = (MARK + 1, LAPSED, 0);
+        let decided = |candidates: &[(u64, Option<Entry>, u64)], own| {
+            let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
+            decided_of(None, candidates, &transfers, own)
+        };
+        assert_eq!(decided(&[lapsed], true), Ok(0));
+        assert_eq!(decided(&[lapsed], false), Err(busy(7)), "as long as the claim's own lease");
+        assert_eq!(decided(&[(MARK, LAPSED, 0)], false), Err(busy(7)), "as for a held payment, before the mark");
+        assert_eq!(decided(&[(MARK + 1, LAPSED, 60)], false), Err(busy(7)), "and before a pause");
+        assert_eq!(decided(&[lapsed, (MARK + 1, None, 0)], false), Ok(1));
+        assert_eq!(decided(&[lapsed, (MARK + 1, held(4), 0)], false), Err(busy(4)), "the first to end");
+        assert_eq!(decided(&[lapsed, (MARK + 1, held(9), 0)], false), Err(busy(7)));
+        // A settled one beside it is taken over, whoever's it was.
+        let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
+        assert_eq!(decided_of(None, &[lapsed, lapsed], &transfers, false), Ok(1));
     }
 }

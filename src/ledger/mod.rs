@@ -73,7 +73,14 @@ pub trait Ledger: Send + Sync + 'static {
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
     /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
-    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
+    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token, and the new lease says so if it
+    /// is of the same intent and transfer ([`is_resumed`](Lease::is_resumed)).
+    ///
+    /// A candidate that is not [settled](crate::protocol::Transfer::is_settled) is the exception: a lease of another intent that ran
+    /// out on it is neither taken over nor changed, and the claim is refused as if the transfer were held for the length of the
+    /// claim's own lease. A signature is public once it is settled. If its holder dies between settling and commit, only the intent
+    /// that it was shown for may go on. Such a lease is remembered until its [`keep_until`](Claim::keep_until) is before the claim's
+    /// head.
     ///
     /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
     /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
@@ -157,7 +164,8 @@ pub enum ReserveOutcome {
     PaymentUsed,
     /// Another lease holds the intent; or no transfer is free, and at least one is held.
     Busy {
-        /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner.
+        /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner. Of a
+        /// payment that is kept for another intent, the length of the claim's lease.
         retry_after: Duration,
     },
     /// The handler was started too often for this intent and the transfer that it would be granted.

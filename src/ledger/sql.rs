@@ -148,6 +148,8 @@ pub(super) struct Written {
     pub(super) times: i64,
     pub(super) since: i64,
     pub(super) mark: Option<i64>,
+    /// It took over a lease of the same intent on the same payment.
+    pub(super) resumed: bool,
     /// Intent or payment is in the book of what was sold and forgotten.
     pub(super) booked: bool,
 }
@@ -163,7 +165,7 @@ impl Written {
 
     pub(super) fn lease(&self, claim: &Claim, transfer: &Transfer) -> Result<Lease, LedgerError> {
         let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
-        Ok(Lease::new(claim, transfer, fence))
+        Ok(Lease::new(claim, transfer, fence).with_resumed(self.resumed))
     }
 }
 
@@ -192,7 +194,7 @@ impl SnapshotRow {
         // The intent's own lease that ran out is its last attempt.
         let run_out = self.left.filter(|_| self.own && !self.sold).map(i64::saturating_neg);
         let cooling = pause(self.times.unwrap_or(0), run_out.or(self.since).unwrap_or(0));
-        Candidate { transfer, entry: entry(self.sold, self.left), cooling }
+        Candidate { transfer, entry: entry(self.sold, self.left), own: self.own, cooling }
     }
 }
 
@@ -228,7 +230,7 @@ impl Snapshot {
         let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
         let mark = ChainTime::from_unix(u64::try_from(mark).unwrap_or(0));
         let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
-        Ok(decide(mark, ledger.intent(), candidates))
+        Ok(decide(mark, ledger.intent(), claim.lease(), candidates))
     }
 
     /// What to write, to grant this candidate.
@@ -304,7 +306,9 @@ mod tests {
 
     #[test]
     fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
-        let holds = |mark, times, since, booked| Written { fence: 1, times, since, mark, booked }.holds(&paid(100));
+        let holds = |mark, times, since, booked| {
+            Written { fence: 1, times, since, mark, resumed: false, booked }.holds(&paid(100))
+        };
         assert!(holds(Some(99), 1, 0, false));
         assert!(!holds(Some(100), 1, 0, false), "at the mark");
         assert!(!holds(None, 1, 0, false), "nothing begun");

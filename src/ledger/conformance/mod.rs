@@ -48,6 +48,7 @@ mod order;
 mod payment;
 mod race;
 mod sale;
+mod unsettled;
 
 use std::{fmt, time::Duration};
 
@@ -239,6 +240,14 @@ checks! {
     order::payment_used_comes_second: "a payment that is used up comes before a lease in the way";
     order::busy_comes_third: "a lease in the way comes before a pause, and before the mark";
     order::before_memory_comes_last: "the mark is told where every transfer that is not used up is below it";
+    unsettled::its_own_intent_goes_on: "a lease that ran out on what is not settled is taken over by its own intent alone";
+    unsettled::a_foreign_claim_changes_nothing: "a refused claim of another intent leaves that lease as it was";
+    unsettled::once_settled_it_is_taken_over: "the same payment, shown as settled, is taken over by any intent";
+    unsettled::a_released_one_is_free: "what was released is free for any intent, settled or not";
+    unsettled::refused_as_if_held: "what is kept for another intent is refused as if it were held";
+    unsettled::resumption_is_told: "a lease tells whether it took over one of the same intent and payment";
+    unsettled::kept_for_its_intent @minutes: "a lease that ran out on what is not settled is remembered until that cannot come back";
+    unsettled::only_its_intent_resumes: "of its own intent and many others at once, its own goes on";
     race::one_pair: "of many at once with one pair, one is granted";
     race::one_payment_many_intents: "of many intents at once with one payment, one is granted";
     race::one_intent_many_payments: "of many payments at once for one intent, one is granted";

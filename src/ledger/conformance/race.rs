@@ -185,7 +185,7 @@ fn handle<H: Harness>(fixture: &Fixture<'_, H>, task: usize) -> Arc<H::Ledger> {
 }
 
 /// Makes these claims at once, and tells what was granted.
-async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
+pub(super) async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
     let tasks = claims.into_iter().enumerate().map(|(task, claim)| {
         let ledger = handle(fixture, task);
         async move {
@@ -200,7 +200,7 @@ async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Res
 }
 
 /// Commits each of these leases from several tasks at once; each must be told that it is done.
-async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
+pub(super) async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
     for lease in leases {
         let tasks = (0..4).map(|task| {
             let (ledger, lease) = (handle(fixture, task), lease.clone());

@@ -83,9 +83,17 @@ struct Hold {
     fence: u64,
     until: Duration,
     keep_until: ChainTime,
+    /// Its payment had not happened when it was granted.
+    unsettled: bool,
 }
 
 impl Hold {
+    /// Whether it has to be remembered though it may have run out: for an hour, and where its payment is kept for its intent until
+    /// age rules out that the payment comes back.
+    fn is_kept(&self, head: ChainTime, now: Duration) -> bool {
+        self.until.saturating_add(KEPT) > now || (self.unsettled && self.keep_until >= head)
+    }
+
     fn entry(&self, now: Duration) -> Entry {
         match self.until.checked_sub(now).filter(|left| !left.is_zero()) {
             Some(left) => Entry::Held { left },
@@ -103,11 +111,11 @@ impl State {
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
         let _ = self.forget_sales(claim.head());
         self.answers.forget(now);
-        self.forget_attempts(now);
+        self.forget_attempts(claim.head(), now);
         let mark = self.mark?;
         self.prolong(claim);
         let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
-        Some(match decide(mark, self.entry(claim.intent(), now), candidates) {
+        Some(match decide(mark, self.entry(claim.intent(), now), claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
             Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
         })
@@ -176,7 +184,7 @@ impl State {
         self.answers.forget(now);
         // Once round: what is held is looked at again and again where it is more than the log wants to keep.
         for _ in 0..=self.attempts.due() / BATCH {
-            self.forget_attempts(now);
+            self.forget_attempts(head, now);
         }
         before - self.sales.len()
     }
@@ -192,28 +200,31 @@ impl State {
     fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
         let key = transfer.payment_id().compact();
         if self.sales.contains_key(&key) {
-            return Candidate { transfer, entry: Some(Entry::Sold), cooling: None };
+            return Candidate { transfer, entry: Some(Entry::Sold), own: false, cooling: None };
         }
         let hold = self.holds.get(&key);
         let own = hold.filter(|hold| hold.intent == intent);
         let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
-        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), cooling }
+        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), own: own.is_some(), cooling }
     }
 
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
     fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
         let (intent, key) = (claim.intent(), transfer.payment_id().compact());
+        let mut resumed = false;
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
+            resumed = other == key;
         }
         self.expire(&key);
         self.fence += 1;
         let until = now.saturating_add(claim.lease());
-        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until: claim.keep_until(transfer) });
+        let (keep_until, unsettled) = (claim.keep_until(transfer), !transfer.is_settled());
+        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until, unsettled });
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
-        ReserveOutcome::Granted(Lease::new(claim, transfer, self.fence))
+        ReserveOutcome::Granted(Lease::new(claim, transfer, self.fence).with_resumed(resumed))
     }
 
     /// Ends the hold of this very lease, whatever the clock says.
@@ -265,11 +276,11 @@ impl State {
     }
 
     /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
-    fn forget_attempts(&mut self, now: Duration) {
+    fn forget_attempts(&mut self, head: ChainTime, now: Duration) {
         for _ in 0..BATCH {
             let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };
             match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
-                Some(hold) if hold.until.saturating_add(KEPT) > now => self.attempts.later(pair, now),
+                Some(hold) if hold.is_kept(head, now) => self.attempts.later(pair, now),
                 Some(_) => {
                     self.expire(&payment);
                     self.attempts.sold(&pair);

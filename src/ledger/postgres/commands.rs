@@ -31,8 +31,9 @@ type Reserved = (
     Option<i64>,
     bool,
 );
-/// Fence, attempts, time since the last one, mark, whether the book knows of the pair, leases that ran out.
-type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<bool>, i64);
+/// Fence, attempts, time since the last one, mark, whether its own lease was taken over, whether the book knows of the pair,
+/// leases that ran out.
+type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, bool, Option<bool>, i64);
 
 /// What a statement on an intent and a payment is told first.
 fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
@@ -46,7 +47,7 @@ fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> 
 }
 
 /// What is written down of a sale.
-fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 12] {
+fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 13] {
     [
         bytes(transfer.transaction.as_bytes()),
         whole(transfer.position.into()),
@@ -60,13 +61,22 @@ fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 12] {
         whole(seconds(transfer.block_time)),
         whole(seconds(claim.keep_until(transfer))),
         whole(micros(claim.lease())),
+        flag(!transfer.is_settled()),
     ]
 }
 
 /// The same where there is no transfer to write down.
-fn no_terms() -> [Literal; 12] {
-    ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
-        .map(null)
+fn no_terms() -> [Literal; 13] {
+    [
+        "bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint",
+        "bigint", "boolean",
+    ]
+    .map(null)
+}
+
+/// A lease need not outlive a power cut, since its holder does not, unless it keeps for its intent what is about to be settled.
+fn flush(claim: &Claim) -> Flush {
+    if claim.must_last() { Flush::Now } else { Flush::Later }
 }
 
 impl PostgresLedger {
@@ -133,8 +143,14 @@ impl PostgresLedger {
     ) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, transfer)?;
         if !written.holds(transfer) {
-            let values = held(&lease, [flag(false)]);
-            self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
+            if lease.keeps_its_payment() {
+                // Not freed: it runs out at once, and goes on keeping the payment for its intent.
+                let values = held(&lease, [whole(0)]);
+                self.one::<(bool,)>(Flush::Later, &self.statements.renew, &values).await?;
+            } else {
+                let values = held(&lease, [flag(false)]);
+                self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
+            }
             return Ok(None);
         }
         self.sweeps.note(seconds(claim.keep_until(transfer)));
@@ -150,10 +166,10 @@ impl SqlBackend for PostgresLedger {
         let terms = first.map_or_else(no_terms, |first| terms(claim, first));
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
         loop {
-            let question = || self.rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
+            let question = || self.rows::<Reserved>(flush(claim), &self.statements.reserve, &values);
             let lines = ask(question).await?;
             let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked)| {
-                Some(Written { fence: fence?, times: times?, since: since?, mark, booked })
+                Some(Written { fence: fence?, times: times?, since: since?, mark, resumed: false, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows = lines.into_iter().map(
@@ -197,11 +213,11 @@ impl SqlBackend for PostgresLedger {
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
-        let told = self.one::<Granted>(Flush::Later, &self.statements.grant, &values).await?;
-        let (fence, times, since, mark, booked, expired) = told.ok_or(LedgerError::unavailable())?;
+        let told = self.one::<Granted>(flush(claim), &self.statements.grant, &values).await?;
+        let (fence, times, since, mark, resumed, booked, expired) = told.ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
-        let written = Written { fence, times, since, mark, booked: booked == Some(true) };
+        let written = Written { fence, times, since, mark, resumed, booked: booked == Some(true) };
         let lease = self.settle(claim, wish.transfer, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);

@@ -32,11 +32,14 @@ CREATE TABLE ledger_sales (
     lease_until  timestamptz NOT NULL,
     reserved_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     consumed_at  timestamptz,                -- null: held, not sold
+    unsettled    boolean NOT NULL DEFAULT false, -- the payment had not happened when it was reserved
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
-CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL AND NOT unsettled;
+-- A lease on what was not settled keeps the payment for its intent, also when it has run out.
+CREATE INDEX ledger_sales_unsettled ON ledger_sales (keep_until) WHERE consumed_at IS NULL AND unsettled;
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (
@@ -99,31 +102,34 @@ CREATE VIEW ledger_sold AS
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
--- Ends what ran out and is in the way, if asked to; writes, which decides; counts the attempt; tells what holds now
--- that nobody else can change it. No fence: intent or payment is another's.
+-- Ends what ran out and is in the way, if asked to, but for another intent's lease on what is not settled yet; writes,
+-- which decides; counts the attempt; tells what holds now that nobody else can change it. No fence: intent or payment is another's.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_takes_over boolean)
-RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_booked boolean, g_expired bigint)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean, p_takes_over boolean)
+RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_resumed boolean, g_booked boolean,
+    g_expired bigint)
 LANGUAGE plpgsql AS $function$
 BEGIN
     g_expired := 0;
+    g_resumed := false;
     IF p_takes_over THEN
         WITH gone AS (
             DELETE FROM ledger_sales AS sale
-            WHERE (sale.intent = p_intent OR sale.payment = p_payment)
+            WHERE (sale.intent = p_intent OR (sale.payment = p_payment AND NOT p_unsettled))
                 AND sale.consumed_at IS NULL AND sale.lease_until <= clock_timestamp()
             RETURNING sale.intent, sale.payment, sale.lease_until
         ), noted AS (
             UPDATE ledger_attempts AS tried SET ended_at = gone.lease_until FROM gone
             WHERE (tried.intent, tried.payment) = (gone.intent, gone.payment)
         )
-        SELECT count(*) INTO g_expired FROM gone;
+        SELECT count(*), COALESCE(bool_or(gone.intent = p_intent AND gone.payment = p_payment), false)
+        INTO g_expired, g_resumed FROM gone;
     END IF;
     INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-        block_number, block_time, keep_until, lease_until)
+        block_number, block_time, keep_until, lease_until, unsettled)
     VALUES (p_intent, p_payment, p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token, p_amount,
-        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond')
+        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond', p_unsettled)
     ON CONFLICT DO NOTHING
     RETURNING fence INTO g_fence;
     IF g_fence IS NOT NULL THEN
@@ -144,7 +150,7 @@ $function$;
 -- line for each, and one where there is none. What is written down is the first candidate's.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean)
 RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
     r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean)
 LANGUAGE plpgsql AS $function$
@@ -160,7 +166,7 @@ BEGIN
     THEN
         SELECT g_fence, g_times, g_since, g_mark, g_booked INTO r_fence, r_times, r_since, r_mark, r_booked
         FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token,
-            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, false);
+            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, p_unsettled, false);
         IF r_fence IS NOT NULL THEN
             r_version := 2;
             r_intent_sold := false;
@@ -242,8 +248,15 @@ BEGIN
         WITH gone AS (
             DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM ledger_sales
-                WHERE consumed_at IS NULL AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
+                WHERE consumed_at IS NULL AND NOT unsettled
+                    AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
                 ORDER BY lease_until LIMIT p_most FOR UPDATE SKIP LOCKED
+            ) || ARRAY(
+                -- Kept for its intent until the payment cannot come back.
+                SELECT ctid FROM ledger_sales
+                WHERE consumed_at IS NULL AND unsettled AND keep_until < p_head
+                    AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
+                ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
             ))
             RETURNING true
         )

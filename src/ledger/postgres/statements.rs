@@ -19,8 +19,8 @@ pub(super) const PREFIX: &str = "ledger_";
 /// What brings the schema from each version to the next.
 pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 const COMMIT: &str = "SELECT ledger_commit($1, $2, $3)";
 const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4, $5)";
 

@@ -35,10 +35,14 @@ impl Ledger for RedisLedger {
         let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
         for transfer in claim.transfers() {
             let keep_until = claim.keep_until(transfer);
-            words.extend([transfer.payment_id().to_string(), seconds(transfer.block_time), seconds(keep_until)]);
+            let state = if transfer.is_settled() { "settled" } else { "unsettled" };
+            let times = [transfer.block_time, keep_until].map(seconds);
+            words.push(transfer.payment_id().to_string());
+            words.extend(times);
+            words.push(state.to_owned());
         }
         let answer: Vec<String> = self.ask(&self.inner.scripts.reserve, &words).await?;
-        let [why, number, expired, forgotten, fence @ ..] = answer.as_slice() else {
+        let [why, number, expired, forgotten, grant @ ..] = answer.as_slice() else {
             return Err(LedgerError::incompatible());
         };
         let [number, expired, forgotten] = [number, expired, forgotten].map(|text| text.parse::<u64>().unwrap_or(0));
@@ -48,9 +52,10 @@ impl Ledger for RedisLedger {
         Ok(match why.as_str() {
             "granted" => {
                 let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
-                let fence = fence.first().and_then(|fence| fence.parse().ok());
+                let fence = grant.first().and_then(|fence| fence.parse().ok());
+                let resumed = grant.get(1).is_some_and(|word| word == "resumed");
                 let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
-                let lease = Lease::new(claim, transfer, fence);
+                let lease = Lease::new(claim, transfer, fence).with_resumed(resumed);
                 events::reserved(&lease);
                 ReserveOutcome::Granted(lease)
             }

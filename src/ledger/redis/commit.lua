@@ -6,7 +6,7 @@ if consumed_at then
   return { 'done before' }
 end
 redis.call('HSET', payment, 'consumed_at', whole(now), unpack(ARGV, 4))
-redis.call('HDEL', payment, 'until')
+redis.call('HDEL', payment, 'until', 'state')
 redis.call('ZREM', held, id)
 redis.call('ZADD', kept, keep_until, id)
 redis.call('ZADD', sold, whole(now), id)

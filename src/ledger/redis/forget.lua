@@ -1,6 +1,6 @@
 -- How many records one step forgets at most: more than a reservation can add, and too few to be noticed.
 local BATCH = 16
-local expired, forgotten = 0, 0
+local expired, forgotten, postponed = 0, 0, 0
 
 -- Ends a lease that ran out: its attempt ended when it did.
 local function expire(id)
@@ -31,5 +31,14 @@ local function forget(head)
 
   -- Forgets leases that ran out long ago. The mark stays: nothing was sold.
   local idle = redis.call('ZRANGE', held, '-inf', '(' .. whole(now - KEPT), 'BYSCORE', 'LIMIT', 0, BATCH)
-  for _, id in ipairs(idle) do expire(id) end
+  for _, id in ipairs(idle) do
+    local state, keep_until = unpack(redis.call('HMGET', payment_key(id), 'state', 'keep_until'))
+    if state == 'unsettled' and tonumber(keep_until) >= tonumber(head) then
+      -- Kept for its intent until the payment cannot come back; looked at again later.
+      redis.call('ZADD', held, whole(now), id)
+      postponed = postponed + 1
+    else
+      expire(id)
+    end
+  end
 end

@@ -1,10 +1,11 @@
--- ARGV: intent, resource, head, lease, pauses; then id, block_time and keep_until of each candidate, in their order.
+-- ARGV: intent, resource, head, lease, pauses; then id, block_time, keep_until and 'settled' or 'unsettled' of
+-- each candidate, in their order.
 if not mark then return { 'not begun' } end
 local intent, resource, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
 forget(ARGV[3])
 
 -- A sold payment that was mined again later is kept by its latest block time.
-for i = 6, #ARGV, 3 do
+for i = 6, #ARGV, 4 do
   local payment, time, keep_until = payment_key(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   local bought, was, kept_until = unpack(redis.call('HMGET', payment, 'consumed_at', 'block_time', 'keep_until'))
   if bought and tonumber(was) < tonumber(time) then
@@ -29,16 +30,19 @@ end
 
 -- The first candidate that is neither sold, nor held, nor from before this memory.
 local unsold, frees_at, free
-for i = 6, #ARGV, 3 do
+for i = 6, #ARGV, 4 do
   local bought, ends, holder = unpack(redis.call('HMGET', payment_key(ARGV[i]), 'consumed_at', 'until', 'intent'))
   if not bought then
     unsold = true
     ends = tonumber(ends)
     if ends and ends > now then
       frees_at = math.min(frees_at or ends, ends)
+    elseif ends and holder ~= intent and ARGV[i + 3] == 'unsettled' then
+      -- What ran out keeps it for its own intent: once settled, anybody can read it on the chain and show it.
+      frees_at = math.min(frees_at or now + lease, now + lease)
     elseif tonumber(ARGV[i + 1]) > mark then
-      free = { index = (i - 6) / 3, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
-               holder = holder, ended = ends }
+      free = { index = (i - 6) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
+               state = ARGV[i + 3], holder = holder, ended = ends }
       break
     end
   end
@@ -69,9 +73,10 @@ local ends = whole(now + lease)
 redis.call('HSET', ledger, 'fence', granted)
 redis.call('HINCRBY', ledger, 'reserved', 1)
 redis.call('HSET', payment_key(free.id), 'intent', intent, 'fence', granted, 'resource', resource, 'until', ends,
-  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until)
+  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until, 'state', free.state)
 redis.call('SET', intent_key(intent), free.id)
 redis.call('ZADD', held, ends, free.id)
 redis.call('HINCRBY', tries, 'times', 1)
 redis.call('PEXPIRE', tries, whole(lease + KEPT))
-return { 'granted', whole(free.index), whole(expired), whole(forgotten), granted }
+return { 'granted', whole(free.index), whole(expired), whole(forgotten), granted,
+  free.holder == intent and 'resumed' or 'fresh' }

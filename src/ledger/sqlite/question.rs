@@ -49,9 +49,14 @@ pub(super) enum Answer {
 }
 
 impl Question {
-    /// Whether what it writes must outlive a power cut. A lease need not: its holder does not.
-    pub(super) const fn must_last(&self) -> bool {
-        matches!(self, Self::Commit(..) | Self::Memory(..))
+    /// Whether what it writes must outlive a power cut. A lease need not, since its holder does not, unless it keeps for its
+    /// intent what is about to be settled.
+    pub(super) fn must_last(&self) -> bool {
+        match self {
+            Self::Commit(..) | Self::Memory(..) => true,
+            Self::Reserve(claim) => claim.must_last(),
+            Self::Renew(_) | Self::Release(..) | Self::Sweep(_) => false,
+        }
     }
 }
 

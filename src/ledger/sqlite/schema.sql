@@ -29,10 +29,13 @@ CREATE TABLE ledger_sales (
     keep_until   INTEGER NOT NULL,           -- chain time
     lease_until  INTEGER NOT NULL,           -- Unix milliseconds, as are the next two
     reserved_at  INTEGER NOT NULL,
-    consumed_at  INTEGER                     -- null: held, not sold
+    consumed_at  INTEGER,                    -- null: held, not sold
+    unsettled    INTEGER NOT NULL DEFAULT 0  -- 1: the payment had not happened when it was reserved
 ) STRICT;
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
-CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL AND unsettled = 0;
+-- A lease on what was not settled keeps the payment for its intent, also when it has run out.
+CREATE INDEX ledger_sales_unsettled ON ledger_sales (keep_until) WHERE consumed_at IS NULL AND unsettled = 1;
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (

@@ -83,7 +83,9 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     ", memory AS MATERIALIZED (
     SELECT version, mark,
         COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NOT NULL) < ?2, 0)
-            OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - ?3, 0)
+            OR COALESCE(
+                (SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0) < now.at - ?3, 0)
+            OR COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1) < ?2, 0)
             OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - ?3, 0)
             OR COALESCE((SELECT min(kept_until) FROM ledger_answers) < now.at, 0) AS due
     FROM now CROSS JOIN ledger_memory
@@ -146,10 +148,10 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     SELECT max(now.at * 1000, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)) FROM now
 )
 INSERT INTO ledger_sales (fence, intent, payment, tx_hash, log_position, chain_id, reserved_at, resource, payer,
-    recipient, token, amount, block_number, block_time, keep_until, lease_until)
+    recipient, token, amount, block_number, block_time, keep_until, lease_until, unsettled)
 SELECT last.fence + 1 + key, unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4, now.at,
     value ->> 5, unhex(value ->> 6), unhex(value ->> 7), unhex(value ->> 8), value ->> 9, value ->> 10, value ->> 11,
-    value ->> 12, now.at + (value ->> 13)
+    value ->> 12, now.at + (value ->> 13), value ->> 14
 FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING
@@ -261,9 +263,10 @@ const SOLD: &str = concat!(
 const FORGETTABLE: &str = concat!(
     "
 SELECT count(*), json_group_array(fence), max(block_time),
-    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < ",
+    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0) < ",
     now!(),
-    " - ?3, 0),
+    " - ?3, 0)
+        OR COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1) < ?1, 0),
     COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
     now!(),
     " - ?3, 0),
@@ -291,13 +294,23 @@ DELETE FROM ledger_answers WHERE intent IN (
 
 const FORGET_SALES: &str = "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))";
 
+/// Those on what was not settled keep the payment for their intent, until it cannot come back: `?3` is the head.
 const FORGET_LEASES: &str = concat!(
     "
 DELETE FROM ledger_sales WHERE fence IN (
-    SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND lease_until < ",
+    SELECT * FROM (
+        SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0 AND lease_until < ",
     now!(),
     " - ?1
-    ORDER BY lease_until LIMIT ?2
+        ORDER BY lease_until LIMIT ?2
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1 AND keep_until < ?3 AND lease_until < ",
+    now!(),
+    " - ?1
+        ORDER BY keep_until LIMIT ?2
+    )
 )"
 );
 

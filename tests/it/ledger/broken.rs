@@ -17,7 +17,7 @@ use tower_x402::{
         ReserveOutcome, Sale,
         conformance::{self, Harness},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, PaymentId, Transfer},
+    protocol::{Address, Binding, ChainTime, IntentKey, PaymentId, Transfer, TxHash},
     testing::FakeClock,
 };
 
@@ -56,6 +56,10 @@ enum Fault {
     AuthorizationByPlace,
     /// Knows an authorization by its nonce alone.
     AuthorizationByNonce,
+    /// Takes over what is not settled, whoever's lease ran out on it.
+    LapsedIsAnybodys,
+    /// Does not tell that a lease is resumed.
+    TellsNoResumption,
     /// Keeps no answer.
     KeepsNoAnswer,
     /// Keeps the answer of the last commit.
@@ -130,6 +134,11 @@ impl Broken {
             Fault::AuthorizationByNonce if transfer.binding.nonce().is_some() => {
                 transfer.with_token(Address::ZERO).with_payer(Address::ZERO)
             }
+            Fault::LapsedIsAnybodys if !transfer.is_settled() => {
+                let mut settled = transfer;
+                settled.transaction = TxHash::new([9; 32]);
+                settled
+            }
             _ => transfer,
         };
         claim.transfers().iter().cloned().map(bent).collect()
@@ -149,6 +158,7 @@ impl Broken {
 
     fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
         let lease = Lease::new(claim, inner.transfer(), inner.fencing_token());
+        let lease = lease.with_resumed(inner.is_resumed() && self.fault != Fault::TellsNoResumption);
         self.current.lock().unwrap().insert(lease.transfer().payment_id(), lease.clone());
         self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
         ReserveOutcome::Granted(lease)
@@ -296,6 +306,16 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::CountsNothing, &["sixteen_then_a_pause", "not_started_is_none"]),
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
         (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
+        (
+            Fault::LapsedIsAnybodys,
+            &[
+                "its_own_intent_goes_on",
+                "a_foreign_claim_changes_nothing",
+                "refused_as_if_held",
+                "only_its_intent_resumes",
+            ],
+        ),
+        (Fault::TellsNoResumption, &["resumption_is_told", "kept_for_its_intent", "only_its_intent_resumes"]),
         (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),
         (Fault::KeepsTheLastAnswer, &["a_repeated_commit_keeps_the_first"]),
         (Fault::KeepsLosersAnswers, &["a_lost_lease_keeps_nothing"]),

@@ -9,10 +9,10 @@ use std::{sync::Arc, time::Duration};
 
 use tower_x402::{
     ledger::{
-        Claim, CommitOutcome, Ledger, LedgerError, Maintenance as _, MemoryLedger, ReserveOutcome,
+        Claim, CommitOutcome, Ledger, LedgerError, Maintenance, MemoryLedger, ReserveOutcome,
         conformance::{self, CHECKS, Harness},
     },
-    protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
+    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Transfer, TxHash},
     testing::FakeClock,
 };
 
@@ -104,6 +104,40 @@ fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim
         .max_payment_age(AGE)
         .lease(LEASE)
         .build()
+}
+
+/// A lease that ran out on what is not settled (whose transaction is zero) is kept for its intent, and forgotten where age rules out that it comes back.
+async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
+    const MARK: u64 = 1_000_000;
+    let (pay_until, hours) = (MARK + 40, Duration::from_secs(3 * 3_600));
+    let unsettled = |name: u8| paid(0, 0, MARK + 30).with_binding(Binding::none().with_nonce([name; 32]));
+    let ledger = harness.fresh().await;
+    ledger.begin(ChainTime::from_unix(MARK)).await.unwrap();
+    // More of each than any ledger forgets in one step of its own.
+    for name in 1..=40 {
+        let of = |intent, transfer| claim(intent, &[transfer], pay_until, MARK + 100);
+        for claim in [of(name, unsettled(name)), of(name + 100, paid(name, 0, MARK + 30))] {
+            assert!(matches!(ledger.reserve(&claim).await.unwrap(), ReserveOutcome::Granted(_)));
+        }
+    }
+    let foreign = |head| claim(200, &[unsettled(7)], pay_until, head);
+    let last = foreign(MARK).keep_until(&unsettled(7)).unix();
+    for head in [MARK + 100, last] {
+        harness.pass(hours).await;
+        assert_eq!(ledger.sweep(ChainTime::from_unix(head)).await, Ok(0));
+        assert_eq!(ledger.holdings().await.unwrap().held, 40, "the settled ones are forgotten");
+        assert_eq!(ledger.reserve(&foreign(head)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
+    }
+    harness.pass(hours).await;
+    assert_eq!(ledger.sweep(ChainTime::from_unix(last + 1)).await, Ok(0));
+    assert_eq!(ledger.holdings().await.unwrap().held, 0);
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(ChainTime::from_unix(MARK))), "nothing was sold");
+    assert!(matches!(ledger.reserve(&foreign(last + 1)).await.unwrap(), ReserveOutcome::Granted(_)));
+}
+
+#[tokio::test]
+async fn what_ran_out_unsettled_is_kept_for_its_intent() {
+    is_kept_for_its_intent(&Memory::new(1)).await;
 }
 
 async fn sell(ledger: &MemoryLedger, claim: &Claim) {

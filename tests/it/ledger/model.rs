@@ -22,14 +22,24 @@ const KEPT: u64 = 2 * 86_400 + 180 + 60 + 240;
 const LIFETIME: Duration = Duration::from_secs(3_500);
 
 /// How many payments there are, the last one below the mark.
-const PAYMENTS: usize = 7;
+const PAYMENTS: usize = 9;
 
-/// Two transactions with two transfers each; one authorization in two transactions; one payment below the mark. Equal amounts.
+/// Two transactions with two transfers each; one authorization in two transactions, and before it was settled; one that is not
+/// settled at all; one payment below the mark. Equal amounts.
 fn payments() -> [Transfer; PAYMENTS] {
-    [(1, 0, 50), (1, 1, 50), (2, 0, 20), (2, 1, 90), (4, 0, 30), (5, 2, 30), (3, 0, 0)].map(|(tx, position, t)| {
-        let binding = if tx > 3 { Binding::none().with_nonce([4; 32]) } else { Binding::none() };
-        paid(tx, position, MARK + t).with_binding(binding)
-    })
+    let nonce = |name| Binding::none().with_nonce([name; 32]);
+    [
+        (1, 0, 50, Binding::none()),
+        (1, 1, 50, Binding::none()),
+        (2, 0, 20, Binding::none()),
+        (2, 1, 90, Binding::none()),
+        (4, 0, 30, nonce(4)),
+        (5, 2, 30, nonce(4)),
+        (0, 0, 30, nonce(4)),
+        (0, 0, 60, nonce(6)),
+        (3, 0, 0, Binding::none()),
+    ]
+    .map(|(tx, position, t, binding)| paid(tx, position, MARK + t).with_binding(binding))
 }
 
 /// A ledger, and a hand on the clock of its leases.
@@ -165,17 +175,34 @@ impl Model {
         if let Some(grant) = live.iter().find(|grant| grant.lease.intent() == claim.intent()) {
             return Expected::Is(ReserveOutcome::Busy { retry_after: grant.until - now });
         }
-        let until = |paid: &Transfer| live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
+        // What ran out keeps what is not settled for its intent.
+        let kept = |paid: &Transfer| {
+            let is_anothers = |grant: &&Grant| grant.end == End::Open && grant.lease.intent() != claim.intent();
+            !paid.is_settled() && self.history.iter().filter(is_anothers).any(|grant| on(paid)(&grant))
+        };
+        let until = |paid: &Transfer| {
+            let until = live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
+            until.or_else(|| kept(paid).then(|| now + claim.lease()))
+        };
         match unsold.iter().find(|paid| until(paid).is_none() && paid.block_time > mark) {
             Some(paid) => match self.pause(claim, paid) {
                 Some(retry_after) => Expected::Is(ReserveOutcome::TooManyAttempts { retry_after }),
-                None => Expected::Grant((*paid).clone()),
+                None => Expected::Grant((*paid).clone(), self.is_open(claim, paid)),
             },
             None => match unsold.iter().filter_map(|paid| until(paid)).min() {
                 Some(until) => Expected::Is(ReserveOutcome::Busy { retry_after: until - now }),
                 None => Expected::Is(ReserveOutcome::BeforeMemory),
             },
         }
+    }
+
+    /// Whether this very pair was granted, and the lease left to run out.
+    fn is_open(&self, claim: &Claim, paid: &Transfer) -> bool {
+        self.history.iter().any(|grant| {
+            grant.end == End::Open
+                && grant.lease.intent() == claim.intent()
+                && grant.lease.transfer().payment_id() == paid.payment_id()
+        })
     }
 
     /// From the history of this pair: how many starts, and when the last one ended.
@@ -219,7 +246,8 @@ impl Model {
 
 enum Expected {
     Is(ReserveOutcome),
-    Grant(Transfer),
+    /// Whether it is resumed.
+    Grant(Transfer, bool),
 }
 
 /// The memory ledger under a clock that is moved by hand.
@@ -280,15 +308,16 @@ impl<B: Bench> Run<'_, B> {
         let expected = self.model.reserve(claim);
         let got = self.bench.ledger().reserve(claim).await.unwrap();
         match (expected, got) {
-            (Expected::Grant(paid), ReserveOutcome::Granted(lease)) => {
+            (Expected::Grant(paid, resumed), ReserveOutcome::Granted(lease)) => {
                 prop_assert_eq!(lease.transfer(), &paid);
+                prop_assert_eq!(lease.is_resumed(), resumed);
                 prop_assert!(
                     self.model.history.iter().all(|grant| grant.lease.fencing_token() != lease.fencing_token())
                 );
                 self.model.granted(claim, lease);
                 Ok(true)
             }
-            (Expected::Grant(paid), other) => {
+            (Expected::Grant(paid, _), other) => {
                 prop_assert!(false, "expected a grant of {paid:?}, got {other:?}");
                 Ok(false)
             }

@@ -16,4 +16,5 @@ mod proofs;
 mod purchase;
 mod races;
 mod redelivery;
+mod standard;
 mod tower_contract;

@@ -56,6 +56,11 @@ impl Shop {
 
     /// With more settings.
     pub async fn open_with(set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Self {
+        Self::open_on(|builder, _| set(builder)).await
+    }
+
+    /// With settings that know the chain.
+    pub async fn open_on(set: impl FnOnce(MerchantBuilder, &ScriptedVerifier) -> MerchantBuilder) -> Self {
         let clock = FakeClock::new(NOW);
         // The ledger's memory begins an hour ago, so that payments of the last hour count.
         let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW - 3600));
@@ -67,7 +72,7 @@ impl Shop {
             .ledger(faults.clone())
             .clock(clock.clone())
             .sealing_keys(SealingKeys::new(KEY));
-        let merchant = set(builder).build().await.unwrap();
+        let merchant = set(builder, &chain).build().await.unwrap();
         chain.set_head(ChainTime::from_unix(NOW));
         Self { chain, ledger, faults, clock, merchant }
     }

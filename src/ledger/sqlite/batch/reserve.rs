@@ -154,11 +154,20 @@ async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], s
     Ok(())
 }
 
+/// One claim's grant.
+#[derive(Clone, Copy)]
+struct Wished {
+    /// The claim's place.
+    place: usize,
+    candidate: usize,
+    /// It takes over a lease of the same intent on the same payment.
+    resumes: bool,
+}
+
 /// What one round decides.
 #[derive(Default)]
 struct Round {
-    /// Each claim's place and candidate.
-    grants: Vec<(usize, usize)>,
+    grants: Vec<Wished>,
     intents: HashSet<IntentKey>,
     payments: HashSet<PaymentId>,
     /// Leases that ran out and are in the way.
@@ -183,8 +192,9 @@ impl Round {
             return;
         }
         self.payments.insert(transfer.payment_id());
-        self.in_the_way.extend(sight.entries[candidate].into_iter().flatten());
-        self.grants.push((place, candidate));
+        let [own, on_payment] = sight.entries[candidate];
+        self.in_the_way.extend(own.into_iter().chain(on_payment));
+        self.grants.push(Wished { place, candidate, resumes: own.is_some() && own == on_payment });
     }
 
     /// Tells how many leases had run out.
@@ -193,7 +203,7 @@ impl Round {
             return Ok(0);
         }
         let expired = expire(work, say, &self.in_the_way).await?;
-        let chosen = |batch: &'_ [Asked], (place, candidate): (usize, usize)| {
+        let chosen = |batch: &'_ [Asked], Wished { place, candidate, .. }: Wished| {
             claim(&batch[place]).map(|claim| (claim.clone(), claim.transfers()[candidate].clone()))
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
@@ -202,10 +212,10 @@ impl Round {
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
         let mut attempts = Vec::with_capacity(granted.len());
-        for ((place, _), (claim, transfer)) in self.grants.iter().zip(&chosen) {
+        for (Wished { place, resumes, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
-            let lease = Lease::new(claim, transfer, fence.cast_unsigned());
+            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_resumed(*resumes);
             attempts.push(held(&lease, 0));
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }

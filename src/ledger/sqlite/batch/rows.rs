@@ -56,9 +56,9 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
 }
 
 /// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
-/// until when it is kept, and held for how long.
+/// until when it is kept, held for how long, and whether it is yet to be settled.
 pub(super) type Grant<'c> =
-    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
+    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, bool);
 
 pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
     let (intent, payment) = pair(claim.intent(), transfer);
@@ -77,6 +77,7 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
         seconds(transfer.block_time),
         seconds(claim.keep_until(transfer)),
         millis(claim.lease()),
+        !transfer.is_settled(),
     )
 }
 

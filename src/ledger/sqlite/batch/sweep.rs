@@ -40,7 +40,8 @@ pub(super) async fn sweep(
     }
     let mut leases = 0;
     if old.try_get(3)? {
-        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
+        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).bind(seconds(head));
+        let gone = gone.execute(&mut *work).await?;
         leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
     let mut attempts = 0;

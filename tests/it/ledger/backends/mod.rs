@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{Claim, CommitOutcome, Lease, Ledger, ReserveOutcome},
-    protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
+    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Transfer, TxHash},
 };
 
 /// Where the ledgers of these tests begin.
@@ -69,6 +69,21 @@ fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
         .pay_until(time(head))
         .transfers(vec![paid(payment)])
         .head(time(head))
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
+}
+
+/// A claim of the intent of this name on an authorization of this name that is not settled yet.
+fn claim_unsettled(intent: u64, payment: u64, lease: Duration) -> Claim {
+    let mut transfer = paid(payment);
+    transfer.binding = Binding::none().with_nonce(*transfer.transaction.as_bytes());
+    transfer.transaction = TxHash::NONE;
+    let claim = claim_for(intent, payment, lease, HEAD);
+    Claim::builder(claim.resource(), claim.intent())
+        .pay_until(claim.head())
+        .transfers(vec![transfer])
+        .head(claim.head())
         .max_payment_age(AGE)
         .lease(lease)
         .build()

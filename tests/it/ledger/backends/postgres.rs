@@ -134,6 +134,14 @@ async fn it_pauses_for_minutes() {
     database.remove().await;
 }
 
+#[tokio::test]
+async fn what_ran_out_unsettled_is_kept_for_its_intent() {
+    let Some(database) = Database::new(0).await else { return };
+    let database = Database { skips_time: true, ..database };
+    crate::ledger::is_kept_for_its_intent(&database).await;
+    database.remove().await;
+}
+
 /// SECURITY 1 and 2, over two pools: 64 tasks, 400 rounds, which take as long as a thousand on a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_64_at_once_one_is_answered_four_hundred_times() {

@@ -18,7 +18,7 @@ use tower_x402::{
     protocol::IntentKey,
 };
 
-use super::{HEAD, LEASE, MARK, PATIENT, Sold, claim, claim_for, documented_query, hold, sell, time};
+use super::{HEAD, LEASE, MARK, PATIENT, Sold, claim, claim_for, claim_unsettled, documented_query, hold, sell, time};
 
 struct Files {
     folder: TempDir,
@@ -178,6 +178,11 @@ async fn it_pauses_for_minutes() {
     for check in CHECKS.iter().filter(|check| check.takes_minutes) {
         assert_eq!(conformance::run_one(&files, check.name).await, Ok(true));
     }
+}
+
+#[tokio::test]
+async fn what_ran_out_unsettled_is_kept_for_its_intent() {
+    crate::ledger::is_kept_for_its_intent(&Files { skips_time: true, ..Files::new(0) }).await;
 }
 
 /// SECURITY 1, on two handles: 64 tasks, 1,000 rounds.
@@ -682,6 +687,32 @@ async fn what_is_granted_to_nobody_is_free_again() {
         let attempts: i64 = attempts.fetch_one(&mut other).await.unwrap();
         assert_eq!(attempts, 0, "round {round}");
     }
+}
+
+/// What may have been settled under an earlier lease is not given back: it would be anybody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_granted_to_nobody_goes_on_keeping_what_is_not_settled() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let _ = hold(&ledger, &claim_unsettled(1, 1, Duration::ZERO)).await;
+    let mut other = raw(&path).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let wanted = claim_unsettled(1, 1, Duration::from_millis(1));
+    let mut asking = Box::pin(ledger.reserve(&wanted));
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut asking).await.is_err());
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    // It is granted meanwhile, and the grant waits to be taken.
+    let times = "SELECT COALESCE(sum(times), 0) FROM ledger_attempts";
+    while sqlx::query_scalar::<_, i64>(times).fetch_one(&mut other).await.unwrap() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(asking);
+    // What would free it stands in line before this.
+    let foreign = claim_unsettled(2, 1, LEASE);
+    assert_eq!(ledger.reserve(&foreign).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
+    assert!(hold(&ledger, &claim_unsettled(1, 1, LEASE)).await.is_resumed());
 }
 
 /// There is nobody who could free it just then: it is done with what is asked next.

@@ -1,12 +1,14 @@
 //! What changes under a grant, and transactions that the database undoes.
 
+use std::time::Duration;
+
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, PostgresLedger, RenewOutcome, ReserveOutcome,
+    AttemptOutcome, CommitOutcome, Ledger, Maintenance as _, PostgresLedger, RenewOutcome, ReserveOutcome,
     sqlx::{self, AssertSqlSafe},
 };
 
 use super::{
-    super::{claim, claim_for, hold, sell},
+    super::{LEASE, MARK, claim, claim_for, claim_unsettled, hold, sell, time},
     Database,
 };
 
@@ -63,6 +65,22 @@ async fn a_grant_that_no_longer_holds_is_taken_back() {
         }
         database.remove().await;
     }
+}
+
+/// What may have been settled under an earlier lease is not freed with a grant that is taken back.
+#[tokio::test]
+async fn a_grant_that_is_taken_back_goes_on_keeping_what_is_not_settled() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    let _ = hold(&ledger, &claim_unsettled(1, 1, Duration::ZERO)).await;
+    on_writing(&database, "INSERT", "UPDATE ledger_memory SET mark = NEW.block_time").await;
+    assert_eq!(ledger.reserve(&claim_unsettled(1, 1, LEASE)).await, Ok(ReserveOutcome::BeforeMemory));
+    assert_eq!(held(&database).await, 1, "it is remembered");
+    sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
+    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    assert_eq!(ledger.reserve(&claim_unsettled(2, 1, LEASE)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
+    assert!(hold(&ledger, &claim_unsettled(1, 1, LEASE)).await.is_resumed());
+    database.remove().await;
 }
 
 /// Serialization failures and deadlocks are the database's way to say: once more.

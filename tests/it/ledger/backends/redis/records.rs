@@ -91,6 +91,12 @@ async fn it_conforms_over_minutes() {
 }
 
 #[tokio::test]
+async fn what_ran_out_unsettled_is_kept_for_its_intent() {
+    let Some(url) = shared().await else { return };
+    crate::ledger::is_kept_for_its_intent(&Skipping { url, prefix: Mutex::default() }).await;
+}
+
+#[tokio::test]
 async fn a_sale_is_in_the_book() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
