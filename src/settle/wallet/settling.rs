@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use alloy::consensus::TxEip1559;
+use futures_util::future::join3;
 use tokio::time::timeout;
 
 use super::{
@@ -71,15 +72,17 @@ impl From<Failure> for Stop {
 
 /// The transaction, all but nonce and signature.
 async fn draft(core: &Core, order: &Order) -> Result<TxEip1559, Stop> {
-    if !checks::is_plausible(core, order).await? {
+    let (plausible, tried, fees) =
+        join3(checks::is_plausible(core, order), trial::tried(core, order), core.account.fees()).await;
+    if !plausible? {
         return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
     }
-    let gas = match trial::tried(core, order).await? {
+    let gas = match tried? {
         Trial::Settles { gas } => gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX),
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };
-    let fees = core.account.fees().await?;
+    let fees = fees?;
     let cost = fees.most.saturating_mul(gas.into());
     if fees.most > core.policy.max_fee_per_gas || checks::has_ether(core, cost).await.is_err() {
         return Err(Stop::Unsure);
