@@ -29,9 +29,12 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
         return Ok(Validity::Refused(reason));
     }
     let order = Order::of(payment);
-    if core.flights.has(&order.key()) {
+    match core.flights.are_by(&order.name(), &order.input) {
         // Shown again while it is being settled: what comes of that is told to both.
-        return Ok(Validity::Valid);
+        Some(true) => return Ok(Validity::Valid),
+        // For another quote, or with another signature: what comes of it is to be awaited.
+        Some(false) => return Err(SettleError::unavailable()),
+        None => {}
     }
     if core.flights.are_full() {
         return Err(SettleError::new(SettleErrorKind::Overloaded));

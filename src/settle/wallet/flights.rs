@@ -20,7 +20,9 @@ pub(super) struct Progress {
     pub(super) outcome: Option<Settlement>,
 }
 
-type Open = Mutex<HashMap<Box<[u8]>, watch::Receiver<Progress>>>;
+/// By the authorization's name, the call that settles it, and what is known of it.
+type ByName = HashMap<Box<[u8]>, (Box<[u8]>, watch::Receiver<Progress>)>;
+type Open = Mutex<ByName>;
 
 #[derive(Debug, Default)]
 pub(super) struct Flights {
@@ -31,30 +33,34 @@ pub(super) struct Flights {
 #[derive(Debug)]
 pub(super) struct Flight {
     open: Arc<Open>,
-    key: Box<[u8]>,
+    name: Box<[u8]>,
     progress: watch::Sender<Progress>,
 }
 
 impl Flights {
-    /// Joins the flight of that key, or starts it; `None` where too many are under way. A flight that was started is for the caller to
-    /// complete.
-    pub(super) fn enter(&self, key: Box<[u8]>) -> Option<(watch::Receiver<Progress>, Option<Flight>)> {
+    /// Joins the flight of that call, or starts it; `None` where too many are under way, or another call under that name. A flight that
+    /// was started is for the caller to complete.
+    pub(super) fn enter(
+        &self,
+        name: Box<[u8]>,
+        call: Box<[u8]>,
+    ) -> Option<(watch::Receiver<Progress>, Option<Flight>)> {
         let mut open = locked(&self.open);
-        if let Some(progress) = open.get(&key) {
-            return Some((progress.clone(), None));
+        if let Some((other, progress)) = open.get(&name) {
+            return (*other == call).then(|| (progress.clone(), None));
         }
         // What was verified while there was room is taken.
         if open.len() >= 2 * WAITING_MAX {
             return None;
         }
         let (sender, receiver) = watch::channel(Progress::default());
-        open.insert(key.clone(), receiver.clone());
-        Some((receiver, Some(Flight { open: Arc::clone(&self.open), key, progress: sender })))
+        open.insert(name.clone(), (call, receiver.clone()));
+        Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, progress: sender })))
     }
 
-    /// Whether a payment is being settled now.
-    pub(super) fn has(&self, key: &[u8]) -> bool {
-        locked(&self.open).contains_key(key)
+    /// Whether it is this call by which the authorization of that name is being settled now; `None` where it is not being settled.
+    pub(super) fn are_by(&self, name: &[u8], call: &[u8]) -> Option<bool> {
+        locked(&self.open).get(name).map(|(other, _)| **other == *call)
     }
 
     pub(super) fn are_full(&self) -> bool {
@@ -76,11 +82,11 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        locked(&self.open).remove(&self.key);
+        locked(&self.open).remove(&self.name);
     }
 }
 
-fn locked(open: &Open) -> MutexGuard<'_, HashMap<Box<[u8]>, watch::Receiver<Progress>>> {
+fn locked(open: &Open) -> MutexGuard<'_, ByName> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -109,9 +115,9 @@ mod tests {
     #[tokio::test]
     async fn a_payment_is_settled_by_one_task_and_told_to_all() {
         let flights = Flights::default();
-        let (mut first, flight) = flights.enter(key(1)).unwrap();
-        let (mut second, none) = flights.enter(key(1)).unwrap();
-        assert!(none.is_none() && flights.has(&key(1)) && !flights.has(&key(2)));
+        let (mut first, flight) = flights.enter(key(1), key(9)).unwrap();
+        let (mut second, none) = flights.enter(key(1), key(9)).unwrap();
+        assert!(none.is_none() && flights.are_by(&key(1), &key(9)) == Some(true));
         let flight = flight.unwrap();
         let hash = TxHash::new([7; 32]);
         flight.sent(hash);
@@ -120,24 +126,36 @@ mod tests {
         for progress in [&mut first, &mut second] {
             assert_eq!(landed(progress).await, Settlement::Settled(hash));
         }
-        assert!(!flights.has(&key(1)), "free again");
+        assert_eq!(flights.are_by(&key(1), &key(9)), None, "free again");
+    }
+
+    /// Both could be sent, and a refusal of the one would say nothing of the other.
+    #[test]
+    fn one_authorization_is_settled_by_one_call_at_a_time() {
+        let flights = Flights::default();
+        let first = flights.enter(key(1), key(9));
+        assert!(flights.enter(key(1), key(8)).is_none());
+        assert_eq!(flights.are_by(&key(1), &key(8)), Some(false));
+        assert_eq!(flights.are_by(&key(2), &key(8)), None);
+        drop(first);
+        assert!(flights.enter(key(1), key(8)).is_some());
     }
 
     #[tokio::test]
     async fn a_task_that_dies_leaves_what_is_known_and_no_place_taken() {
         let flights = Flights::default();
-        let (mut progress, flight) = flights.enter(key(1)).unwrap();
+        let (mut progress, flight) = flights.enter(key(1), key(9)).unwrap();
         let hash = TxHash::new([7; 32]);
         flight.as_ref().unwrap().sent(hash);
         drop(flight);
         assert_eq!(landed(&mut progress).await, Settlement::Unknown(Some(hash)));
-        assert!(flights.enter(key(1)).unwrap().1.is_some());
+        assert!(flights.enter(key(1), key(9)).unwrap().1.is_some());
     }
 
     #[test]
     fn only_so_many_wait() {
         let flights = Flights::default();
-        let enter = |n: usize| flights.enter(n.to_be_bytes().into());
+        let enter = |n: usize| flights.enter(n.to_be_bytes().into(), key(9));
         let mut taken: Vec<_> = (0..WAITING_MAX).map(|n| enter(n).unwrap().1.unwrap()).collect();
         assert!(flights.are_full());
         taken.extend((WAITING_MAX..2 * WAITING_MAX).map(|n| enter(n).unwrap().1.unwrap()));

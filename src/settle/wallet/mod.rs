@@ -99,7 +99,7 @@ impl Settler for WalletSettler {
             return Settlement::Refused(reason);
         }
         let order = Order::of(payment);
-        let Some((mut progress, flight)) = self.core.flights.enter(order.key()) else {
+        let Some((mut progress, flight)) = self.core.flights.enter(order.name(), order.input.clone().into()) else {
             return Settlement::Unknown(None);
         };
         if let Some(flight) = flight {

@@ -41,9 +41,10 @@ impl Order {
         }
     }
 
-    /// What two presentations of one payment have in common: the whole call.
-    pub(super) fn key(&self) -> Box<[u8]> {
-        [self.token.as_bytes(), &self.input[..]].concat().into()
+    /// The name of the authorization, which is used once: token, payer and nonce.
+    pub(super) fn name(&self) -> Box<[u8]> {
+        let Authorization { from, nonce, .. } = &self.authorization;
+        [&self.token.as_bytes()[..], from.as_bytes(), nonce].concat().into()
     }
 
     /// The call of the token, by the account that settles.

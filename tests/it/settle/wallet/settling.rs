@@ -98,6 +98,11 @@ async fn a_payment_that_is_under_way_is_valid_still() {
     });
     until_waiting(&chain, 1).await;
     assert_eq!(settler.verify(&payment).await, Ok(Validity::Valid));
+    // For another quote it has to wait for what comes of this: refused, it would be signed anew.
+    let mut other = payment.clone();
+    other.requirements = other.requirements.with_intent(&IntentId::new("AAAAAAAAAAAAAAAA").unwrap());
+    assert_eq!(settler.verify(&other).await, Err(SettleError::unavailable()));
+    assert_eq!(settler.settle(&other).await, Settlement::Unknown(None));
     let again = settled(&chain, &settler, &payment).await;
     assert_eq!(task.await.unwrap(), again);
     transaction(again);
