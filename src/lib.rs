@@ -55,7 +55,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! This is not yet the [x402 standard](https://github.com/x402-foundation/x402): the README says how the two relate.
+//! With a settler, the same routes also speak the [x402 standard](https://github.com/x402-foundation/x402), version 2: see
+//! [the standard](guide::standard).
 //!
 //! # Modules
 //!
@@ -63,6 +64,7 @@
 //! |---|---|
 //! | [`X402Layer`], [`Merchant`] and the other items below | the paywall: which request is quoted, redeemed or refused |
 //! | [`verify`] | is it paid? [`Verifier`](verify::Verifier), and with `evm` ERC-20 transfers over JSON-RPC |
+//! | [`settle`] | make it paid: [`Settler`](settle::Settler) turns a signed authorization into a transfer |
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`protocol`] | what goes over the wire: values and headers |
@@ -73,6 +75,7 @@
 //! # Guides
 //!
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
+//! - [The standard](guide::standard): signed payments of x402 version 2
 //! - [Ledgers](guide::ledgers): where sales are recorded
 //! - [Verification](guide::verification): endpoints and finality
 //! - [Operating](guide::operating): health, keys, restarts, backups, logs
