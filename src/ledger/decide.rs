@@ -175,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::result_large_err, reason = "read at once")]
     fn a_lease_that_ran_out_keeps_an_unsettled_payment_for_its_own_intent() {
         let unsettled = |block_time| Transfer { transaction: TxHash::NONE, ..paid(block_time) };
         let lapsed = (MARK + 1, LAPSED, 0);

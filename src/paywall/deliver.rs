@@ -95,8 +95,10 @@ where
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
     let mut ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
-    if let Some((unsettled, requote)) = &unsettled {
-        ending = settle(ending, unsettled, requote, &mut guard).await;
+    if let Some(pending) = unsettled {
+        let (unsettled, requote) = *pending;
+        // Boxed: it is large, and most payments are settled already.
+        ending = Box::pin(settle(ending, &unsettled, &requote, &mut guard)).await;
     }
     match conclude(ending, guard).await {
         Ok(response) => Ok(response),

@@ -59,7 +59,7 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
         return request.reject(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
     }
     let terms = request.intent_terms(route.seals.current(), amount);
-    let quote = bill.render(route, &terms, request.redeem_by, resource_url(route, &request.parts));
+    let quote = bill.render(route, &terms, request.redeem_by, || resource_url(route, &request.parts));
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
@@ -91,18 +91,18 @@ impl<'a> Bill<'a> {
     }
 
     /// Seals an intent of these terms, and writes the quote for it.
-    pub(crate) fn render(
+    pub(crate) fn render<'u>(
         &self,
         route: &Route,
         terms: &IntentTerms,
         redeem_by: RedeemBy,
-        url: ResourceUrl<'_>,
+        url: impl FnOnce() -> ResourceUrl<'u>,
     ) -> RenderedQuote {
         let price = route.price_text(terms.amount);
         let mut quote =
             self.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(terms, out));
         if let Some(challenge) = &self.challenge {
-            let header = challenge.render(&price, quote.intent(), url);
+            let header = challenge.render(&price, quote.intent(), url());
             quote.headers.insert(PAYMENT_REQUIRED, header);
         }
         if route.merchant.chain().is_none() {
@@ -169,7 +169,7 @@ impl Requote {
         tracing::debug!(resource = &*self.route.resource, %reason, "authorization refused");
         let url = ResourceUrl { origin: Origin::Unknown, path: &self.url };
         let RenderedQuote { body, mut headers, .. } =
-            Bill::of(&self.route).render(&self.route, &self.terms, self.redeem_by, url);
+            Bill::of(&self.route).render(&self.route, &self.terms, self.redeem_by, || url);
         if let Ok(Some(required)) = PaymentRequired::from_headers(&headers) {
             headers.insert(PAYMENT_REQUIRED, required.with_error(reason).to_header());
         }

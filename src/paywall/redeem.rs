@@ -27,7 +27,7 @@ pub(crate) struct Purchase {
     pub(crate) guard: LeaseGuard,
     pub(crate) receipt: Receipt,
     /// What is to be settled before the answer leaves, and what to answer if it cannot be.
-    pub(crate) unsettled: Option<(Unsettled, Requote)>,
+    pub(crate) unsettled: Option<Box<(Unsettled, Requote)>>,
 }
 
 /// Reserves the payment that buys this answer; `None` where the request is free.
@@ -35,7 +35,8 @@ pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Opt
     let Some(amount) = request.amount().await.transpose() else { return Ok(None) };
     match proof {
         Proof::Redemption(redemption) => redeem(request, redemption, amount).await.map(Some),
-        Proof::Payment(payment) => accept(request, *payment, amount).await.map(Some),
+        // Boxed, so that the other way does not carry its state.
+        Proof::Payment(payment) => Box::pin(accept(request, *payment, amount)).await.map(Some),
         Proof::IntentOnly(_) => amount.and(Err(ProblemCode::TxRequired.into())),
         Proof::TransactionOnly(_) => {
             let seal = request.route.seals.current();
@@ -124,7 +125,7 @@ async fn reserve_signed(
     let rejection = match unsettled.check(timely).await {
         Found::Valid => {
             let requote = Requote::of(request, now);
-            return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some((unsettled, requote)) });
+            return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some(Box::new((unsettled, requote))) });
         }
         // Settled under this very intent, and not sold: the process that settled it is gone.
         Found::Settled(transfer) if quoted && guard.is_resumed() && unsettled.quoted_before(&transfer) => {
