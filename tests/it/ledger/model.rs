@@ -45,9 +45,9 @@ fn payments() -> [Transfer; PAYMENTS] {
 /// As it is settled: the authorization that is shown also as settled after that, the other before it was reserved.
 fn mined(unsettled: &Transfer) -> Transfer {
     let t = if unsettled.block_time.unix() == MARK + 60 { 15 } else { 85 };
-    let placed = paid(7, 4, MARK + t);
-    Transfer { transaction: placed.transaction, position: placed.position, ..unsettled.clone() }
-        .with_block(placed.block_number, placed.block_time)
+    let mut mined = paid(7, 4, MARK + t).with_binding(unsettled.binding.clone());
+    mined.block_number += 1;
+    mined
 }
 
 /// A ledger, and a hand on the clock of its leases.
