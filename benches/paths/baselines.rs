@@ -69,7 +69,7 @@ fn constant() -> Router {
         (header::CACHE_CONTROL, "no-store"),
         (
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-RESPONSE, x402-error, Retry-After",
+            "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
         ),
         ("pay".parse().unwrap(), "{}"),
         ("x-price-intent".parse().unwrap(), "AUbX-9_k"),

@@ -9,6 +9,7 @@ mod prices;
 mod redemptions;
 mod refusals;
 mod shop;
+mod standard;
 
 use std::{
     fmt::Debug,
@@ -65,6 +66,7 @@ pub fn all() -> Vec<Path> {
     let mut paths = baselines::paths(&shop);
     paths.extend(prices::paths(&shop));
     paths.extend(redemptions::paths(&shop));
+    paths.extend(standard::paths(&shop));
     paths.extend(refusals::paths(&shop));
     paths
 }

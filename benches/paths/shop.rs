@@ -11,10 +11,10 @@ use http::Request;
 use http_body_util::Full;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_x402::{
-    Merchant, Receipt, RequestBody, X402Layer,
+    Merchant, MerchantBuilder, Receipt, RequestBody, X402Layer,
     ledger::MemoryLedger,
     protocol::{Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash},
-    testing::ScriptedVerifier,
+    testing::{ScriptedSettler, ScriptedVerifier},
 };
 
 use super::{ANSWER, QUESTION, now};
@@ -36,6 +36,15 @@ pub struct Shop {
 
 impl Shop {
     pub fn open() -> Rc<Self> {
+        Self::with(|builder, _| builder)
+    }
+
+    /// One more, who takes signed payments as well.
+    pub fn with_settler(&self) -> Rc<Self> {
+        Self::with(|builder, chain| builder.settler(ScriptedSettler::new(chain)))
+    }
+
+    fn with(set: impl FnOnce(MerchantBuilder, ScriptedVerifier) -> MerchantBuilder) -> Rc<Self> {
         let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let chain = ScriptedVerifier::new(ChainTime::from_unix(start - 3_600));
         let recipient = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse().unwrap();
@@ -44,7 +53,7 @@ impl Shop {
             .verifier(chain.clone())
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::new([7; 32]));
-        let merchant = now(builder.build()).unwrap();
+        let merchant = now(set(builder, chain.clone()).build()).unwrap();
         chain.set_head(ChainTime::from_unix(start + AHEAD));
         let layer = merchant.charge("answer", PRICE).unwrap().label("Where towns want bicycles").unwrap();
         Rc::new(Self { chain, merchant, start, layer })

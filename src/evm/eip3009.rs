@@ -3,7 +3,8 @@
 mod abi;
 mod eip712;
 mod returned;
-#[cfg(all(test, feature = "wallet"))]
+#[cfg(test)]
+#[cfg(feature = "wallet")]
 mod tests;
 
 pub(crate) use abi::{

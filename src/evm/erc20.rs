@@ -15,18 +15,12 @@ mod abi {
         function balanceOf(address owner) external view returns (uint256);
         function transfer(address to, uint256 amount) external returns (bool);
         event Transfer(address indexed from, address indexed to, uint256 value);
-        // EIP-3009
-        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
     }
 }
 
 /// The first topic of every `Transfer` event: `keccak256("Transfer(address,address,uint256)")`.
 #[cfg(feature = "evm")]
 pub(crate) const TRANSFER_TOPIC: [u8; 32] = abi::Transfer::SIGNATURE_HASH.0;
-
-/// The first topic of every `AuthorizationUsed` event of a token with EIP-3009: `keccak256("AuthorizationUsed(address,bytes32)")`.
-#[cfg(feature = "evm")]
-pub(crate) const AUTHORIZATION_USED_TOPIC: [u8; 32] = abi::AuthorizationUsed::SIGNATURE_HASH.0;
 
 /// The length of the call data of [`transfer`].
 #[cfg(feature = "wallet")]

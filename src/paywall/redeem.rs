@@ -145,6 +145,7 @@ async fn reserve_signed(
         Found::Refused(reason) if !guard.is_resumed() || reads_chain && unsettled.is_over(head) => {
             Requote::of(request, now).refuse(reason, &unsettled)
         }
+        Found::Spent => Requote::of(request, now).refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, &unsettled),
         Found::Pending(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
         Found::TooOld => opened.too_old().into(),
         Found::Refused(_) | Found::Unavailable if guard.is_resumed() => unsettled.outcome_unknown(None).into(),

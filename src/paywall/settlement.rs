@@ -42,6 +42,8 @@ pub(crate) enum Found {
     Valid,
     /// It is not settled and cannot be.
     Refused(Reason),
+    /// Its nonce is used, and not for this: cancelled, or paid to another.
+    Spent,
     /// It was settled before, in this transfer.
     Settled(Transfer),
     /// It was settled before, and is not deep enough in the chain.
@@ -110,20 +112,17 @@ impl Unsettled {
                 return Found::Unavailable;
             }
             Some(Ok(NonceState::Unused)) => return Found::Refused(reason),
-            // Cancelled, or used before it was quoted.
-            Some(Ok(NonceState::Spent)) => return Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+            Some(Ok(NonceState::Spent)) => return Found::Spent,
             Some(Ok(NonceState::Used(transaction))) => transaction,
             Some(Err(_)) => return Found::Unavailable,
         };
         match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
                 Some(transfer) => Found::Settled(transfer),
-                None => Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+                None => Found::Spent,
             },
             // It paid somebody else, or less.
-            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => {
-                Found::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED)
-            }
+            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Found::Spent,
             Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
             Ok(Verdict::TooOld) => Found::TooOld,
             Err(_) => Found::Unavailable,
@@ -141,9 +140,9 @@ impl Unsettled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment)).await {
             Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
             Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
-                None | Some(Ok(NonceState::Unused)) => Settled::Refused(reason),
+                None | Some(Ok(NonceState::Unused | NonceState::Spent)) => Settled::Refused(reason),
                 Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
-                Some(Ok(NonceState::Spent) | Err(_)) => Settled::Unknown(None),
+                Some(Err(_)) => Settled::Unknown(None),
             },
             Ok(Settlement::Unknown(transaction)) => self.look(transaction).await,
             Err(_) => self.look(None).await,
@@ -154,6 +153,7 @@ impl Unsettled {
     async fn look(&self, named: Option<TxHash>) -> Settled {
         match self.nonce_state().await {
             Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
+            Some(Ok(NonceState::Spent)) => Settled::Refused(Reason::INVALID_TRANSACTION_STATE),
             _ => Settled::Unknown(named),
         }
     }
@@ -182,6 +182,7 @@ impl Unsettled {
                 // That was not the transaction: the chain may know the right one.
                 match self.nonce_state().await {
                     Some(Ok(NonceState::Used(other))) if other != transaction => transaction = other,
+                    Some(Ok(NonceState::Spent)) => return Settled::Refused(Reason::INVALID_TRANSACTION_STATE),
                     _ => return Settled::Unknown(None),
                 }
             }

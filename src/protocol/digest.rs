@@ -6,11 +6,7 @@ use http::{HeaderMap, HeaderName, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    RequestDigest, RouteSeal,
-    media::essence,
-    redemption::{Text, is_proof_member},
-};
+use super::{RequestDigest, RouteSeal, json_text::Text, media::essence, redemption::is_proof_member};
 
 /// Who owns the JSON members that are named like those of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

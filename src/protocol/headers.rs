@@ -2,6 +2,9 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+/// The maximum length of the `x402-payment` header, in bytes, and the default for the headers of [`v2`](super::v2).
+pub const HEADER_MAX: usize = 8 * 1024;
+
 /// `Pay`, on a quote: recipient, chain, label, expiry and amount, as a JSON object.
 pub const PAY: HeaderName = HeaderName::from_static("pay");
 /// `X-Price-Intent`, on a quote, and on errors that carry a new one: the intent id.

@@ -7,11 +7,13 @@ mod asset;
 #[doc(hidden)]
 pub mod bench;
 mod binding;
+mod chain_time;
 mod challenge;
 mod digest;
 mod encoding;
 pub mod headers;
 mod intent;
+mod json_text;
 mod keccak;
 mod loopback;
 mod media;
@@ -39,6 +41,7 @@ pub use address::{Address, ParseAddressError};
 pub use amount::{Amount, ParseAmountError};
 pub use asset::Asset;
 pub use binding::{Binding, ProvedBy};
+pub use chain_time::ChainTime;
 pub use intent::{INTENT_ID_MAX, IntentId, IntentKey, ParseIntentIdError};
 pub use network::{Network, ParseNetworkError};
 pub use payer_proof::{
@@ -46,17 +49,18 @@ pub use payer_proof::{
     redemption_message,
 };
 
+pub use headers::HEADER_MAX;
 pub(crate) use payment_id::CompactPaymentId;
 pub use payment_id::{ParsePaymentIdError, PaymentId};
 pub use problem::{ParseProblemCodeError, ProblemCode, RetryRule};
 pub use quote::{Quote, QuoteError};
 pub use receipt::Receipt;
-pub use redemption::{HEADER_MAX, InvalidRedemption, Proof, Redemption};
+pub use redemption::{InvalidRedemption, Proof, Redemption};
 pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
 pub use terms::{Terms, TermsBuilder};
 pub use token_domain::TokenDomain;
-pub use transfer::{ChainTime, Transfer};
+pub use transfer::Transfer;
 pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use challenge::{Challenge, Origin, ResourceUrl};

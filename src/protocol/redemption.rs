@@ -10,12 +10,10 @@ use serde_json::value::RawValue;
 use super::{
     IntentId, PaymentSecret, PaymentSignature, TxHash,
     encoding::decode_base64,
-    headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
+    headers::{HEADER_MAX, PAYMENT_SIGNATURE, X402_PAYMENT},
+    json_text::Text,
     v2::PaymentPayload,
 };
-
-/// The maximum length of the `x402-payment` header, in bytes, and the default for the headers of [`v2`](super::v2).
-pub const HEADER_MAX: usize = 8 * 1024;
 
 const INTENT: &str = "intentId";
 const TX: &str = "txHash";
@@ -319,32 +317,5 @@ impl<'de> Visitor<'de> for MembersVisitor {
             secret: secret.unwrap_or_default(),
             signature: signature.unwrap_or_default(),
         })
-    }
-}
-
-/// A JSON string, unescaped, borrowed if possible.
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
     }
 }

@@ -1,32 +1,6 @@
 //! `Transfer`: one token transfer, the unit that is spent.
 
-use std::time::Duration;
-
-use super::{Address, Amount, Binding, Network, PaymentId, TxHash, v2::Authorization};
-
-/// A moment in chain time: a block's timestamp, in Unix seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChainTime(u64);
-
-impl ChainTime {
-    /// Returns the moment of these Unix seconds.
-    #[must_use]
-    pub const fn from_unix(seconds: u64) -> Self {
-        Self(seconds)
-    }
-
-    /// Returns the moment in Unix seconds.
-    #[must_use]
-    pub const fn unix(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the moment that much later. Fractions of a second are dropped.
-    #[must_use]
-    pub const fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span.as_secs()))
-    }
-}
+use super::{Address, Amount, Binding, ChainTime, Network, PaymentId, TxHash, v2::Authorization};
 
 /// One transfer of an accepted token to the recipient: mined, or signed and not settled yet.
 ///

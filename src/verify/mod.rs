@@ -79,7 +79,7 @@ pub trait Verifier: Send + Sync + 'static {
 #[must_use]
 #[non_exhaustive]
 pub enum NonceState {
-    /// It is not used.
+    /// It is not used. A transaction that is in no block yet may still use it, as long as the authorization is valid.
     Unused,
     /// This transaction used it: to pay someone. Whom, [`Verifier::verify`] tells.
     Used(TxHash),

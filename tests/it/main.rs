@@ -20,7 +20,8 @@ mod evm;
 mod ledger;
 mod paywall;
 mod repository;
-#[cfg(feature = "wallet")]
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod settle;
+mod standard;
 mod support;
 mod wire;

@@ -52,7 +52,7 @@ async fn draft(
     payment: &TransferRequest,
 ) -> Result<(Address, TxEip1559), PayerError> {
     let (nodes, address) = (&account.key.nodes, &account.key.address);
-    let ether = async { Ok(nodes.first(|node| node.ether(*address)).await?) };
+    let ether = async { Ok(account.key.ether().await?) };
     let (token, fees, nonce, ether) =
         try_join4(choose(account, payment), async { Ok(account.key.fees().await?) }, nonce(account), ether).await?;
     if fees.most > policy.max_fee_per_gas {

@@ -69,6 +69,11 @@ impl Account {
         Fees::estimated(&self.nodes.first(Node::fee_history).await?).ok_or(Failure::Nonsense)
     }
 
+    /// The account's ether in wei, after what waits.
+    pub(crate) async fn ether(&self) -> Result<u128, Failure> {
+        self.nodes.first(|node| node.ether(self.address)).await
+    }
+
     /// Signs a transaction; `None` if the key would not.
     pub(crate) async fn sign(&self, mut transaction: TxEip1559) -> Option<Signed> {
         let signature = self.signer.sign_transaction(&mut transaction).await.ok()?;

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::error::InvalidMessage;
-use crate::protocol::redemption::Text;
+use crate::protocol::json_text::Text;
 
 /// The members of a JSON object, in their order, as they are written.
 ///

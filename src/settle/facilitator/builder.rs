@@ -47,6 +47,13 @@ pub struct FacilitatorSettlerBuilder {
     limits: Limits,
 }
 
+impl FacilitatorSettler {
+    /// Returns a builder with the default settings.
+    pub fn builder() -> FacilitatorSettlerBuilder {
+        FacilitatorSettlerBuilder::new()
+    }
+}
+
 /// Without the URLs: they hold keys.
 impl fmt::Debug for FacilitatorSettlerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +66,7 @@ impl fmt::Debug for FacilitatorSettlerBuilder {
 }
 
 impl FacilitatorSettlerBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { urls: Vec::new(), authorizer: None, domains: Vec::new(), limits: Limits::default() }
     }
 

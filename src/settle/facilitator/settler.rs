@@ -6,7 +6,6 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     answers::{is_denial, settlement, validity},
-    builder::FacilitatorSettlerBuilder,
     call::FacilitatorAction,
     domains::domain_of,
     endpoint::Endpoint,
@@ -78,11 +77,6 @@ impl fmt::Debug for FacilitatorSettler {
 }
 
 impl FacilitatorSettler {
-    /// Returns a builder with the default settings.
-    pub fn builder() -> FacilitatorSettlerBuilder {
-        FacilitatorSettlerBuilder::new()
-    }
-
     pub(super) fn new(endpoints: Vec<Endpoint>, domains: Vec<TokenDomain>, limits: Limits) -> Self {
         Self {
             inner: Arc::new(Inner { endpoints, domains, limits, verified: Recent::default(), sent: Recent::default() }),

@@ -31,8 +31,7 @@ impl SupportedCell {
         let deadline = Instant::now() + limit;
         let asked = timeout_at(deadline, async {
             let mut last = self.0.lock().await;
-            if let Some((at, supported)) = last.as_ref().filter(|(at, _)| at.elapsed() < age) {
-                let _ = at;
+            if let Some((_, supported)) = last.as_ref().filter(|(at, _)| at.elapsed() < age) {
                 return Ok(Arc::clone(supported));
             }
             let supported = Arc::new(ask(transport, deadline).await?);

@@ -1,5 +1,6 @@
 //! What is checked before a payment is taken on: everything that would make its transaction fail, and whether one can be paid for.
 
+use futures_util::future::{join, try_join};
 use tracing::warn;
 
 use super::{
@@ -35,18 +36,18 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
     if core.flights.are_full() {
         return Err(SettleError::new(SettleErrorKind::Overloaded));
     }
-    if order.is_undeployed || !order.is_by_key && !has_code(core, order.authorization.from).await? {
+    if !is_plausible(core, &order).await? {
         return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
     }
-    match trial::tried(core, &order).await? {
+    let (tried, afforded) = join(trial::tried(core, &order), affords(core)).await;
+    match tried? {
         Trial::Settles { .. } => {}
         // That a nonce is used is said to its payer only.
         Trial::Used if trial::is_signed(core, &order).await? => return Ok(Validity::Used),
         Trial::Used => return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)),
         Trial::Fails(reason) => return Ok(Validity::Refused(reason)),
     }
-    affords(core).await?;
-    Ok(Validity::Valid)
+    afforded.map(|()| Validity::Valid)
 }
 
 /// What can be told without asking anybody.
@@ -66,26 +67,34 @@ pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
     }
 }
 
-async fn has_code(core: &Core, account: Address) -> Result<bool, Failure> {
-    core.account.nodes.first(|node| node.has_code(account)).await
+/// Whether anybody could take that for the payer's signature: it is by its key, or the payer is a contract that can be asked.
+pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Failure> {
+    if order.is_by_key || order.is_undeployed {
+        return Ok(order.is_by_key);
+    }
+    core.account.nodes.first(|node| node.has_code(order.authorization.from)).await
 }
 
 /// Checks that a transaction can be paid for.
 async fn affords(core: &Core) -> Result<(), SettleError> {
-    let fees = core.account.fees().await?;
+    let (fees, ether) = try_join(core.account.fees(), core.account.ether()).await?;
     if fees.most > core.policy.max_fee_per_gas {
         warn!("nothing is settled: the chain's fees exceed `max_fee_per_gas`");
         return Err(SettleError::unavailable());
     }
-    has_ether(core, fees.most.saturating_mul(GAS_MAX.into())).await
+    is_enough(core, ether, fees.most.saturating_mul(GAS_MAX.into()))
 }
 
 /// Checks that the account has so much ether, in wei.
 pub(super) async fn has_ether(core: &Core, wei: u128) -> Result<(), SettleError> {
-    let account = core.account.address;
-    if core.account.nodes.first(|node| node.ether(account)).await? >= wei {
+    is_enough(core, core.account.ether().await?, wei)
+}
+
+fn is_enough(core: &Core, ether: u128, wei: u128) -> Result<(), SettleError> {
+    if ether >= wei {
         return Ok(());
     }
+    let account = core.account.address;
     warn!(%account, "the settling account has too little ether for gas: send it some");
     Err(SettleError::new(SettleErrorKind::OutOfGas { account }))
 }

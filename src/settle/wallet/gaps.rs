@@ -21,6 +21,11 @@ pub(super) async fn fill(core: &Core, open: u64, below: u64) {
         return;
     }
     let Ok(now) = core.account.fees().await else { return };
+    // Whoever has the turn may be about to use this very nonce.
+    let _turn = core.account.turn.lock().await;
+    if core.is_held(open) {
+        return;
+    }
     // What is there is not known, and so not what it offers: each time a good deal more.
     let least = last
         .map_or(now, |(_, Fees { most, tip }, _)| Fees { most: most.saturating_mul(2), tip: tip.saturating_mul(2) });

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use alloy::consensus::TxEip1559;
+use futures_util::future::join3;
 use tokio::time::timeout;
 
 use super::{
@@ -24,6 +25,10 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// How often a nonce may turn out to be used by others.
 const TRIES: usize = 4;
+
+/// What a transaction may take beyond its estimate. That was made on what waits: a balance that is not nothing there, and is where the
+/// transaction is mined, takes so much more to be written.
+const GAS_SPARE: u64 = 30_000;
 
 /// That nothing was sent from here, though perhaps by a process before.
 const NOTHING_SENT: Settlement = Settlement::Unknown(None);
@@ -67,12 +72,17 @@ impl From<Failure> for Stop {
 
 /// The transaction, all but nonce and signature.
 async fn draft(core: &Core, order: &Order) -> Result<TxEip1559, Stop> {
-    let gas = match trial::tried(core, order).await? {
-        Trial::Settles { gas } => gas.saturating_add(gas / 5).min(GAS_MAX),
+    let (plausible, tried, fees) =
+        join3(checks::is_plausible(core, order), trial::tried(core, order), core.account.fees()).await;
+    if !plausible? {
+        return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
+    }
+    let gas = match tried? {
+        Trial::Settles { gas } => gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX),
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };
-    let fees = core.account.fees().await?;
+    let fees = fees?;
     let cost = fees.most.saturating_mul(gas.into());
     if fees.most > core.policy.max_fee_per_gas || checks::has_ether(core, cost).await.is_err() {
         return Err(Stop::Unsure);

@@ -1,5 +1,7 @@
 //! A settling call tried without sending it, and what its failure means in the standard's words.
 
+use futures_util::future::join;
+
 use super::{core::Core, order::Order};
 use crate::{
     evm::{
@@ -31,12 +33,14 @@ pub(super) async fn tried(core: &Core, order: &Order) -> Result<Trial, Failure> 
 
 async fn tried_on(core: &Core, order: &Order, node: &Node) -> Result<Trial, Failure> {
     // The state first: a node that cannot tell it is a token without authorizations, or no token, whose calls may do nothing at all.
-    match is_used(order, node, "pending").await? {
+    let call = order.call(core.account.address);
+    let (used, gas) = join(is_used(order, node, "pending"), node.gas_of(&call)).await;
+    match used? {
         Some(false) => {}
         Some(true) => return Ok(Trial::Used),
         None => return Ok(Trial::Fails(Reason::INVALID_PAYMENT_REQUIREMENTS)),
     }
-    match node.gas_of(&order.call(core.account.address)).await? {
+    match gas? {
         Ok(gas) => Ok(Trial::Settles { gas }),
         Err(error) => reason(order, node, &error).await.map(Trial::Fails),
     }
@@ -57,8 +61,8 @@ pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Opti
 
 /// Whether the payer signed: by its key, or by its contract's own word.
 pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failure> {
-    if order.is_by_key || order.is_undeployed {
-        return Ok(order.is_by_key);
+    if order.is_by_key {
+        return Ok(true);
     }
     let payer = order.authorization.from;
     let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS };

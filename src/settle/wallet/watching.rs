@@ -66,13 +66,13 @@ pub(super) async fn watch(core: &Core, order: &Order, flight: &Flight, first: Se
                 }
             }
             Look::Waiting(made) => {
+                core.account.used(held.nonce);
                 if let Some(next) = hurried(core, order, &sent, made).await {
                     flight.sent(next.signed.hash);
                     sent.push(next);
                 } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
                     // Sent again instead.
                     newest.at = Instant::now();
-                    core.account.used(held.nonce);
                     let _ = core.account.send(held.nonce, &newest.signed).await;
                 }
             }
@@ -94,20 +94,28 @@ fn is_stuck(core: &Core, newest: &Sent) -> bool {
 }
 
 async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
-    let nodes = &core.account.nodes;
-    let mut is_spent = false;
+    if let Some(look) = receipts(core, sent).await {
+        return look;
+    }
+    let counts = core.account.nodes.each(|node| node.counted(core.account.address)).await;
+    let made = counts.into_iter().flatten().map(|counted| counted.latest).max();
+    if made.is_some_and(|made| made > nonce) { Look::Spent } else { Look::Waiting(made) }
+}
+
+/// What receipts say; `None` where there is none.
+async fn receipts(core: &Core, sent: &[Sent]) -> Option<Look> {
+    let mut found = None;
     for one in sent.iter().rev() {
-        for receipt in nodes.each(|node| node.receipt(one.signed.hash)).await.into_iter().flatten().flatten() {
+        let told = core.account.nodes.each(|node| node.receipt(one.signed.hash)).await;
+        for receipt in told.into_iter().flatten().flatten() {
             match (receipt.mined_in.is_some(), receipt.success) {
-                (true, Some(true)) if one.settles => return Look::Settled(one.signed.hash),
-                (true, _) => is_spent = true,
+                (true, Some(true)) if one.settles => return Some(Look::Settled(one.signed.hash)),
+                (true, _) => found = Some(Look::Spent),
                 (false, _) => {}
             }
         }
     }
-    let counts = nodes.each(|node| node.counted(core.account.address)).await;
-    let made = counts.into_iter().flatten().map(|counted| counted.latest).max();
-    if is_spent || made.is_some_and(|made| made > nonce) { Look::Spent } else { Look::Waiting(made) }
+    found
 }
 
 /// What became of the payment, once its nonce was used by something else in a block that stays; `None` while that is not certain.
@@ -116,6 +124,10 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     let spent = async |node| Ok(deep(core, node, nonce).await?.is_some());
     if !nodes.all_say(spent).await {
         return None;
+    }
+    // It may have been mined since receipts were asked for.
+    if let Some(Look::Settled(transaction)) = receipts(core, sent).await {
+        return Some(Settlement::Settled(transaction));
     }
     // On one state: the nonce is used, and the authorization is not. So nothing that was sent for it can be mined any more.
     let unused = async |node| {
@@ -158,7 +170,6 @@ async fn hurried(core: &Core, order: &Order, sent: &[Sent], made: Option<u64>) -
     let mut transaction = if settles { newest.transaction.clone() } else { core.filler(nonce, fees) };
     (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas) = (fees.most, fees.tip);
     let signed = core.account.sign(transaction.clone()).await?;
-    core.account.used(nonce);
     let _ = core.account.send(nonce, &signed).await;
     Some(Sent::new(transaction, signed, settles))
 }

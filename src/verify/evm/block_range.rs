@@ -12,7 +12,7 @@ pub(super) struct BlockRange {
 impl BlockRange {
     /// The latest `width` blocks, by this head.
     pub(super) const fn up_to_latest(head: u64, width: u64) -> Self {
-        Self { from: (head + 1).saturating_sub(width), to: head, to_latest: true }
+        Self { from: head.saturating_add(1).saturating_sub(width), to: head, to_latest: true }
     }
 
     /// The `width` blocks before these, as far as there are any.
@@ -22,7 +22,7 @@ impl BlockRange {
 
     /// The last `width` of these blocks.
     pub(super) fn last_of(&self, width: u64) -> Self {
-        Self { from: self.from.max((self.to + 1).saturating_sub(width)), ..*self }
+        Self { from: self.from.max(self.to.saturating_add(1).saturating_sub(width)), ..*self }
     }
 
     /// The height of the first.
@@ -71,5 +71,8 @@ mod tests {
             assert_eq!(next.has(height), is_in, "{height}");
         }
         assert!(newest.has(6_000), "mined since");
+        // A node may name any height.
+        let highest = BlockRange::up_to_latest(u64::MAX, 2_000).last_of(1);
+        assert_eq!((highest.from(), highest.before(1).from()), (u64::MAX - 1, u64::MAX - 2));
     }
 }

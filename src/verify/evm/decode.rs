@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::view::{Log, Transaction, TxReceipt};
 use crate::{
-    evm::{erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
+    evm::{eip3009, erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
     protocol::{Address, PaymentTag, TxHash},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
     if mined_in.is_some() && !(follow_each_other(&logs) && are_all(&logs, &logs_bloom)) {
         return Err(Fault::Answer);
     }
-    let kept = [erc20::TRANSFER_TOPIC, erc20::AUTHORIZATION_USED_TOPIC].map(B256::new);
+    let kept = [erc20::TRANSFER_TOPIC, eip3009::AUTHORIZATION_USED_TOPIC].map(B256::new);
     let logs = logs.into_iter().enumerate();
     let logs = logs.filter(|(_, log)| log.topic0().is_some_and(|topic| kept.contains(topic)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::view::{Block, Log, Transaction, TxReceipt, TxRecord};
 use crate::{
-    evm::erc20::{AUTHORIZATION_USED_TOPIC, TRANSFER_TOPIC},
+    evm::{eip3009::AUTHORIZATION_USED_TOPIC, erc20::TRANSFER_TOPIC},
     protocol::{Address, Amount, Binding, Terms, Transfer, TxHash},
     verify::Verdict,
 };

@@ -66,6 +66,7 @@ impl Nonce {
         let [kind, rest @ ..] = log.topics() else { return None };
         let is_asked_for = log.address().into_array() == *self.token.as_bytes()
             && rest.iter().map(|topic| topic.0).eq([payer, nonce])
+            && log.data().data.is_empty()
             && log.block_number.is_some_and(|height| range.has(height))
             && !log.removed;
         let transaction = log.transaction_hash.filter(|_| is_asked_for)?;
@@ -142,7 +143,8 @@ mod tests {
 
     #[test]
     fn a_log_that_was_not_asked_for_is_no_answer() {
-        let changes: [fn(&mut Value); 13] = [
+        let changes: [fn(&mut Value); 14] = [
+            |log| log["data"] = json!(word(1)),
             |log| log["address"] = json!(format!("0x{}", "cd".repeat(20))),
             |log| log["topics"][0] = json!(word(1)),
             |log| log["topics"][1] = json!(word(1)),

@@ -66,7 +66,7 @@ impl EndpointPool {
                 // Many refuse a range with a status of 400 or 413. That must not close them to payments, as an endpoint that is down
                 // would be: such a one has just been left out, when it was asked for the nonce.
                 Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
-                answer => nonce.read_logs(&*answer?, range),
+                answer => nonce.read_logs(&answer?, range),
             }
         };
         let whom = Whom { first: Some(first), but: None };

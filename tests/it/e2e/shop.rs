@@ -140,7 +140,7 @@ async fn answer(State(handler): State<Counter>, receipt: Receipt, body: Bytes) -
         "token": receipt.token().to_string(),
         "amount": receipt.amount().to_string(),
         "network": receipt.network().to_string(),
-        "transaction": receipt.transaction().unwrap().to_string(),
+        "transaction": receipt.transaction().map(|transaction| transaction.to_string()),
         "position": receipt.position(),
         "blockTime": receipt.block_time().unix(),
         "blockNumber": receipt.block_number(),

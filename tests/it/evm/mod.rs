@@ -1,20 +1,24 @@
 //! `EvmVerifier` against a scripted node, and once against a real one.
 
 mod anvil;
+mod authorizations;
 mod calls;
 mod chain;
 mod contract_accounts;
+mod domains;
 mod endpoints;
 mod faults;
 mod finality;
 mod flood;
 mod logs;
 mod node;
+mod nonces;
 mod one_of_two;
 mod secrets;
 mod sent;
 mod signatures;
 mod start;
+mod token;
 mod waiting;
 
 use std::{
@@ -27,7 +31,7 @@ use std::{
 
 use tower_x402::{
     clock::Clock,
-    protocol::{Address, Amount, Asset, Network, Terms, Transfer, TxHash},
+    protocol::{Address, Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash},
     verify::{
         Verdict, Verifier as _, VerifyError, VerifyErrorKind,
         evm::{EvmVerifier, EvmVerifierBuilder},

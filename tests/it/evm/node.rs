@@ -18,10 +18,11 @@ use axum::{
 use serde_json::{Value, json};
 use tower_x402::protocol::{Address, Asset, TxHash};
 
-use super::{CANARY, PAYER, RECIPIENT};
+use super::{CANARY, PAYER, RECIPIENT, token::Token};
 
 pub(super) const RECEIPT: &str = "eth_getTransactionReceipt";
 pub(super) const TRANSACTION: &str = "eth_getTransactionByHash";
+pub(super) const LOGS: &str = "eth_getLogs";
 
 /// The time of a block, in Unix seconds.
 pub(super) fn time_of(number: u64) -> u64 {
@@ -62,6 +63,8 @@ pub(super) struct Script {
     /// What is said of transactions other than that the payer sent them without any call data.
     sent: HashMap<String, Value>,
     pub(super) tokens: HashMap<String, (Value, Value)>,
+    /// What USDC says of authorizations.
+    pub(super) usdc: Token,
     /// What contracts other than tokens return, whatever they are asked; the others revert.
     pub(super) contracts: HashMap<String, Value>,
     /// The parameters of the last `eth_call`.
@@ -102,6 +105,7 @@ impl Node {
             receipts: HashMap::new(),
             sent: HashMap::new(),
             tokens: HashMap::from([(format!("{:x}", Asset::USDC_BASE.contract()), usdc)]),
+            usdc: Token::usdc(),
             contracts: HashMap::new(),
             last_call: Value::Null,
             faults: HashMap::new(),
@@ -131,7 +135,7 @@ impl Node {
 
     /// Every call of any method that is used.
     pub(super) fn fault_all(&self, fault: Fault) {
-        for method in ["eth_chainId", RECEIPT, TRANSACTION, "eth_getBlockByNumber", "eth_call"] {
+        for method in ["eth_chainId", RECEIPT, TRANSACTION, LOGS, "eth_getBlockByNumber", "eth_call"] {
             self.fault(method, fault.clone());
         }
     }
@@ -194,7 +198,7 @@ impl Script {
         block_hash(number, self.blocks.get(&number).copied().unwrap_or(0xff))
     }
 
-    fn answer(&self, method: &str, params: &Value) -> Result<Value, Value> {
+    fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         let first = params.get(0).cloned().unwrap_or_default();
         match method {
             "eth_chainId" => Ok(json!(format!("{:#x}", self.chain_id))),
@@ -221,9 +225,23 @@ impl Script {
                     return Ok(returned.clone());
                 }
                 let is_decimals = first["data"] == "0x313ce567";
+                let height =
+                    params[1].as_str().and_then(|at| u64::from_str_radix(at.trim_start_matches("0x"), 16).ok());
+                let height = height.unwrap_or(self.head());
+                if height > self.head() {
+                    return Err(json!({ "code": -32000, "message": format!("header not found {CANARY}") }));
+                }
+                let is_usdc = contract == format!("{:x}", Asset::USDC_BASE.contract());
+                if let Some(said) = self.usdc.call(&first, height).filter(|_| is_usdc) {
+                    return said;
+                }
                 let reverted = json!({ "code": 3, "message": format!("execution reverted {CANARY}") });
                 let (decimals, symbol) = self.tokens.get(contract).cloned().ok_or(reverted)?;
                 Ok(if is_decimals { decimals } else { symbol })
+            }
+            LOGS => {
+                let head = self.head();
+                self.usdc.logs(&first, head)
             }
             other => panic!("nobody should ask for {other}"),
         }

@@ -7,7 +7,11 @@ use std::{
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::{node::Fault, *};
+use super::{
+    node::{Fault, LOGS, text},
+    token::Use,
+    *,
+};
 
 /// Everything that was logged.
 #[derive(Clone, Default)]
@@ -81,17 +85,39 @@ async fn nothing_comes_out() {
         let (verifier, clock) = connect(&[&node]).await;
         assert_clean("Debug", &format!("{verifier:?} {verifier:#?}"));
         assert_clean("Debug", &format!("{:?}", builder(&[&node], &clock)));
-        node.fault_all(fault);
+        node.fault_all(fault.clone());
         assert_clean_error(&what, &verifier.verify(&terms(), tx(1)).await);
         assert_clean_error(&what, &verifier.head().await);
         assert_clean_error(&what, &verifier.check(Network::BASE, &[Asset::USDC_BASE]).await);
         assert_clean_error(&what, &verifier.asset(Asset::USDC_BASE.contract()).await);
+        assert_clean_error(&what, &verifier.domain(Asset::USDC_BASE.contract()).await);
+        let since = ChainTime::from_unix(time_of(90));
+        let token = Asset::USDC_BASE.contract();
+        assert_clean_error(&what, &verifier.authorization(token, PAYER, &[7; 32], since).await);
         assert_clean_error(&what, &builder(&[&node], &clock).connect().await);
+        node.heal();
+        node.fault(LOGS, fault);
+        node.script().usdc.claims = Some(true);
+        let (verifier, _) = connect(&[&node]).await;
+        let answer = verifier.authorization(token, PAYER, &[7; 32], since).await;
+        assert!(answer.is_err(), "{what}: {answer:?}");
+        assert_clean_error(&what, &answer);
     }
     // Nobody there at all, and no URL at all.
     let gone = { Node::start().await.url() };
     assert_clean_error("gone", &EvmVerifier::connect([gone]).await);
     assert_clean_error("no URL", &EvmVerifier::connect([CANARY]).await);
+    // A token may call itself anything.
+    let node = Node::start().await;
+    let (verifier, _) = connect(&[&node]).await;
+    node.script().usdc.set("name()", Some(text(CANARY)));
+    assert_eq!(verifier.domain(Asset::USDC_BASE.contract()).await, Ok(None));
+    // It was used lately, and no log tells.
+    let (payer, nonce, transaction) = (PAYER, [7; 32], tx(1));
+    node.script().usdc.uses.push(Use { payer, nonce, height: 95, transaction, canceled: false });
+    node.script().usdc.indexed = 90;
+    let since = ChainTime::from_unix(time_of(90));
+    assert!(verifier.authorization(Asset::USDC_BASE.contract(), payer, &nonce, since).await.is_err());
     // Another chain, in the middle of it.
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;
@@ -103,6 +129,10 @@ async fn nothing_comes_out() {
 
     let logged = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("UTF-8");
     assert!(logged.contains("verify") && logged.contains("endpoint not believed"), "nothing was logged: {logged}");
+    assert!(
+        logged.contains("domain separator") && logged.contains("no endpoint has the log"),
+        "nothing was logged: {logged}"
+    );
     // The node's own side of the connection is no part of it.
     assert_clean("log", &logged);
 }

@@ -501,6 +501,27 @@ async fn a_price_that_does_not_come() {
     assert_answer!("price_unavailable", ask(&service, post("{}")).await);
 }
 
+/// What the standard's clients are told, in base64 headers; the intent in them is different every time.
+#[tokio::test]
+async fn a_refused_authorization() {
+    let shop = Shop::open_on(|builder, chain| {
+        builder.settler(tower_x402::testing::ScriptedSettler::new(chain.clone())).public_url("https://shop.example")
+    })
+    .await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let mut request = post(r#"{"query":"why"}"#);
+    let payment = r#"{"x402Version":2,"accepted":{"scheme":"upto","network":"eip155:8453"},"payload":{}}"#;
+    let payment = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, payment);
+    request.headers_mut().insert("payment-signature", payment.parse().unwrap());
+    let mut answer = ask(&service, request).await;
+    for name in ["payment-required", "payment-response"] {
+        let value = answer.headers()[name].as_bytes().to_vec();
+        let json = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, value).unwrap();
+        answer.headers_mut().insert(name, HeaderValue::from_bytes(&json).unwrap());
+    }
+    assert_answer!("authorization_refused", answer);
+}
+
 /// Every code has an answer here, under its own name and status.
 #[test]
 fn no_code_is_forgotten() {
@@ -511,7 +532,8 @@ fn no_code_is_forgotten() {
         assert!(snapshot.contains(&format!(r#""error":"{code}""#)), "{code}");
         assert!(snapshot.contains("\ncache-control: no-store\n"), "{code}");
         assert!(snapshot.contains(&format!("\nx402-error: {code}\n")), "{code}");
-        assert_eq!(snapshot.contains("\npay: "), *code == ProblemCode::PaymentRequired, "{code}");
+        let quotes = [ProblemCode::PaymentRequired, ProblemCode::AuthorizationRefused].contains(code);
+        assert_eq!(snapshot.contains("\npay: "), quotes, "{code}");
     }
 }
 

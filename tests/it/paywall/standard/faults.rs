@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tower_x402::{
-    protocol::{TxHash, v2::Reason},
+    protocol::{Asset, TxHash, v2::Reason},
     testing::Settling,
 };
 
-use super::{Stall, offered, paid, pays, settled};
-use crate::support::{Counter, ask, assert_problem, echo, layered};
+use super::{NONCE, Stall, offered, paid, pays, settled};
+use crate::support::{Counter, ask, assert_problem, echo, layered, payer};
 
 /// What the first presentation meets, what it is answered, and what the payer has lost for good.
 #[tokio::test(start_paused = true)]
@@ -109,6 +109,27 @@ async fn a_payer_signs_anew_only_when_the_first_can_no_longer_be_settled() {
     stall.shop.chain.set_head(tower_x402::protocol::ChainTime::from_unix(crate::support::NOW + 301));
     assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
     assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// Its payer cancels it while the handler works: nothing is taken, and the answer does not leave.
+#[tokio::test(start_paused = true)]
+async fn what_is_cancelled_before_it_is_settled_is_refused() {
+    for settling in [Settling::Settled, Settling::Unknown] {
+        let stall = Stall::open().await;
+        let chain = stall.shop.chain.clone();
+        let canceller = tower::service_fn(move |_: http::Request<tower_x402::RequestBody<axum::body::Body>>| {
+            chain.cancel(Asset::USDC_BASE.contract(), payer(), NONCE);
+            async { Ok::<_, std::convert::Infallible>(http::Response::new(axum::body::Body::from("precious"))) }
+        });
+        let service = layered(&stall.shop.layer(), canceller);
+        let payment = pays(&offered(&service).await);
+        stall.settler.script([settling]);
+        let body = assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+        assert_eq!(body["reason"], "invalid_transaction_state");
+        assert_eq!(stall.shop.ledger.counts().unwrap().held, 0);
+        let body = assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+        assert_eq!(body["reason"], "invalid_exact_evm_nonce_already_used");
+    }
 }
 
 /// A reorganisation, or a verifier that is behind: what is settled is waited for.

@@ -30,7 +30,7 @@ async fn open(lazily: bool, up: bool) -> Result<(Merchant, ScriptedSettler, Fake
 async fn it_asks_for_signed_payments_alone_and_sells_for_them() {
     let (merchant, settler, _) = open(false, true).await.unwrap();
     let counter = Counter::default();
-    let service = layered(&merchant.charge("answer", "0.49").unwrap(), echo(counter.clone()));
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(counter.clone()));
     let quote = ask(&service, post("{}")).await;
     assert!(!quote.headers().contains_key("pay") && !quote.headers().contains_key("x-payment-contracts"));
     let offer = super::requirements(&quote);
@@ -52,7 +52,7 @@ async fn it_asks_for_signed_payments_alone_and_sells_for_them() {
 #[tokio::test(start_paused = true)]
 async fn what_the_settler_does_not_know_nobody_does() {
     let (merchant, settler, clock) = open(false, true).await.unwrap();
-    let service = layered(&merchant.charge("answer", "0.49").unwrap(), echo(Counter::default()));
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
     let payment = pays(&offered(&service).await);
     settler.script([Settling::SettledUnheard]);
     assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
@@ -73,7 +73,7 @@ async fn what_the_settler_does_not_know_nobody_does() {
 async fn without_its_settler_it_quotes_nothing() {
     assert!(open(false, false).await.unwrap_err().is_transient());
     let (merchant, settler, clock) = open(true, false).await.unwrap();
-    let service = layered(&merchant.charge("answer", "0.49").unwrap(), echo(Counter::default()));
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
     assert_problem(ask(&service, post("{}")).await, 503, "verification_unavailable").await;
     settler.outage(None);
     clock.advance(std::time::Duration::from_secs(6));

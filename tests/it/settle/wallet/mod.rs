@@ -1,5 +1,6 @@
 //! `WalletSettler` against the real `anvil`: what is settled, what is refused, and what goes wrong in between.
 
+mod conformance;
 mod nonces;
 mod outages;
 mod refusals;
@@ -173,17 +174,21 @@ async fn raise_base_fee(chain: &DevChain) {
     chain.rpc("anvil_setNextBlockBaseFeePerGas", json!(["0x4a817c800"])).await.unwrap();
 }
 
-/// The payer uses up a nonce of its own without paying.
+/// One of the chain's accounts uses up a nonce of its own without paying.
 async fn cancel(chain: &DevChain, account: usize, nonce: u8) {
     let key = key(chain, account);
-    let payer = address(&key);
+    let call = cancellation(chain, &key, address(&key), [nonce; 32]).await;
+    chain.send(chain.accounts()[8].address(), chain.usdc(), &call).await.unwrap();
+}
+
+/// The call that uses up a nonce of this payer, signed by that key.
+async fn cancellation(chain: &DevChain, key: &PrivateKeySigner, payer: Address, nonce: [u8; 32]) -> Vec<u8> {
     let kind = keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
-    let message = keccak256([&kind[..], Word::from(payer).as_bytes(), &[nonce; 32]].concat());
+    let message = keccak256([&kind[..], Word::from(payer).as_bytes(), &nonce].concat());
     let separator = chain.call(chain.usdc(), &contracts::calldata("DOMAIN_SEPARATOR()", &[])).await.unwrap();
     let signature = key.sign_hash_sync(&keccak256([&[0x19, 1][..], &separator, &message[..]].concat())).unwrap();
     let scalars = [signature.r(), signature.s()].map(|scalar| Word::new(scalar.to_be_bytes()));
     let v = Word::from(27 + u128::from(signature.v()));
-    let words = [payer.into(), Word::new([nonce; 32]), v, scalars[0], scalars[1]];
-    let call = contracts::calldata("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)", &words);
-    chain.send(chain.accounts()[8].address(), chain.usdc(), &call).await.unwrap();
+    let words = [payer.into(), Word::new(nonce), v, scalars[0], scalars[1]];
+    contracts::calldata("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)", &words)
 }

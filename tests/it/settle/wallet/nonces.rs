@@ -98,8 +98,7 @@ async fn a_new_settler_goes_on_where_a_killed_one_stopped() {
         let (left, next) = (payment(&chain, 1, 1).await, payment(&chain, 2, 1).await);
         let (killed, payment) = (settler(&chain).await, left.clone());
         let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let killed = async move { builder_of(killed, &payment).await };
-        let task = process.spawn(killed);
+        let task = process.spawn(async move { killed.settle(&payment).await });
         until_waiting(&chain, 1).await;
         process.shutdown_background();
         assert!(task.await.is_err(), "killed");
@@ -119,10 +118,6 @@ async fn a_new_settler_goes_on_where_a_killed_one_stopped() {
         }
         assert_eq!(paid(&chain).await, 2 * 490_000);
     }
-}
-
-async fn builder_of(settler: WalletSettler, payment: &SignedPayment) -> Settlement {
-    settler.settle(payment).await
 }
 
 #[tokio::test]

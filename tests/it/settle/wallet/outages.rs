@@ -99,6 +99,31 @@ async fn a_refusal_takes_more_than_half_of_the_nodes() {
 }
 
 #[tokio::test]
+async fn where_too_many_wait_no_more_are_taken_on() {
+    let chain = quiet().await;
+    let (proxy, settler) = behind(&chain).await;
+    proxy.set("eth_estimateGas", Odd::Hang);
+    let mut waiting = Vec::new();
+    let (template, payer) = (authorized(&chain, chain.accounts()[1].address(), 0).await, key(&chain, 1));
+    for n in 0..=255 {
+        let mut authorization = template.clone();
+        authorization.nonce[0] = n;
+        waiting.push(signed(&chain, authorization, &payer));
+    }
+    for payment in &waiting {
+        let begun = tokio::time::timeout(Duration::ZERO, settler.settle(payment)).await;
+        assert!(begun.is_err());
+    }
+    let next = payment(&chain, 2, 1).await;
+    assert_eq!(settler.verify(&next).await, Err(SettleError::new(SettleErrorKind::Overloaded)));
+    assert_eq!(settler.verify(&waiting[0]).await, Ok(Validity::Valid), "which is under way");
+    // None of them was sent: nobody knows what it would do.
+    proxy.clear();
+    until(async || settler.verify(&next).await == Ok(Validity::Valid)).await;
+    assert_eq!(count_of(&chain, "pending").await, 0);
+}
+
+#[tokio::test]
 async fn an_account_without_ether_says_so_before_anything_runs() {
     let chain = quiet().await;
     let settler = settler(&chain).await;

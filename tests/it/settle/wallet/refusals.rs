@@ -114,6 +114,28 @@ async fn many_authorizations_over_one_balance_cost_the_gas_of_one() {
     assert_eq!(count_of(&chain, "latest").await, 1);
 }
 
+/// SECURITY row 52: what would revert is never sent, however much of it there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_that_would_revert_cost_nothing() {
+    let chain = quiet().await;
+    let settler = settler(&chain).await;
+    let thief = PrivateKeySigner::random();
+    let template = authorized(&chain, address(&thief), 0).await;
+    for round in 0..20 {
+        let settling = (0..50_u8).map(|n| {
+            let mut authorization = template.clone();
+            (authorization.nonce[0], authorization.nonce[1]) = (round, n);
+            let payment = signed(&chain, authorization, &thief);
+            let settler = settler.clone();
+            async move { settler.settle(&payment).await }
+        });
+        for outcome in futures_util::future::join_all(settling).await {
+            assert_eq!(outcome, Settlement::Refused(Reason::INSUFFICIENT_FUNDS));
+        }
+    }
+    assert_eq!(count_of(&chain, "pending").await, 0);
+}
+
 /// It dies after it was sent: mined, and reverted.
 #[tokio::test]
 async fn what_was_sent_and_reverted_is_refused_once_it_is_deep() {

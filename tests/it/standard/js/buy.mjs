@@ -1,0 +1,61 @@
+// Buys with the official client, unmodified: node buy.mjs URL KEY RPC METHOD BODY [TIMES] [--account ADDRESS] [--keep].
+// Prints a line of JSON for each purchase. With --account KEY is the owner of that contract account, which pays; with --keep
+// what is signed is printed and not sent.
+import { parseArgs } from "node:util";
+import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
+import { toClientEvmSigner } from "@x402/evm";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { privateKeyToAccount } from "viem/accounts";
+import { reader } from "./chain.mjs";
+
+const options = { account: { type: "string" }, keep: { type: "boolean" } };
+const { values, positionals } = parseArgs({ options, allowPositionals: true });
+const [url, key, rpc, method, body, times = "1"] = positionals;
+
+const owner = privateKeyToAccount(key);
+const payer = { address: values.account ?? owner.address, signTypedData: (message) => owner.signTypedData(message) };
+const client = new x402Client().register("eip155:*", new ExactEvmScheme(toClientEvmSigner(payer, await reader(rpc))));
+
+const request = { method, ...(body && { body, headers: { "content-type": "application/json" } }) };
+const header = (response, name, decode) => {
+  const value = response?.headers.get(name);
+  return value ? decode(value) : null;
+};
+
+async function reported(response, more) {
+  const text = await response.text();
+  let json = text;
+  try {
+    json = JSON.parse(text);
+  } catch {}
+  console.log(JSON.stringify({
+    ...more,
+    status: response.status,
+    settled: header(response, "payment-response", decodePaymentResponseHeader),
+    required: header(response, "payment-required", decodePaymentRequiredHeader),
+    body: json,
+  }));
+}
+
+async function buy() {
+  const seen = { requests: 0, offered: null, signature: null };
+  const watched = async (input, init) => {
+    const sent = new Request(input, init);
+    seen.requests += 1;
+    seen.signature = sent.headers.get("payment-signature");
+    if (seen.signature && values.keep) throw new Error("kept");
+    const response = await fetch(sent);
+    if (!seen.signature && response.status === 402) {
+      seen.offered = header(response, "payment-required", decodePaymentRequiredHeader);
+    }
+    return response;
+  };
+  try {
+    await reported(await wrapFetchWithPayment(watched, client)(url, request), seen);
+  } catch (error) {
+    console.log(JSON.stringify({ ...seen, error: String(error.message ?? error) }));
+  }
+}
+
+for (let n = 0; n < Number(times); n += 1) await buy();

@@ -1,0 +1,82 @@
+// A facilitator over the official packages: node facilitator.mjs RPC KEY [--fault NAME].
+// POST /fault with a name changes the fault while it runs, with an empty body ends it; GET /calls tells how often it was asked.
+import { createServer } from "node:http";
+import { parseArgs } from "node:util";
+import { x402Facilitator } from "@x402/core/facilitator";
+import { toFacilitatorEvmSigner } from "@x402/evm";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { announce, wallet } from "./chain.mjs";
+
+const { values, positionals } = parseArgs({ options: { fault: { type: "string" } }, allowPositionals: true });
+const [rpc, key] = positionals;
+const client = await wallet(rpc, key);
+const network = `eip155:${client.chain.id}`;
+const signer = toFacilitatorEvmSigner({ ...client, address: client.account.address });
+const facilitator = new x402Facilitator().register(network, new ExactEvmScheme(signer));
+
+let fault = values.fault;
+const calls = { "/supported": 0, "/verify": 0, "/settle": 0 };
+
+const refusal = { success: false, errorReason: "invalid_exact_evm_insufficient_balance", transaction: "", network };
+// Facilitators say so of what may still be on its way, too.
+const failure = { ...refusal, errorReason: "invalid_transaction_state" };
+const invented = { success: true, transaction: `0x${"ab".repeat(32)}`, network };
+
+// Each is told the path, what an honest facilitator would do, and the response.
+const faults = {
+  "settles-and-hangs": async (path, honest) => (path === "/settle" ? void (await honest()) : honest()),
+  "settles-and-errs": async (path, honest, response) => {
+    const answer = await honest();
+    if (path !== "/settle") return answer;
+    response.statusCode = 500;
+    return { error: "internal, at http://user:secret@10.0.0.1/" };
+  },
+  "settles-and-says-refused": async (path, honest) => {
+    const answer = await honest();
+    return path === "/settle" ? refusal : answer;
+  },
+  "settles-and-babbles": async (path, honest, response) => {
+    const answer = await honest();
+    return path === "/settle" ? void response.end("<html>settled, perhaps</html>") : answer;
+  },
+  "says-settled": async (path, honest) => (path === "/settle" ? invented : honest()),
+  "says-refused": async (path, honest) => (path === "/settle" ? refusal : honest()),
+  "says-failed": async (path, honest) => (path === "/settle" ? failure : honest()),
+  "hangs": async () => undefined,
+  "drops": async (_, __, response) => void response.destroy(),
+  "redirects": async (_, __, response) => void response.writeHead(308, { location: "http://127.0.0.1:9/" }).end(),
+  "floods": async (_, __, response) => void response.end(`{"x":"${"x".repeat(10 * 1024 * 1024)}"}`),
+};
+
+async function honestly(path, body) {
+  if (path === "/supported") return facilitator.getSupported();
+  const { paymentPayload, paymentRequirements } = JSON.parse(body);
+  const act = path === "/verify" ? facilitator.verify : facilitator.settle;
+  return act.call(facilitator, paymentPayload, paymentRequirements);
+}
+
+async function answer(request, response) {
+  let body = "";
+  for await (const chunk of request) body += chunk;
+  const path = request.url;
+  if (path === "/calls") return calls;
+  if (path === "/fault") {
+    if (body && !faults[body]) throw new Error(`no such fault: ${body}`);
+    fault = body;
+    return {};
+  }
+  calls[path] += 1;
+  const honest = () => honestly(path, body);
+  return fault ? faults[fault](path, honest, response) : honest();
+}
+
+announce(createServer(async (request, response) => {
+  response.setHeader("content-type", "application/json");
+  try {
+    const value = await answer(request, response);
+    if (value !== undefined) response.end(JSON.stringify(value));
+  } catch (error) {
+    response.statusCode = 500;
+    response.end(JSON.stringify({ error: String(error) }));
+  }
+}));
