@@ -91,6 +91,7 @@ pub(super) fn decide<'c>(
 }
 
 #[cfg(test)]
+#[allow(clippy::result_large_err, reason = "read at once")]
 mod tests {
     use super::*;
     use crate::protocol::{Address, Amount, Network, TxHash};
@@ -118,13 +119,11 @@ mod tests {
     }
 
     /// Decides about candidates given as block time, entry and cool-down; returns which one is free, or the refusal.
-    #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
         decided_of(intent, false, candidates, &transfers, false)
     }
 
-    #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided_of(
         intent: Option<Entry>,
         keeps: bool,
