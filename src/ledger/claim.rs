@@ -160,12 +160,26 @@ pub struct Lease {
     fence: u64,
     length: Duration,
     resumed: bool,
+    /// The payment had not happened when it was granted.
+    unsettled: bool,
+    /// Until when, in chain time, a payment for the intent counts.
+    pay_until: ChainTime,
+    keep_until: ChainTime,
 }
 
 impl Lease {
     /// Returns the lease of a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
     pub fn new(claim: &Claim, transfer: &Transfer, fence: u64) -> Self {
-        Self { intent: claim.intent, transfer: transfer.clone(), fence, length: claim.lease, resumed: false }
+        Self {
+            intent: claim.intent,
+            transfer: transfer.clone(),
+            fence,
+            length: claim.lease,
+            resumed: false,
+            unsettled: !transfer.is_settled(),
+            pay_until: claim.pay_until,
+            keep_until: claim.keep_until(transfer),
+        }
     }
 
     /// Sets whether this grant took over a lease of the same intent on the same payment, which had run out.
@@ -174,13 +188,49 @@ impl Lease {
         self
     }
 
+    /// Returns the same lease, of a payment that was granted before it was [settled](Transfer::is_settled), with the transfer by which
+    /// it was settled since. What is no transfer of this very payment, or has not happened either, changes nothing.
+    ///
+    /// ```
+    /// use tower_x402::{
+    ///     ledger::{Claim, Lease},
+    ///     protocol::{Address, Binding, ChainTime, IntentKey, Network, Transfer, TxHash},
+    /// };
+    /// let paid = |transaction, block| {
+    ///     Transfer::new(Network::BASE, transaction, 0)
+    ///         .with_payer(Address::new([0x11; 20]))
+    ///         .with_block(block, ChainTime::from_unix(1_795_280_400))
+    ///         .with_binding(Binding::none().with_nonce([0x42; 32]))
+    /// };
+    /// let signed = paid(TxHash::NONE, 0);
+    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).transfers(vec![signed.clone()]).build();
+    /// let lease = Lease::new(&claim, &signed, 1).settled_by(paid(TxHash::new([0xab; 32]), 22_000_000));
+    /// assert_eq!(lease.transfer().block_number, 22_000_000);
+    /// ```
+    pub fn settled_by(mut self, transfer: Transfer) -> Self {
+        if self.unsettled && transfer.is_settled() && transfer.payment_id() == self.transfer.payment_id() {
+            let counted = |transfer: &Transfer| transfer.block_time.max(self.pay_until).unix();
+            let later = counted(&transfer).saturating_sub(counted(&self.transfer));
+            // Never shorter than was granted.
+            self.keep_until = self.keep_until.after(Duration::from_secs(later));
+            self.transfer = transfer;
+        }
+        self
+    }
+
+    /// The transfer to record instead of what was reserved, where the payment was settled since.
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+    pub(super) fn settled_since(&self) -> Option<&Transfer> {
+        Some(&self.transfer).filter(|transfer| self.unsettled && transfer.is_settled())
+    }
+
     /// Returns the intent that is held.
     #[must_use]
     pub const fn intent(&self) -> IntentKey {
         self.intent
     }
 
-    /// Returns the transfer that is held.
+    /// Returns the transfer that is held; where it was [settled since](Self::settled_by), as it was mined.
     #[must_use]
     pub const fn transfer(&self) -> &Transfer {
         &self.transfer
@@ -201,8 +251,15 @@ impl Lease {
 
     /// Whether freeing it unused would give away the payment: an earlier holder may have settled it.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) fn keeps_its_payment(&self) -> bool {
-        self.resumed && !self.transfer.is_settled()
+    pub(super) const fn keeps_its_payment(&self) -> bool {
+        self.resumed && self.unsettled
+    }
+
+    /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the transfer, as it
+    /// was granted or as it was settled, whichever is later.
+    #[must_use]
+    pub const fn keep_until(&self) -> ChainTime {
+        self.keep_until
     }
 
     /// Returns how long the lease lasts from its grant or its last renewal.

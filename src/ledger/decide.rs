@@ -35,6 +35,11 @@ impl Candidate<'_> {
     fn is_anothers(&self) -> bool {
         self.entry == Some(Entry::Lapsed) && !self.own && !self.transfer.is_settled()
     }
+
+    /// Whether it would be settled beside another that may have been, for one intent.
+    fn is_a_second(&self, keeps: bool) -> bool {
+        keeps && !self.own && !self.transfer.is_settled()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +49,13 @@ pub(super) enum Decision<'c> {
     Free(Candidate<'c>),
 }
 
-/// Decides by the low-water mark, the entry of the claim's intent, the length of the claim's lease, and the candidates in the
-/// claim's order, which are read up to the first free one. [`ReserveOutcome`] has the order of the refusals.
+/// Decides by the low-water mark, the entry of the claim's intent, whether that keeps a payment that was not settled when it was
+/// granted, the length of the claim's lease, and the candidates in the claim's order, which are read up to the first free one.
+/// [`ReserveOutcome`] has the order of the refusals.
 pub(super) fn decide<'c>(
     mark: ChainTime,
     intent: Option<Entry>,
+    keeps: bool,
     lease: Duration,
     candidates: impl IntoIterator<Item = Candidate<'c>>,
 ) -> Decision<'c> {
@@ -67,7 +74,7 @@ pub(super) fn decide<'c>(
         let mut held_for = |left: Duration| frees_in = Some(frees_in.map_or(left, |least| least.min(left)));
         match candidate.entry {
             Some(Entry::Held { left }) => held_for(left),
-            _ if candidate.is_anothers() => held_for(lease),
+            _ if candidate.is_anothers() || candidate.is_a_second(keeps) => held_for(lease),
             _ if candidate.transfer.block_time <= mark => {}
             _ => {
                 return match candidate.cooling {
@@ -84,6 +91,7 @@ pub(super) fn decide<'c>(
 }
 
 #[cfg(test)]
+#[allow(clippy::result_large_err, reason = "read at once")]
 mod tests {
     use super::*;
     use crate::protocol::{Address, Amount, Network, TxHash};
@@ -111,15 +119,14 @@ mod tests {
     }
 
     /// Decides about candidates given as block time, entry and cool-down; returns which one is free, or the refusal.
-    #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
-        decided_of(intent, candidates, &transfers, false)
+        decided_of(intent, false, candidates, &transfers, false)
     }
 
-    #[allow(clippy::result_large_err, reason = "read at once")]
     fn decided_of(
         intent: Option<Entry>,
+        keeps: bool,
         candidates: &[(u64, Option<Entry>, u64)],
         transfers: &[Transfer],
         own: bool,
@@ -130,7 +137,7 @@ mod tests {
             own,
             cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
         });
-        match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
+        match decide(ChainTime::from_unix(MARK), intent, keeps, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
             Decision::Free(chosen) => {
                 Ok(transfers.iter().position(|transfer| std::ptr::eq(transfer, chosen.transfer)).unwrap())
@@ -181,7 +188,7 @@ mod tests {
         let lapsed = (MARK + 1, LAPSED, 0);
         let decided = |candidates: &[(u64, Option<Entry>, u64)], own| {
             let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
-            decided_of(None, candidates, &transfers, own)
+            decided_of(None, false, candidates, &transfers, own)
         };
         assert_eq!(decided(&[lapsed], true), Ok(0));
         assert_eq!(decided(&[lapsed], false), Err(busy(7)), "as long as the claim's own lease");
@@ -192,6 +199,22 @@ mod tests {
         assert_eq!(decided(&[lapsed, (MARK + 1, held(9), 0)], false), Err(busy(7)));
         // A settled one beside it is taken over, whoever's it was.
         let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
-        assert_eq!(decided_of(None, &[lapsed, lapsed], &transfers, false), Ok(1));
+        assert_eq!(decided_of(None, false, &[lapsed, lapsed], &transfers, false), Ok(1));
+    }
+
+    #[test]
+    fn an_intent_that_keeps_a_payment_gets_no_other_that_is_not_settled() {
+        let unsettled = Transfer { transaction: TxHash::NONE, ..paid(MARK + 1) };
+        let free = (MARK + 1, None, 0);
+        let decided = |keeps, candidates: &[(u64, Option<Entry>, u64)], transfers: &[Transfer], own| {
+            decided_of(LAPSED, keeps, candidates, transfers, own)
+        };
+        let one = std::slice::from_ref(&unsettled);
+        assert_eq!(decided(true, &[free], one, false), Err(busy(7)), "as long as the claim's own lease");
+        assert_eq!(decided(true, &[(MARK, None, 60)], one, false), Err(busy(7)), "before the mark, and a pause");
+        assert_eq!(decided(true, &[(MARK + 1, held(4), 0)], one, false), Err(busy(4)));
+        assert_eq!(decided(true, &[(MARK + 1, LAPSED, 0)], one, true), Ok(0), "the one that it keeps");
+        assert_eq!(decided(false, &[free], one, false), Ok(0), "it keeps none");
+        assert_eq!(decided(true, &[free, free], &[unsettled.clone(), paid(MARK + 1)], false), Ok(1), "a settled one");
     }
 }

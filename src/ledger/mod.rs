@@ -79,8 +79,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// A candidate that is not [settled](crate::protocol::Transfer::is_settled) is the exception: a lease of another intent that ran
     /// out on it is neither taken over nor changed, and the claim is refused as if the transfer were held for the length of the
     /// claim's own lease. A signature is public once it is settled. If its holder dies between settling and commit, only the intent
-    /// that it was shown for may go on. Such a lease is remembered until its [`keep_until`](Claim::keep_until) is before the claim's
-    /// head.
+    /// that it was shown for may go on, and it goes on with that one: another candidate that is not settled is not free to it. Such a
+    /// lease is remembered until its [`keep_until`](Claim::keep_until) is before the claim's head.
     ///
     /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
     /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
@@ -88,7 +88,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// transfer, which belongs to another customer.
     ///
     /// This method also forgets sales, a few at a time: those whose [`keep_until`](Claim::keep_until) is before the claim's head.
-    /// The low-water mark is raised to the block time of each. Their answers go with them, as do others whose time is over.
+    /// The low-water mark is raised to the block time of each. Their answers go with them, as do others whose time is over. A sale
+    /// whose transfer is shown with a later block time than is recorded, and settled, is kept by that.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
@@ -96,6 +97,10 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew)). Repeatable: returns
     /// [`CommitOutcome::Done`] also if this lease was committed before.
+    ///
+    /// Where the payment was settled since it was reserved ([`Lease::settled_by`]), the sale is recorded with the lease's transfer
+    /// instead of what was reserved, in the same atomic step: its transaction, position and block. It is kept until
+    /// [`Lease::keep_until`].
     ///
     /// An `answer` is stored in the same atomic step, and returned by [`consumed`](Self::consumed) for as long as it is to be
     /// kept. A repeated commit neither changes nor prolongs what was stored. A ledger that lacks the space may keep no answer; it
@@ -165,7 +170,7 @@ pub enum ReserveOutcome {
     /// Another lease holds the intent; or no transfer is free, and at least one is held.
     Busy {
         /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner. Of a
-        /// payment that is kept for another intent, the length of the claim's lease.
+        /// payment that is kept for another intent, or of another than the intent keeps, the length of the claim's lease.
         retry_after: Duration,
     },
     /// The handler was started too often for this intent and the transfer that it would be granted.

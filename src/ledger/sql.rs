@@ -102,6 +102,8 @@ pub(super) struct SnapshotRow {
     pub(super) due: bool,
     pub(super) intent_sold: bool,
     pub(super) intent_left: Option<i64>,
+    /// The intent's lease is on a payment that was not settled when it was granted.
+    pub(super) intent_keeps: bool,
     pub(super) sold: bool,
     pub(super) left: Option<i64>,
     /// The candidate's lease is this very intent's.
@@ -218,7 +220,9 @@ impl Snapshot {
     /// What is sold and was mined again later than is on record: it has to be kept longer.
     pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Transfer> {
         let later = |(transfer, row): (&'c Transfer, &SnapshotRow)| {
-            let is_later = row.sold && row.block_time.is_some_and(|known| known < seconds(transfer.block_time));
+            // What is shown before it is settled has no block.
+            let is_shown_mined = row.sold && transfer.is_settled();
+            let is_later = is_shown_mined && row.block_time.is_some_and(|known| known < seconds(transfer.block_time));
             is_later.then_some(transfer)
         };
         claim.transfers().iter().zip(&self.0).filter_map(later)
@@ -230,7 +234,7 @@ impl Snapshot {
         let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
         let mark = ChainTime::from_unix(u64::try_from(mark).unwrap_or(0));
         let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
-        Ok(decide(mark, ledger.intent(), claim.lease(), candidates))
+        Ok(decide(mark, ledger.intent(), ledger.intent_keeps, claim.lease(), candidates))
     }
 
     /// What to write, to grant this candidate.

@@ -94,8 +94,6 @@ pub(crate) struct LeaseGuard {
     started: AtomicBool,
     /// The payment may be settled: nobody frees it.
     kept: bool,
-    /// What the lease's payment turned out to be, where it was settled since.
-    paid: Option<Transfer>,
 }
 
 /// How the work under a lease ended.
@@ -120,12 +118,12 @@ impl LeaseGuard {
         let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
         // One that ran out under this intent may have been settled then.
         let kept = lease.is_resumed();
-        Self { ledger, lease, settled: false, runtime, started, kept, paid: None }
+        Self { ledger, lease, settled: false, runtime, started, kept }
     }
 
     /// The payment that is held.
-    pub(crate) fn transfer(&self) -> &Transfer {
-        self.paid.as_ref().unwrap_or(self.lease.transfer())
+    pub(crate) const fn transfer(&self) -> &Transfer {
+        self.lease.transfer()
     }
 
     /// Whether this very pair was held before, and its lease ran out.
@@ -144,9 +142,9 @@ impl LeaseGuard {
         self.kept = self.is_resumed();
     }
 
-    /// The payment is settled, by this transfer.
+    /// The payment is settled, by this transfer: the sale is recorded with it.
     pub(crate) fn paid_by(&mut self, transfer: Transfer) {
-        (self.kept, self.paid) = (true, Some(transfer));
+        (self.kept, self.lease) = (true, self.lease.clone().settled_by(transfer));
     }
 
     /// Counts this attempt from here on.

@@ -171,7 +171,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
 }
 
 /// Neither this pair nor its payment is sold again: the ledger knows it still, or its mark is above it.
-async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sold: &Claim) -> Result<(), Fault> {
+pub(super) async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sold: &Claim) -> Result<(), Fault> {
     for intent in [sold.intent(), fixture.intent()] {
         let back = fixture.claim_at(head, intent, sold.transfers());
         must_be!(
@@ -192,7 +192,7 @@ async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -
 }
 
 /// Makes claims at this head, and sees whether the mark rises to that time.
-async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
+pub(super) async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = fixture.hold(&fixture.young_claim(head, &[fixture.paid_at(head)])).await?;
         fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;

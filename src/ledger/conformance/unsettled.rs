@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{
     super::{AttemptOutcome, Claim, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
     Harness,
-    fixture::{Fault, Fixture, LONG, MARK, must_be},
+    fixture::{Fault, Fixture, HEAD, LONG, MARK, PAID, claim, must_be},
+    mark::{nudge, refused},
     race,
 };
 use crate::protocol::{Binding, ChainTime, Transfer, TxHash};
@@ -159,6 +160,68 @@ pub(super) async fn resumption_is_told<H: Harness>(fixture: &Fixture<'_, H>) -> 
     fixture.run_out().await;
     let foreign = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
     must_be!(foreign.is_resumed(), false, "one after another intent's lease ran out is resumed");
+    Ok(())
+}
+
+pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
+    let late = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    let second = fixture.claim(claim.intent(), &[unsettled(fixture)]);
+    for ledger in [&fixture.ledger, &fixture.twin, &fixture.ledger] {
+        must_be!(
+            ledger.reserve(&second).await?,
+            ReserveOutcome::Busy { retry_after } if soon(retry_after),
+            "a second payment that is not settled"
+        );
+    }
+    must_be!(fixture.ledger.renew(&late).await?, RenewOutcome::Held, "the late holder's renewal");
+    fixture.run_out().await;
+    let both = [second.transfers(), claim.transfers()].concat();
+    let first = fixture.hold(&fixture.claim(claim.intent(), &both)).await?;
+    must_be!(first.is_resumed(), true, "of both, the first is resumed");
+    fixture.ledger.release(&first, AttemptOutcome::Started).await?;
+    let lease = fixture.sell(&second).await?;
+    must_be!(lease.is_resumed(), false, "the second, once the first was released, is resumed");
+    // One that is settled is paid already.
+    let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
+    let _ = fixture.hold(&claim).await?;
+    fixture.run_out().await;
+    let _ = fixture.sell(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
+    let _ = fixture.sell(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+    Ok(())
+}
+
+pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    const HOUR: u64 = 3_600;
+    fixture.begin().await?;
+    // Mined before it was asked to be, as far as clocks can tell; and long after.
+    for block_time in [PAID - 50, PAID + 9 * HOUR] {
+        let at = |head, intent, transfers: &[Transfer]| claim(intent, transfers, PAID, head, LONG);
+        let sold = at(HEAD, fixture.intent(), &[unsettled(fixture)]);
+        let reserved = &sold.transfers()[0];
+        let block_time = ChainTime::from_unix(block_time);
+        let mined = Transfer { block_time, ..settled(fixture, reserved) };
+        let lease = fixture.hold(&sold).await?.settled_by(mined.clone());
+        must_be!(fixture.twin.renew(&lease).await?, RenewOutcome::Held, "renewal of what was settled since");
+        for ledger in [&fixture.ledger, &fixture.twin, &fixture.ledger] {
+            must_be!(ledger.commit(&lease, None).await?, CommitOutcome::Done, "commit of what was settled since");
+        }
+        // Shown as if it were not settled yet, it has no block.
+        let last = sold.keep_until(reserved).max(sold.keep_until(&mined)).unix();
+        let shown = Transfer { block_time: ChainTime::from_unix(PAID + 20 * HOUR), ..reserved.clone() };
+        for (head, transfer) in [(HEAD, &mined), (HEAD, &shown), (last, &shown), (last, &mined)] {
+            let again = at(head, fixture.intent(), std::slice::from_ref(transfer));
+            must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment until its last second");
+        }
+        must_be!(fixture.ledger.consumed(sold.intent()).await?.is_some(), true, "until then its intent is consumed");
+        nudge(fixture, last + 1, Some(block_time.unix())).await?;
+        refused(fixture, last + 1, &at(HEAD, sold.intent(), &[mined])).await?;
+        let above = at(last + 1, fixture.intent(), &[fixture.paid_at(block_time.unix() + 1)]);
+        let lease = fixture.hold(&above).await?;
+        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+    }
     Ok(())
 }
 

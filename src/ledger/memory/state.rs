@@ -115,7 +115,8 @@ impl State {
         let mark = self.mark?;
         self.prolong(claim);
         let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
-        Some(match decide(mark, self.entry(claim.intent(), now), claim.lease(), candidates) {
+        let (intent, keeps) = self.entry(claim.intent(), now);
+        Some(match decide(mark, intent, keeps, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
             Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
         })
@@ -147,7 +148,8 @@ impl State {
         if let Some(answer) = answer {
             self.answers.keep(hold.intent, answer, now);
         }
-        self.ages.push(Reverse(Aged { keep_until: hold.keep_until, payment: key, intent: hold.intent }));
+        // Where it was settled since, by that transfer.
+        self.ages.push(Reverse(Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
         CommitOutcome::Done
     }
@@ -189,12 +191,13 @@ impl State {
         before - self.sales.len()
     }
 
-    /// What is on record for an intent.
-    fn entry(&self, intent: IntentKey, now: Duration) -> Option<Entry> {
-        match self.sold.contains(&intent) {
-            true => Some(Entry::Sold),
-            false => self.holds.get(self.holders.get(&intent)?).map(|hold| hold.entry(now)),
+    /// What is on record for an intent, and whether that keeps a payment that was not settled when it was granted.
+    fn entry(&self, intent: IntentKey, now: Duration) -> (Option<Entry>, bool) {
+        if self.sold.contains(&intent) {
+            return (Some(Entry::Sold), false);
         }
+        let hold = self.holders.get(&intent).and_then(|payment| self.holds.get(payment));
+        (hold.map(|hold| hold.entry(now)), hold.is_some_and(|hold| hold.unsettled))
     }
 
     fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
@@ -218,13 +221,14 @@ impl State {
         }
         self.expire(&key);
         self.fence += 1;
+        let lease = Lease::new(claim, transfer, self.fence).with_resumed(resumed);
         let until = now.saturating_add(claim.lease());
-        let (keep_until, unsettled) = (claim.keep_until(transfer), !transfer.is_settled());
+        let (keep_until, unsettled) = (lease.keep_until(), !transfer.is_settled());
         self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until, unsettled });
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
-        ReserveOutcome::Granted(Lease::new(claim, transfer, self.fence).with_resumed(resumed))
+        ReserveOutcome::Granted(lease)
     }
 
     /// Ends the hold of this very lease, whatever the clock says.
@@ -245,9 +249,10 @@ impl State {
         }
     }
 
-    /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it.
+    /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it. What is shown before it is
+    /// settled has no block.
     fn prolong(&mut self, claim: &Claim) {
-        for transfer in claim.transfers() {
+        for transfer in claim.transfers().iter().filter(|transfer| transfer.is_settled()) {
             let key = transfer.payment_id().compact();
             let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < transfer.block_time) else {
                 continue;

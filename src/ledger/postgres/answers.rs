@@ -6,20 +6,21 @@ use super::{
     super::{KeptAnswer, Lease, sql::micros},
     connection::Borrowed,
     handle::PostgresLedger,
-    statements::{Flush, Literal},
+    statements::{Flush, Literal, Text},
 };
 
 impl PostgresLedger {
-    /// Consumes what `values` name, and keeps the answer if it is sold only now; tells as `ledger_commit` does. Whatever fails
+    /// Consumes by this statement what `values` name, and keeps the answer if it is sold only now; tells as `ledger_commit` does. Whatever fails
     /// undoes both.
     pub(super) async fn commit_to_keep(
         &self,
         lease: &Lease,
+        commit: &Text,
         values: &[Literal],
         answer: &KeptAnswer,
     ) -> sqlx::Result<Option<bool>> {
         let (say, mut connection) = (&self.statements, Borrowed::from(&self.pool).await?);
-        let commit = say.beginning(Flush::Now, self.time_limit, &say.commit, values);
+        let commit = say.beginning(Flush::Now, self.time_limit, commit, values);
         let (sold,) = connection.ask::<(Option<bool>,)>(commit).await?;
         if sold == Some(true) {
             let keep = sqlx::query(AssertSqlSafe(say.keep.as_str().to_owned())).persistent(false);

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair.
+/// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether the intent keeps what was not
+/// settled.
 type Reserved = (
     i64,
     Option<i64>,
@@ -29,6 +30,7 @@ type Reserved = (
     Option<i64>,
     Option<i64>,
     Option<i64>,
+    bool,
     bool,
 );
 /// Fence, attempts, time since the last one, mark, whether its own lease was taken over, whether the book knows of the pair,
@@ -44,6 +46,17 @@ fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
 fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> {
     let lease = pair(lease.intent(), lease.transfer()).into_iter().chain([whole(lease.fencing_token().cast_signed())]);
     lease.chain(rest).collect()
+}
+
+/// What is written down of a sale whose payment was settled since it was reserved.
+fn settled(lease: &Lease, transfer: &Transfer) -> [Literal; 5] {
+    [
+        bytes(transfer.transaction.as_bytes()),
+        whole(transfer.position.into()),
+        whole(transfer.block_number.cast_signed()),
+        whole(seconds(transfer.block_time)),
+        whole(seconds(lease.keep_until())),
+    ]
 }
 
 /// What is written down of a sale.
@@ -168,12 +181,25 @@ impl SqlBackend for PostgresLedger {
         loop {
             let question = || self.rows::<Reserved>(flush(claim), &self.statements.reserve, &values);
             let lines = ask(question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked)| {
+            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked, _)| {
                 Some(Written { fence: fence?, times: times?, since: since?, mark, resumed: false, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows = lines.into_iter().map(
-                    |(version, mark, intent_sold, intent_left, sold, left, own, times, since, block_time, ..)| {
+                    |(
+                        version,
+                        mark,
+                        intent_sold,
+                        intent_left,
+                        sold,
+                        left,
+                        own,
+                        times,
+                        since,
+                        block_time,
+                        ..,
+                        intent_keeps,
+                    )| {
                         SnapshotRow {
                             version,
                             mark,
@@ -181,6 +207,7 @@ impl SqlBackend for PostgresLedger {
                             due: false,
                             intent_sold,
                             intent_left,
+                            intent_keeps,
                             sold,
                             left,
                             own,
@@ -249,12 +276,15 @@ impl Ledger for PostgresLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let values = held(lease, []);
+        let (commit, values) = match lease.settled_since() {
+            Some(transfer) => (&self.statements.commit_settled, held(lease, settled(lease, transfer))),
+            None => (&self.statements.commit, held(lease, [])),
+        };
         let sold = in_time(self.time_limit, async {
             match KeptAnswer::to_keep(answer) {
-                Some(answer) => ask(|| self.commit_to_keep(lease, &values, answer)).await,
+                Some(answer) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
                 None => {
-                    let told = self.one::<(Option<bool>,)>(Flush::Now, &self.statements.commit, &values).await?;
+                    let told = self.one::<(Option<bool>,)>(Flush::Now, commit, &values).await?;
                     told.map(|(sold,)| sold).ok_or(LedgerError::unavailable())
                 }
             }

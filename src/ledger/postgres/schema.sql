@@ -102,7 +102,7 @@ CREATE VIEW ledger_sold AS
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
--- Ends what ran out and is in the way, if asked to, but for another intent's lease on what is not settled yet; writes,
+-- Ends what ran out and is in the way, if asked to, but for a lease on what is not settled yet and is another intent's; writes,
 -- which decides; counts the attempt; tells what holds now that nobody else can change it. No fence: intent or payment is another's.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
@@ -116,7 +116,9 @@ BEGIN
     IF p_takes_over THEN
         WITH gone AS (
             DELETE FROM ledger_sales AS sale
-            WHERE (sale.intent = p_intent OR (sale.payment = p_payment AND NOT p_unsettled))
+            WHERE (sale.payment = p_payment AND (sale.intent = p_intent OR NOT p_unsettled)
+                    -- Nor its own, for another that is not settled yet.
+                    OR sale.intent = p_intent AND NOT (p_unsettled AND sale.unsettled))
                 AND sale.consumed_at IS NULL AND sale.lease_until <= clock_timestamp()
             RETURNING sale.intent, sale.payment, sale.lease_until
         ), noted AS (
@@ -152,7 +154,8 @@ CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_h
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
     p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean)
 RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
-    r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean)
+    r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean,
+    r_intent_keeps boolean)
 LANGUAGE plpgsql AS $function$
 BEGIN
     IF (SELECT memory.version = 2 AND memory.mark < p_block_time
@@ -172,6 +175,7 @@ BEGIN
             r_intent_sold := false;
             r_sold := false;
             r_own := false;
+            r_intent_keeps := false;
             RETURN NEXT;
             RETURN;
         END IF;
@@ -188,7 +192,7 @@ BEGIN
         COALESCE(sale.intent = p_intent, false),
         tried.times,
         (extract(epoch FROM now.at - tried.ended_at) * 1000000)::bigint,
-        sale.block_time, NULL::bigint, false
+        sale.block_time, NULL::bigint, false, COALESCE(own.unsettled, false)
     FROM now JOIN ledger_memory AS memory ON memory.only_row
     LEFT JOIN ledger_sales AS own ON own.intent = p_intent
     LEFT JOIN unnest(p_payments) WITH ORDINALITY AS wish (payment, place) ON true
@@ -199,13 +203,28 @@ END
 $function$;
 
 -- Whether it was sold only now; null: the lease is lost. What is sold already is written once more, so that whoever
--- asks again waits for the flush, too.
-CREATE OR REPLACE FUNCTION ledger_commit(p_intent bytea, p_payment text, p_fence bigint)
+-- asks again waits for the flush, too. With a transfer, what was not settled when it was reserved is recorded by that.
+CREATE OR REPLACE FUNCTION ledger_commit(p_intent bytea, p_payment text, p_fence bigint, p_hash bytea DEFAULT NULL,
+    p_position bigint DEFAULT NULL, p_block_number bigint DEFAULT NULL, p_block_time bigint DEFAULT NULL,
+    p_keep_until bigint DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql AS $function$
+DECLARE
+    is_sold boolean;
 BEGIN
-    UPDATE ledger_sales AS sale SET consumed_at = clock_timestamp()
-    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
-    IF FOUND THEN
+    IF p_hash IS NOT NULL THEN
+        UPDATE ledger_sales AS sale SET consumed_at = clock_timestamp(), tx_hash = p_hash, log_position = p_position,
+            block_number = p_block_number, block_time = p_block_time,
+            keep_until = GREATEST(sale.keep_until, p_keep_until), unsettled = false
+        WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL
+            AND sale.unsettled;
+        is_sold := FOUND;
+    END IF;
+    IF is_sold IS NOT TRUE THEN
+        UPDATE ledger_sales AS sale SET consumed_at = clock_timestamp()
+        WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
+        is_sold := FOUND;
+    END IF;
+    IF is_sold THEN
         DELETE FROM ledger_attempts AS tried WHERE tried.intent = p_intent AND tried.payment = p_payment;
         RETURN true;
     END IF;

@@ -22,6 +22,8 @@ pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 const COMMIT: &str = "SELECT ledger_commit($1, $2, $3)";
+/// The same, by the transfer that settled the payment since it was reserved.
+const COMMIT_SETTLED: &str = "SELECT ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)";
 const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4, $5)";
 
 /// An answer left by an earlier sale of this intent, forgotten since, makes room.
@@ -177,7 +179,7 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, keep: KEEP, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
     sold: SOLD, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     holdings: HOLDINGS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }

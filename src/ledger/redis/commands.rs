@@ -86,7 +86,11 @@ impl Ledger for RedisLedger {
             ("amount", transfer.amount.to_string()),
             ("block_number", transfer.block_number.to_string()),
         ];
-        let words = name(lease, book.into_iter().flat_map(|(field, value)| [field.to_owned(), value]));
+        let since = lease
+            .settled_since()
+            .map(|settled| [("block_time", seconds(settled.block_time)), ("keep_until", seconds(lease.keep_until()))]);
+        let book = book.into_iter().chain(since.into_iter().flatten());
+        let words = name(lease, book.flat_map(|(field, value)| [field.to_owned(), value]));
         let answer = self.ask_for_good(&words, KeptAnswer::to_keep(answer)).await?;
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);

@@ -1,9 +1,14 @@
--- ARGV: the lease; then what the book says of the sale, names and values.
+-- ARGV: the lease; then what the book says of the sale, names and values. Where the payment was settled since it was reserved, they
+-- say also, last of all, until when it is kept.
 if not is_holder then return { 'lease lost' } end
 if consumed_at then
   -- Written once more: WAIT counts the replicas that have the connection's last write.
   redis.call('HSET', payment, 'consumed_at', consumed_at)
   return { 'done before' }
+end
+if ARGV[#ARGV - 1] == 'keep_until' then
+  if tonumber(keep_until) > tonumber(ARGV[#ARGV]) then ARGV[#ARGV] = keep_until end
+  keep_until = ARGV[#ARGV]
 end
 redis.call('HSET', payment, 'consumed_at', whole(now), unpack(ARGV, 4))
 redis.call('HDEL', payment, 'until', 'state')

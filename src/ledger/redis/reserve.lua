@@ -4,11 +4,11 @@ if not mark then return { 'not begun' } end
 local intent, resource, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
 forget(ARGV[3])
 
--- A sold payment that was mined again later is kept by its latest block time.
+-- A sold payment that was mined again later is kept by its latest block time. What is not settled has none.
 for i = 6, #ARGV, 4 do
   local payment, time, keep_until = payment_key(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   local bought, was, kept_until = unpack(redis.call('HMGET', payment, 'consumed_at', 'block_time', 'keep_until'))
-  if bought and tonumber(was) < tonumber(time) then
+  if bought and tonumber(was) < tonumber(time) and ARGV[i + 3] == 'settled' then
     if tonumber(kept_until) > tonumber(keep_until) then keep_until = kept_until end
     redis.call('HSET', payment, 'block_time', time, 'keep_until', keep_until)
     redis.call('ZADD', kept, keep_until, ARGV[i])
@@ -21,11 +21,11 @@ end
 
 -- What the intent holds or bought.
 local own = redis.call('GET', intent_key(intent))
-local own_until
+local own_until, own_keeps
 if own then
-  local bought, ends = unpack(redis.call('HMGET', payment_key(own), 'consumed_at', 'until'))
+  local bought, ends, state = unpack(redis.call('HMGET', payment_key(own), 'consumed_at', 'until', 'state'))
   if bought then return refused('intent consumed') end
-  own_until = tonumber(ends)
+  own_until, own_keeps = tonumber(ends), state == 'unsettled'
 end
 
 -- The first candidate that is neither sold, nor held, nor from before this memory.
@@ -37,8 +37,9 @@ for i = 6, #ARGV, 4 do
     ends = tonumber(ends)
     if ends and ends > now then
       frees_at = math.min(frees_at or ends, ends)
-    elseif ends and holder ~= intent and ARGV[i + 3] == 'unsettled' then
-      -- What ran out keeps it for its own intent: once settled, anybody can read it on the chain and show it.
+    elseif holder ~= intent and (ends or own_keeps) and ARGV[i + 3] == 'unsettled' then
+      -- What ran out keeps it for its own intent: once settled, anybody can read it on the chain and show it. And an intent
+      -- whose payment may have been settled gets no other that is to be.
       frees_at = math.min(frees_at or now + lease, now + lease)
     elseif tonumber(ARGV[i + 1]) > mark then
       free = { index = (i - 6) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],

@@ -18,7 +18,7 @@ use super::{
     statements::{Statements, Text},
 };
 use crate::protocol::ChainTime;
-use rows::{held, json, millis, on};
+use rows::{held, json, millis, on, settled};
 use sweep::sweep;
 
 /// Answers each; tells how many leases had run out. What frees comes before what reserves.
@@ -47,17 +47,26 @@ async fn fences(work: &mut SqliteConnection, text: &Text, rows: String) -> sqlx:
     told.iter().map(|row| row.try_get::<i64, _>(0).map(i64::cast_unsigned)).collect()
 }
 
+/// The lease that it asks to commit.
+const fn committed(asked: &Asked) -> Option<&Lease> {
+    match &asked.question {
+        Question::Commit(lease, _) => Some(lease),
+        _ => None,
+    }
+}
+
 async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
     let leases = |batch: &[Asked], wanted: &dyn Fn(&Lease) -> bool| {
-        let leases = batch.iter().filter_map(|asked| match &asked.question {
-            Question::Commit(lease, _) if wanted(lease) => Some(held(lease, 0)),
-            _ => None,
-        });
-        leases.collect::<Vec<_>>()
+        let leases = batch.iter().filter_map(committed).filter(|lease| wanted(lease));
+        leases.map(|lease| held(lease, 0)).collect::<Vec<_>>()
     };
     let asked = leases(batch, &|_| true);
     if asked.is_empty() {
         return Ok(());
+    }
+    let settled: Vec<_> = batch.iter().filter_map(committed).filter_map(settled).collect();
+    if !settled.is_empty() {
+        on(&say.settled, json(&settled)?).execute(&mut *work).await?;
     }
     let sold = fences(work, &say.commit, json(&asked)?).await?;
     let others = leases(batch, &|lease| !sold.contains(&lease.fencing_token()));

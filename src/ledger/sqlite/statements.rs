@@ -101,7 +101,8 @@ SELECT asked.fence, memory.version, memory.mark, memory.due,
     (now.at - attempts.ended_at) * 1000,
     sale.block_time,
     own.fence,
-    sale.fence
+    sale.fence,
+    COALESCE(own.unsettled, 0)
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
@@ -197,6 +198,19 @@ FROM asked WHERE ",
     " AND ledger_sales.consumed_at IS NULL
 RETURNING fence"
 );
+
+/// Leases that are about to be committed, on what was settled since: the sale is recorded by that transfer.
+const SETTLED: &str = "
+WITH settled AS MATERIALIZED (
+    SELECT unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS fence, unhex(value ->> 3) AS tx_hash,
+        value ->> 4 AS log_position, value ->> 5 AS block_number, value ->> 6 AS block_time, value ->> 7 AS keep_until
+    FROM json_each(?1)
+)
+UPDATE ledger_sales SET tx_hash = settled.tx_hash, log_position = settled.log_position,
+    block_number = settled.block_number, block_time = settled.block_time,
+    keep_until = max(ledger_sales.keep_until, settled.keep_until), unsettled = 0
+FROM settled WHERE ledger_sales.fence = settled.fence AND ledger_sales.intent = settled.intent
+    AND ledger_sales.payment = settled.payment AND ledger_sales.consumed_at IS NULL AND ledger_sales.unsettled = 1";
 
 const IS_COMMITTED: &str = concat!(
     "
@@ -386,7 +400,7 @@ macro_rules! statements {
 
 statements! {
     begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
-    renew: RENEW, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
+    renew: RENEW, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
     keep: KEEP, sold: SOLD, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
@@ -423,6 +437,7 @@ mod tests {
             RESERVE,
             ATTEMPT,
             RENEW,
+            SETTLED,
             COMMIT,
             IS_COMMITTED,
             SPENT,

@@ -58,6 +58,8 @@ enum Fault {
     AuthorizationByNonce,
     /// Takes over what is not settled, whoever's lease ran out on it.
     LapsedIsAnybodys,
+    /// Records the payment as it was reserved.
+    RecordsTheReservation,
     /// Does not tell that a lease is resumed.
     TellsNoResumption,
     /// Keeps no answer.
@@ -168,7 +170,12 @@ impl Broken {
     fn real(&self, lease: &Lease, fenced: bool) -> Lease {
         let current = self.current.lock().unwrap().get(&lease.transfer().payment_id()).map(Lease::fencing_token);
         let fence = if fenced { lease.fencing_token() } else { current.unwrap_or(lease.fencing_token()) };
-        self.granted.lock().unwrap().get(&fence).map_or_else(|| lease.clone(), |(real, _)| real.clone())
+        let real = self.granted.lock().unwrap().get(&fence).map(|(real, _)| real.clone());
+        let pair = |lease: &Lease| (lease.intent(), lease.transfer().payment_id(), lease.fencing_token());
+        match real {
+            Some(real) if pair(&real) != pair(lease) || self.fault == Fault::RecordsTheReservation => real,
+            _ => lease.clone(),
+        }
     }
 }
 
@@ -313,8 +320,10 @@ async fn every_fault_is_caught_by_its_check() {
                 "a_foreign_claim_changes_nothing",
                 "refused_as_if_held",
                 "only_its_intent_resumes",
+                "no_second_beside_it",
             ],
         ),
+        (Fault::RecordsTheReservation, &["recorded_as_settled"]),
         (Fault::TellsNoResumption, &["resumption_is_told", "kept_for_its_intent", "only_its_intent_resumes"]),
         (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),
         (Fault::KeepsTheLastAnswer, &["a_repeated_commit_keeps_the_first"]),

@@ -42,6 +42,14 @@ fn payments() -> [Transfer; PAYMENTS] {
     .map(|(tx, position, t, binding)| paid(tx, position, MARK + t).with_binding(binding))
 }
 
+/// As it is settled: the authorization that is shown also as settled after that, the other before it was reserved.
+fn mined(unsettled: &Transfer) -> Transfer {
+    let t = if unsettled.block_time.unix() == MARK + 60 { 15 } else { 85 };
+    let mut mined = paid(7, 4, MARK + t).with_binding(unsettled.binding.clone());
+    mined.block_number += 1;
+    mined
+}
+
 /// A ledger, and a hand on the clock of its leases.
 pub trait Bench {
     fn ledger(&self) -> &impl Maintenance;
@@ -69,8 +77,8 @@ pub enum Step {
         times: usize,
     },
     Renew(usize),
-    /// With an answer that is kept so long, or with none.
-    Commit(usize, Option<Duration>),
+    /// With an answer that is kept so long, or with none; and where it was not settled, after that.
+    Commit(usize, Option<Duration>, bool),
     Release(usize, AttemptOutcome),
     Pass(Duration),
     /// Seconds after the first mark.
@@ -90,7 +98,7 @@ fn spans() -> impl Strategy<Value = Duration> {
 
 pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> impl Strategy<Value = Vec<Step>> {
     // Heads around the ends of what is kept.
-    let heads: Vec<u64> = [40, 50, 90].into_iter().flat_map(|t| [MARK + t + KEPT, MARK + t + KEPT + 1]).collect();
+    let heads: Vec<u64> = [40, 50, 85, 90].into_iter().flat_map(|t| [MARK + t + KEPT, MARK + t + KEPT + 1]).collect();
     let head = prop_oneof![12 => Just(MARK + 100), 1 => select(heads)];
     let handler = select(vec![AttemptOutcome::Started, AttemptOutcome::NotStarted]);
     let keep_for = prop_oneof![1 => Just(None), 2 => select(vec![0, 60, 400, 100_000])
@@ -101,7 +109,8 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
         4 => (0..3_u8, 0..PAYMENTS - 1, 14..18_usize)
             .prop_map(|(intent, payment, times)| Step::Fail { intent, payment, times }),
         4 => any::<usize>().prop_map(Step::Renew),
-        4 => (any::<usize>(), keep_for).prop_map(|(lease, keep_for)| Step::Commit(lease, keep_for)),
+        4 => (any::<usize>(), keep_for, any::<bool>())
+            .prop_map(|(lease, keep_for, settled)| Step::Commit(lease, keep_for, settled)),
         6 => (any::<usize>(), handler).prop_map(|(lease, handler)| Step::Release(lease, handler)),
         10 => spans.prop_map(Step::Pass),
         1 => (0..100_u64).prop_map(Step::Begin),
@@ -177,8 +186,13 @@ impl Model {
         }
         // What ran out keeps what is not settled for its intent.
         let kept = |paid: &Transfer| {
-            let is_anothers = |grant: &&Grant| grant.end == End::Open && grant.lease.intent() != claim.intent();
-            !paid.is_settled() && self.history.iter().filter(is_anothers).any(|grant| on(paid)(&grant))
+            let is_in_the_way = |grant: &Grant| match grant.lease.intent() == claim.intent() {
+                // Nor gets that another beside it.
+                true => !grant.lease.transfer().is_settled() && !on(paid)(&grant),
+                false => on(paid)(&grant),
+            };
+            let open = |grant: &&Grant| grant.end == End::Open;
+            !paid.is_settled() && self.history.iter().filter(open).any(is_in_the_way)
         };
         let until = |paid: &Transfer| {
             let until = live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
@@ -391,8 +405,14 @@ impl<B: Bench> Run<'_, B> {
                     grant.until = now + LEASE;
                 }
             }
-            Step::Commit(index, keep_for) if count > 0 => {
+            Step::Commit(index, keep_for, settled) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
+                if grant.end == End::Open && settled && !grant.lease.transfer().is_settled() {
+                    let mined = mined(grant.lease.transfer());
+                    let keep_until = ChainTime::from_unix(mined.block_time.unix().max(PAY_UNTIL) + KEPT);
+                    grant.keep_until = grant.keep_until.max(keep_until);
+                    grant.lease = grant.lease.clone().settled_by(mined);
+                }
                 let done = matches!(grant.end, End::Open | End::Sold);
                 let expected = if done { CommitOutcome::Done } else { CommitOutcome::LeaseLost };
                 let answer = keep_for.map(|keep_for| KeptAnswer::new(content(&grant.lease), keep_for));

@@ -26,7 +26,7 @@ use tower_x402::{
         AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
         RenewOutcome, ReserveOutcome, Sale,
     },
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, Transfer},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -92,6 +92,8 @@ struct Script {
     asked: HashMap<Op, usize>,
     /// Since it was last looked at.
     log: Vec<Op>,
+    /// By which transfers it was asked to commit.
+    committed: Vec<Transfer>,
     yielding: bool,
 }
 
@@ -130,6 +132,11 @@ impl Faulty {
     /// What it was asked since this was last called, in order.
     pub fn take_asked(&self) -> Vec<Op> {
         std::mem::take(&mut self.script.lock().unwrap().log)
+    }
+
+    /// By which transfers it was asked to commit, in order.
+    pub fn committed(&self) -> Vec<Transfer> {
+        self.script.lock().unwrap().committed.clone()
     }
 
     fn draw(&self, op: Op) -> (Option<Fault>, bool) {
@@ -180,6 +187,7 @@ impl Ledger for Faulty {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        self.script.lock().unwrap().committed.push(lease.transfer().clone());
         self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 

@@ -122,6 +122,7 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
         due: row.try_get(3)?,
         intent_sold: row.try_get(4)?,
         intent_left: row.try_get(5)?,
+        intent_keeps: row.try_get(14)?,
         sold: row.try_get(6)?,
         left: row.try_get(7)?,
         own: row.try_get(8)?,

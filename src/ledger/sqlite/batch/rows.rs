@@ -40,6 +40,25 @@ fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String) {
     (const_hex::encode(intent.as_bytes()), transfer.payment_id().to_string())
 }
 
+/// Intent, payment and fence; transaction and position, the block's number and time, and until when the sale is kept.
+pub(super) type Settled = (String, String, i64, String, u32, i64, i64, i64);
+
+/// Where the payment of this lease was settled since.
+pub(super) fn settled(lease: &Lease) -> Option<Settled> {
+    let transfer = lease.settled_since()?;
+    let (intent, payment) = pair(lease.intent(), transfer);
+    Some((
+        intent,
+        payment,
+        lease.fencing_token().cast_signed(),
+        const_hex::encode(transfer.transaction.as_bytes()),
+        transfer.position,
+        transfer.block_number.cast_signed(),
+        seconds(transfer.block_time),
+        seconds(lease.keep_until()),
+    ))
+}
+
 /// Intent and payment; the claim's place in the batch. There is one without a candidate for a claim that has none.
 pub(super) type Wish = (String, Option<String>, usize);
 

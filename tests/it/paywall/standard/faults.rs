@@ -7,7 +7,7 @@ use tower_x402::{
     testing::Settling,
 };
 
-use super::{NONCE, Stall, offered, paid, pays, settled};
+use super::{NONCE, Stall, authorization, offered, paid, pays, settled, sign};
 use crate::support::{Counter, ask, assert_problem, echo, layered, payer};
 
 /// What the first presentation meets, what it is answered, and what the payer has lost for good.
@@ -108,6 +108,25 @@ async fn a_payer_signs_anew_only_when_the_first_can_no_longer_be_settled() {
     stall.lease_runs_out();
     stall.shop.chain.set_head(tower_x402::protocol::ChainTime::from_unix(crate::support::NOW + 301));
     assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// What the first may still pay, no other pays beside it: a payer that signs anew for the same quote waits.
+#[tokio::test(start_paused = true)]
+async fn a_second_signature_for_one_quote_waits_while_the_first_may_be_settled() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let offer = offered(&service).await;
+    let (first, second) = (pays(&offer), sign(&offer, authorization(&offer, [9; 32])));
+    stall.settler.script([Settling::Held]);
+    assert_eq!(ask(&service, paid(&first)).await.status(), 503);
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&second)).await, 409, "redemption_in_progress").await;
+    let mined = stall.settler.release();
+    assert_problem(ask(&service, paid(&second)).await, 409, "redemption_in_progress").await;
+    let answer = ask(&service, paid(&first)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).transaction), (200, Some(mined[0])));
+    assert_problem(ask(&service, paid(&second)).await, 409, "already_consumed").await;
     assert_eq!(stall.settler.settlements(), 1);
 }
 

@@ -40,6 +40,26 @@ async fn a_signed_payment_buys_one_answer() {
     assert_eq!((counter.runs(), stall.settler.settlements()), (1, 1));
 }
 
+/// At once; and where the process dies between settling and its commit, when the same header is shown again.
+#[tokio::test(start_paused = true)]
+async fn a_sale_is_recorded_with_the_transfer_that_settled_it() {
+    for settling in [Settling::Settled, Settling::SettledHanging] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let payment = pays(&offered(&service).await);
+        stall.settler.script([settling]);
+        let mut asked = tokio::time::timeout(Duration::from_secs(20), ask(&service, paid(&payment))).await;
+        if asked.is_err() {
+            stall.lease_runs_out();
+            asked = Ok(ask(&service, paid(&payment)).await);
+        }
+        let transaction = settled(&asked.unwrap()).transaction;
+        let committed = stall.shop.faults.committed();
+        let committed: Vec<_> = committed.iter().map(|transfer| Some(transfer.transaction)).collect();
+        assert_eq!((committed, transaction.is_some()), (vec![transaction], true));
+    }
+}
+
 #[tokio::test]
 async fn the_handler_sees_who_pays_and_no_transaction_yet() {
     fn seen() -> impl Handler {
