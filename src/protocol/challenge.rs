@@ -178,7 +178,11 @@ impl<'a> ResourceUrl<'a> {
             match c {
                 // What a URL may have needs no escape.
                 ' '..='~' if c != '"' && c != '\\' => out.push(c as u8),
-                _ => out.extend(ascii_json(c.encode_utf8(&mut [0; 4])).trim_matches('"').bytes()),
+                _ => {
+                    // Without the quotes around it, and only those: it may be one itself.
+                    let escaped = ascii_json(c.encode_utf8(&mut [0; 4]));
+                    out.extend_from_slice(escaped.as_bytes().get(1..escaped.len() - 1).unwrap_or_default());
+                }
             }
         }
     }
