@@ -95,6 +95,10 @@ pub(crate) struct Args {
     /// version 2 itself
     #[arg(long, env = "X402_SETTLE_KEY", value_name = "FILE")]
     pub(crate) settle_key: Option<PathBuf>,
+    /// Also take transfers in the standard's header PAYMENT-SIGNATURE, from whoever proves to be the payer: the client-submitted
+    /// family of x402 version 2
+    #[arg(long, env = "X402_CLIENT_SUBMITTED", value_parser = BoolishValueParser::new())]
+    pub(crate) client_submitted: bool,
     /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
     /// keeps none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]
@@ -256,16 +260,17 @@ mod tests {
         assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
         assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
         assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [5, 900]);
-        assert!(!args.require_bound);
+        assert!(!args.require_bound && !args.client_submitted);
         assert_eq!(args.ledger(), Ok(LedgerArg::Sqlite("x402-ledger.db".into())));
         assert_eq!(read(&["--dev"]).unwrap().ledger(), Ok(LedgerArg::Memory));
     }
 
     #[test]
     fn who_may_redeem_and_what_is_kept_is_said_by_flags() {
-        let flags = ["--hold-unbound", "0s", "--require-bound", "--redeliver", "0s"];
+        let flags = ["--hold-unbound", "0s", "--require-bound", "--redeliver", "0s", "--client-submitted"];
         let args = read(&[&PAID[..], &flags].concat()).unwrap();
         assert!(args.hold_unbound.is_zero() && args.require_bound && args.redeliver.is_zero());
+        assert!(args.client_submitted);
         let args = read(&[&PAID[..], &["--hold-unbound", "1m", "--redeliver", "2h"]].concat()).unwrap();
         assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [60, 7_200]);
     }
@@ -340,6 +345,7 @@ mod tests {
             "redeliver",
             "facilitator",
             "settle-key",
+            "client-submitted",
             "finality",
             "sealing-key",
             "ledger",

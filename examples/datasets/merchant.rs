@@ -47,6 +47,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if args.require_bound {
         builder = builder.require_bound();
     }
+    if args.client_submitted {
+        builder = builder.client_submitted();
+    }
     if args.start_without_rpc {
         builder = builder.start_lazily();
     }

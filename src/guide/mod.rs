@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | take signed payments of x402 version 2, from official clients |
+//! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
 //! | [`ledgers`] | choose where sales are recorded |
 //! | [`verification`] | choose RPC endpoints and finality |
 //! | [`operating`] | run a server: health, keys, restarts, backups |
@@ -46,6 +47,7 @@ macro_rules! guides {
 guides! {
     selling = "selling.md";
     standard = "standard.md";
+    payment_proof = "payment_proof.md";
     ledgers = "ledgers.md";
     verification = "verification.md";
     operating = "operating.md";

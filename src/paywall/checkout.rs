@@ -15,6 +15,7 @@ use super::{
     body::ResponseBody,
     body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
     bypass::AnswerFilter,
+    client_submitted::redemption_in,
     deliver::deliver,
     inner_service::InnerService,
     priced_request::PricedRequest,
@@ -110,8 +111,8 @@ where
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
         let shown = Proof::from_headers(&self.request.parts.headers);
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
-            if let (Ok(Some(Proof::Redemption(redemption))), Some(_)) = (&shown, self.request.route.redelivery) {
-                self.may_be_sold = Some(Box::new(redemption.clone()));
+            if let (Ok(Some(proof)), Some(_)) = (&shown, self.request.route.redelivery) {
+                self.may_be_sold = redemption_in(&self.request.route.merchant, proof).map(Box::new);
             }
             return Next::ReadBody(BodyReader::new(body, plan, shown.unwrap_or_default()), self);
         }

@@ -44,6 +44,11 @@ pub enum BuildError {
     /// Neither verifier nor settler was set, so nothing could tell whether a payment was made.
     #[error("no verifier: call `.verifier(…)`, `.settler(…)` or both, or nothing can tell whether a payment was made")]
     NoVerifier,
+    /// [`client_submitted`](crate::MerchantBuilder::client_submitted) was set without a verifier, so nothing could see a transfer.
+    #[error(
+        "no verifier: with `.client_submitted()` call `.verifier(…)` too, or nothing can see the transfers that are shown"
+    )]
+    NoVerifierForTransfers,
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,

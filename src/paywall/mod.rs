@@ -7,6 +7,7 @@ mod body_reader;
 mod bypass;
 mod checkout;
 mod claimant;
+mod client_submitted;
 mod consumption;
 mod deliver;
 mod error;

@@ -130,6 +130,21 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a transfer in the standard's header, where that is not taken there.
+    pub(crate) fn takes_no_payment_proofs(takes_transfers: bool) -> Self {
+        let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
+        match takes_transfers {
+            true => Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() },
+            false => Self::takes_signed_only(),
+        }
+    }
+
+    /// For a transfer in the standard's header that is not shown as it must be.
+    pub(crate) fn is_no_payment_proof() -> Self {
+        let detail = "The payload that shows a transfer has `type` (`payment-proof`) and `txRef` (0x and 64 hexadecimal digits), and may have `paymentSecret` and `paymentSignature`; `accepted` is the entry of PAYMENT-REQUIRED with `extra.assetTransferMethod` `txid`, as it was offered. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// For a transfer where nothing reads the chain.
     pub(crate) fn takes_signed_only() -> Self {
         let detail =

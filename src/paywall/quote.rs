@@ -76,12 +76,12 @@ pub(crate) struct Bill<'a> {
 
 impl<'a> Bill<'a> {
     pub(crate) fn of(route: &'a Route) -> Self {
-        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge().map(Cow::Borrowed) }
+        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge() }
     }
 
     fn saying(route: &'a Route, label: &str) -> Self {
         let label = route.fitting(label);
-        let challenge = route.challenge().and_then(|_| route.challenge_saying(&label)).map(Cow::Owned);
+        let challenge = route.challenge_saying(&label).map(Cow::Owned);
         Self { template: Cow::Owned(route.template_saying(&label)), challenge }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     authorization::{Authorized, exact},
+    client_submitted::{Presented, is_submitted},
     merchant::Standard,
     opened::Opened,
     priced_request::PricedRequest,
@@ -34,23 +35,36 @@ pub(crate) struct Purchase {
 pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
     let Some(amount) = request.amount().await.transpose() else { return Ok(None) };
     match proof {
-        Proof::Redemption(redemption) => redeem(request, redemption, amount).await.map(Some),
-        // Boxed, so that the other way does not carry its state.
+        Proof::Redemption(redemption) => redeem(request, redemption.into(), amount).await.map(Some),
+        // Boxed, so that the other ways do not carry its state.
+        Proof::Payment(payment) if is_submitted(&payment) => {
+            match Presented::read(&request.route.merchant, &payment)? {
+                Some(presented) => Box::pin(redeem(request, presented, amount)).await.map(Some),
+                None => Err(without_intent(request, amount)),
+            }
+        }
         Proof::Payment(payment) => Box::pin(accept(request, *payment, amount)).await.map(Some),
         Proof::IntentOnly(_) => amount.and(Err(ProblemCode::TxRequired.into())),
-        Proof::TransactionOnly(_) => {
-            let seal = request.route.seals.current();
-            Err(request.with_new_intent(ProblemCode::IntentRequired, seal, amount?).into())
-        }
+        Proof::TransactionOnly(_) => Err(without_intent(request, amount)),
+    }
+}
+
+/// What to answer to a transaction that is shown without an intent.
+fn without_intent(request: &PricedRequest, amount: Result<Amount, Rejection>) -> Rejection {
+    let seal = request.route.seals.current();
+    match amount {
+        Ok(amount) => request.with_new_intent(ProblemCode::IntentRequired, seal, amount).into(),
+        Err(rejection) => rejection,
     }
 }
 
 /// Reserves a payment for this intent, in that transaction.
 async fn redeem(
     request: &PricedRequest,
-    redemption: Redemption,
+    presented: Presented,
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
+    let redemption = &presented.redemption;
     if request.route.merchant.chain().is_none() {
         return Err(Problem::takes_signed_only().into());
     }
@@ -59,7 +73,7 @@ async fn redeem(
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
     let shown = Shown::Transaction(redemption.transaction);
-    let (claimable, head) = match opened.claimable(request, &redemption, amount).await {
+    let (claimable, head) = match opened.claimable(request, &presented, amount).await {
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
     };
@@ -67,7 +81,8 @@ async fn redeem(
         Ok(reserved) => reserved,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
-    let receipt = Receipt::new(Arc::clone(&request.route.resource), redemption.intent, guard.transfer().clone());
+    let intent = presented.redemption.intent;
+    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.transfer().clone());
     Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
 }
 

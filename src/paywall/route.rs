@@ -31,7 +31,7 @@ pub(crate) struct Route {
     label: Option<Arc<str>>,
     pub(crate) prices: Prices,
     pub(crate) template: QuoteTemplate,
-    /// The standard's quote, once it is known which tokens can be paid by authorization; none where there is none.
+    /// The standard's quote, once it is known which ways to pay there are; none where there is none.
     challenge: OnceLock<Option<Challenge>>,
     /// Ready where the price is fixed.
     price_text: Option<PriceText>,
@@ -129,28 +129,23 @@ impl Route {
         self.label.as_deref().unwrap_or(&self.resource)
     }
 
-    /// The standard's quote, where signed payments are taken.
-    pub(crate) fn challenge(&self) -> Option<&Challenge> {
-        match self.challenge.get() {
-            Some(known) => known.as_ref(),
-            None => {
-                let challenge = self.challenge_saying(self.description())?;
-                self.challenge.get_or_init(|| Some(challenge).filter(Challenge::offers_any)).as_ref()
-            }
+    /// The standard's quote, where there is any way to pay by it.
+    pub(crate) fn challenge(&self) -> Option<Cow<'_, Challenge>> {
+        if self.challenge.get().is_none() && !self.merchant.knows_ways_to_pay() {
+            return self.challenge_saying(self.description()).map(Cow::Owned);
         }
+        let known = self.challenge.get_or_init(|| self.challenge_saying(self.description()));
+        known.as_ref().map(Cow::Borrowed)
     }
 
-    /// The same with another label. `None` while it is not known which tokens can be paid so.
+    /// The same with another label.
     pub(crate) fn challenge_saying(&self, label: &str) -> Option<Challenge> {
-        let Route { merchant, template, .. } = self;
-        let standard = merchant.standard.as_ref()?;
-        let Some(tokens) = standard.tokens() else {
-            standard.learn_later();
+        let ways = self.merchant.ways_to_pay();
+        if ways.is_empty() {
             return None;
-        };
-        let (network, recipient, timeout) = (merchant.network, merchant.recipient(), merchant.quote_ttl.as_secs());
-        let room = template.room_for_challenge();
-        Some(Challenge::new(network, recipient, tokens, timeout, label).fitting(room))
+        }
+        let (network, recipient) = (self.merchant.network, self.merchant.recipient());
+        Some(Challenge::new(network, recipient, &ways, label).fitting(self.template.room_for_challenge()))
     }
 
     /// How a quote writes this amount.

@@ -1,7 +1,8 @@
 //! Which transfers a redemption may claim: what the chain says of its transaction, and who shows it.
 
 use super::{
-    claimant::{Claimable, Claimant, NotClaimable},
+    claimant::{Claimable, Claimant, NotClaimable, UnboundPolicy},
+    client_submitted::Presented,
     opened::Opened,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
@@ -17,38 +18,40 @@ impl Opened<'_> {
     pub(crate) async fn claimable(
         &self,
         request: &PricedRequest,
-        redemption: &Redemption,
+        presented: &Presented,
         amount: Result<Amount, Rejection>,
     ) -> Result<(Claimable, ChainTime), Rejection> {
         let now = amount?;
         // For the recipient that was paid, if that is a former one.
         let renewed = |code| request.with_new_intent(code, self.route.seals.of(self.recipient), now).into();
-        if !self.honours(request, now) {
+        if !self.honours(request, now) || !presented.is_as_offered(self) {
             return Err(renewed(ProblemCode::IntentNotFound));
         }
         if self.aged_out() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        let (mut transfers, head) = self.verify(redemption.transaction).await?;
+        let (mut transfers, head) = self.verify(presented.redemption.transaction).await?;
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        Ok((self.claimable_by(redemption, transfers, head).await?, head))
+        Ok((self.claimable_by(presented, transfers, head).await?, head))
     }
 
     /// Those that are the claimant's, and those that are anyone's.
     async fn claimable_by(
         &self,
-        redemption: &Redemption,
+        presented: &Presented,
         transfers: Vec<Transfer>,
         head: ChainTime,
     ) -> Result<Claimable, Problem> {
-        let Redemption { intent, secret, transaction, .. } = redemption;
-        let signer = self.signer(redemption, &transfers).await?;
+        let Redemption { intent, secret, transaction, .. } = &presented.redemption;
+        let signer = self.signer(&presented.redemption, &transfers).await?;
+        let unbound = self.route.merchant.unbound;
+        let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
         let claimant = Claimant { intent, secret: secret.as_ref(), signer };
         let prove = |code| Problem::to_prove(code, self.message(*transaction, intent));
-        claimant.claimable(transfers, head, self.route.merchant.unbound).map_err(|reason| match reason {
+        claimant.claimable(transfers, head, unbound).map_err(|reason| match reason {
             NotClaimable::Bound => prove(ProblemCode::PaymentBound),
             NotClaimable::ProofRequired => prove(ProblemCode::PayerProofRequired),
             NotClaimable::Held(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait),

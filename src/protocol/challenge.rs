@@ -12,12 +12,38 @@ pub(crate) const MAX_TIMEOUT: u64 = 300;
 /// The longest URL that is written, in bytes. What is longer is cut: clients show it, and decide nothing by it.
 const URL_MAX: usize = 256;
 
+/// One way to pay a route: the token, and what hangs on the way.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    token: Address,
+    timeout: u64,
+    /// The members of `extra` in JSON, but for the intent.
+    extra: String,
+}
+
+impl Way {
+    /// By an authorization, which is settled for the payer. `quote_life`: how long a quote can be paid, in seconds.
+    pub(crate) fn authorization(token: &TokenDomain, quote_life: u64) -> Self {
+        let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
+        let extra = format!(r#""name":{name},"version":{version}"#);
+        Self { token: token.token, timeout: quote_life.min(MAX_TIMEOUT), extra }
+    }
+
+    /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
+    pub(crate) fn submitted_transfer(token: Address, quote_life: u64, max_age: u64) -> Self {
+        let extra = format!(
+            r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
+        );
+        Self { token, timeout: quote_life, extra }
+    }
+}
+
 /// The standard's quote of one route, but for price, intent and URL.
 ///
 /// The constant texts are cut to multiples of three bytes, and so are base64 already; white space fills them up.
 #[derive(Clone, Debug)]
 pub(crate) struct Challenge {
-    /// For each token.
+    /// For each way to pay.
     entries: Vec<Entry>,
     /// Behind the URL.
     end: Box<str>,
@@ -36,26 +62,15 @@ const END: &str = r#""}}"#;
 const BEFORE_URL: &str = r#""}}],"resource":{"url":""#;
 
 impl Challenge {
-    /// `tokens`: at least one.
-    pub(crate) fn new(
-        network: Network,
-        recipient: Address,
-        tokens: &[TokenDomain],
-        timeout: u64,
-        description: &str,
-    ) -> Self {
-        let entries = tokens.iter().enumerate().map(|(index, token)| {
+    /// `ways`: those that clients are to prefer first.
+    pub(crate) fn new(network: Network, recipient: Address, ways: &[Way], description: &str) -> Self {
+        let entries = ways.iter().enumerate().map(|(index, way)| {
             let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { r#""}},"# };
-            let timeout = timeout.min(MAX_TIMEOUT);
             let before_amount = format!(
-                r#"{{"scheme":"exact","network":"{network}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{timeout},"amount":""#,
-                token.token,
+                r#"{{"scheme":"exact","network":"{network}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
+                way.token, way.timeout,
             );
-            let before_intent = format!(
-                r#"","extra":{{"name":{},"version":{},"intentId":""#,
-                ascii_json(&token.name),
-                ascii_json(&token.version),
-            );
+            let before_intent = format!(r#"","extra":{{{},"intentId":""#, way.extra);
             // The first text is encoded beforehand; the others follow what differs in length.
             let before_amount = match index {
                 0 => STANDARD.encode(padded(begin, &before_amount)),
@@ -67,23 +82,17 @@ impl Challenge {
         Self { entries: entries.collect(), end: end.into() }
     }
 
-    /// The same with as many ways to pay, and of the description as much, as a header of that length has room for.
+    /// The same as far as a header of that length has room for it: without the description, if that is enough, or else with fewer
+    /// ways to pay as well, the first of them in any case.
     pub(crate) fn fitting(mut self, room: usize) -> Self {
-        while self.longest_header() > room && self.entries.len() > 1 {
-            tracing::warn!(
-                "more tokens than a quote's headers have room for: the last is not offered to be signed for"
-            );
-            self.entries.pop();
-        }
         if self.longest_header() > room {
             self.end = END.into();
         }
+        while self.longest_header() > room && self.entries.len() > 1 {
+            tracing::warn!("more ways to pay than a quote's headers have room for: the last is not offered");
+            self.entries.pop();
+        }
         self
-    }
-
-    /// Whether there is any way to pay.
-    pub(crate) fn offers_any(&self) -> bool {
-        !self.entries.is_empty()
     }
 
     /// At a price of at most 20 digits.
@@ -162,16 +171,32 @@ impl<'a> ResourceUrl<'a> {
     /// Appends it to a JSON string.
     fn write(&self, out: &mut Vec<u8>) {
         let end = out.len() + URL_MAX;
-        for c in self.parts().into_iter().flat_map(str::chars) {
-            if out.len() >= end {
-                break;
-            }
-            match c {
-                // What a URL may have needs no escape.
-                ' '..='~' if c != '"' && c != '\\' => out.push(c as u8),
-                _ => out.extend(ascii_json(c.encode_utf8(&mut [0; 4])).trim_matches('"').bytes()),
+        for part in self.parts() {
+            let room = end.saturating_sub(out.len());
+            // What a URL may have needs no escape.
+            if part.len() <= room && part.bytes().all(is_plain) {
+                out.extend_from_slice(part.as_bytes());
+            } else {
+                escape(part, end, out);
             }
         }
+    }
+}
+
+/// Whether a JSON string has this byte as it is.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
+}
+
+/// Appends a text to a JSON string, until that has this length.
+fn escape(text: &str, end: usize, out: &mut Vec<u8>) {
+    for c in text.chars() {
+        if out.len() >= end {
+            break;
+        }
+        // Without the quotes around it, and only those: it may be one itself.
+        let escaped = ascii_json(c.encode_utf8(&mut [0; 4]));
+        out.extend_from_slice(escaped.as_bytes().get(1..escaped.len() - 1).unwrap_or_default());
     }
 }
 
@@ -208,6 +233,22 @@ mod tests {
         vec![usdc, TokenDomain::new(Address::new([7; 20]), "Another \"coin\" é", "1")]
     }
 
+    /// How long a proof counts.
+    const MAX_AGE: u64 = 86_400;
+
+    fn ways(tokens: &[TokenDomain], submitted: &[TokenDomain]) -> Vec<Way> {
+        let signed = tokens.iter().map(|token| Way::authorization(token, 900));
+        signed.chain(submitted.iter().map(|token| Way::submitted_transfer(token.token, 900, MAX_AGE))).collect()
+    }
+
+    fn submitted(token: &TokenDomain, amount: u128, intent: &str) -> PaymentRequirements {
+        let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
+        PaymentRequirements::new(&asset, Amount::from_base_units(amount), SELLER, 900)
+            .with_client_submitted_transfer()
+            .with_extra("maxProofAge", MAX_AGE)
+            .with_intent(&IntentId::new(intent).unwrap())
+    }
+
     fn offered(token: &TokenDomain, amount: u128, intent: &str) -> PaymentRequirements {
         let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
         PaymentRequirements::new(&asset, Amount::from_base_units(amount), SELLER, MAX_TIMEOUT)
@@ -215,8 +256,11 @@ mod tests {
             .with_intent(&IntentId::new(intent).unwrap())
     }
 
-    fn rendered(tokens: &[TokenDomain], amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
-        let challenge = Challenge::new(Network::BASE, SELLER, tokens, 900, "Demand \"insights\" für heute");
+    fn challenge(ways: &[Way]) -> Challenge {
+        Challenge::new(Network::BASE, SELLER, ways, "Demand \"insights\" für heute")
+    }
+
+    fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
         let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
         let price = template.price(Amount::from_base_units(amount));
         let header = challenge.render(&price, intent.as_bytes(), url);
@@ -227,26 +271,63 @@ mod tests {
     #[test]
     fn it_is_the_message_whatever_the_lengths() {
         let url = ResourceUrl { origin: Origin::Host("shop.example"), path: "/demand-insights" };
-        for tokens in [&domains()[..1], &domains()[1..], &domains()] {
+        let (all, none) = (&domains()[..], &[][..]);
+        for (signed, shown) in [
+            (&all[..1], none),
+            (&all[1..], none),
+            (all, none),
+            (none, &all[..1]),
+            (none, all),
+            (&all[..1], &all[..1]),
+            (&all[1..], all),
+        ] {
             for amount in [1, 12, 490_000, u128::MAX] {
                 for intent in ["a", "ab", "abc", "abcd", &"x".repeat(192)] {
-                    let mut expected = PaymentRequired::new(offered(&tokens[0], amount, intent)).with_resource(
-                        ResourceInfo::new("https://shop.example/demand-insights")
-                            .with_description("Demand \"insights\" für heute"),
-                    );
-                    for token in &tokens[1..] {
-                        expected = expected.or(offered(token, amount, intent));
-                    }
-                    assert_eq!(rendered(tokens, amount, intent, url), expected);
+                    let resource = ResourceInfo::new("https://shop.example/demand-insights")
+                        .with_description("Demand \"insights\" für heute");
+                    let mut entries = signed.iter().map(|token| offered(token, amount, intent)).collect::<Vec<_>>();
+                    entries.extend(shown.iter().map(|token| submitted(token, amount, intent)));
+                    let mut entries = entries.into_iter();
+                    let first = PaymentRequired::new(entries.next().unwrap()).with_resource(resource);
+                    let expected = entries.fold(first, PaymentRequired::or);
+                    let challenge = challenge(&ways(signed, shown));
+                    assert_eq!(rendered(&challenge, amount, intent, url), expected);
                 }
             }
         }
     }
 
+    /// What goes first is what clients can do without, and the first way to pay stays whatever the room.
+    #[test]
+    fn what_has_no_room_goes_from_the_end() {
+        let whole = challenge(&ways(&domains(), &domains()[..1]));
+        let url = ResourceUrl { origin: Origin::Unknown, path: &"p".repeat(300) };
+        let intent = "i".repeat(INTENT_MAX);
+        let mut seen = Vec::new();
+        for room in (0..=whole.longest_header()).rev() {
+            let required = rendered(&whole.clone().fitting(room), u64::MAX.into(), &intent, url);
+            let methods: Vec<_> =
+                required.accepts.iter().map(|option| option.exact().unwrap().transfer_method()).collect();
+            assert!(required.to_header().len() <= room || methods.len() == 1, "{room}");
+            let described = required.resource.unwrap().description.is_some();
+            if seen.last() != Some(&(methods.clone(), described)) {
+                seen.push((methods, described));
+            }
+        }
+        use crate::protocol::v2::TransferMethod::{Eip3009, TxId};
+        let expected = [
+            (vec![Eip3009, Eip3009, TxId], true),
+            (vec![Eip3009, Eip3009, TxId], false),
+            (vec![Eip3009, Eip3009], false),
+            (vec![Eip3009], false),
+        ];
+        assert_eq!(seen, expected);
+    }
+
     #[test]
     fn a_url_is_where_the_client_asked_and_never_long() {
-        let url =
-            |origin, path: &str| rendered(&domains()[..1], 1, "i", ResourceUrl { origin, path }).resource.unwrap().url;
+        let challenge = challenge(&ways(&domains()[..1], &[]));
+        let url = |origin, path: &str| rendered(&challenge, 1, "i", ResourceUrl { origin, path }).resource.unwrap().url;
         for (host, expected) in [
             ("shop.example", "https://shop.example/a"),
             ("shop.example:8443", "https://shop.example:8443/a"),

@@ -63,7 +63,7 @@ pub use token_domain::TokenDomain;
 pub use transfer::Transfer;
 pub use tx_hash::{ParseTxHashError, TxHash};
 
-pub(crate) use challenge::{Challenge, Origin, ResourceUrl};
+pub(crate) use challenge::{Challenge, Origin, ResourceUrl, Way};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;

@@ -53,6 +53,7 @@ pub struct MerchantBuilder {
     keys: Option<SealingKeys>,
     verifier: Option<Arc<dyn ErasedVerifier>>,
     settler: Option<Arc<dyn ErasedSettler>>,
+    client_submitted: bool,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
@@ -86,6 +87,7 @@ impl MerchantBuilder {
             keys: None,
             verifier: None,
             settler: None,
+            client_submitted: false,
             public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
@@ -118,6 +120,17 @@ impl MerchantBuilder {
     /// judged by the verifier.
     pub fn settler(mut self, settler: impl Settler) -> Self {
         self.settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default.
+    ///
+    /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client shows its
+    /// transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the quote, or be signed for by
+    /// its payer, whatever [`hold_unbound`](Self::hold_unbound) says. It is described in the guide
+    /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
+    pub const fn client_submitted(mut self) -> Self {
+        self.client_submitted = true;
         self
     }
 
@@ -262,6 +275,9 @@ impl MerchantBuilder {
     /// # Errors
     /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
     pub async fn build(self) -> Result<Merchant, BuildError> {
+        if self.client_submitted && self.verifier.is_none() {
+            return Err(BuildError::NoVerifierForTransfers);
+        }
         let verifier = match (&self.verifier, &self.settler) {
             (Some(verifier), _) => Arc::clone(verifier),
             (None, Some(_)) => Arc::new(Unread(Arc::clone(&self.clock))),
@@ -338,6 +354,7 @@ impl MerchantBuilder {
             verifier,
             reads_chain: self.verifier.is_some(),
             standard,
+            client_submitted: self.client_submitted,
             public_url: self.public_url,
             ledger,
             clock: self.clock,

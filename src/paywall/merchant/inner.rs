@@ -7,7 +7,7 @@ use crate::{
     clock::Clock,
     ledger::ErasedLedger,
     paywall::{claimant::UnboundPolicy, error::HealthError, problem::Problem},
-    protocol::{Address, Asset, Network, SealingKeys},
+    protocol::{Address, Asset, Network, SealingKeys, Way},
     verify::ErasedVerifier,
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct MerchantInner {
     pub(crate) reads_chain: bool,
     /// Where signed payments are taken.
     pub(crate) standard: Option<Standard>,
+    /// Whether transfers are taken in the standard's header, too. Then the verifier reads the chain.
+    pub(crate) client_submitted: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -57,6 +59,28 @@ impl MerchantInner {
 
     pub(crate) fn recipient(&self) -> Address {
         self.recipients.first().copied().unwrap_or(Address::ZERO)
+    }
+
+    /// The ways to pay that the standard's quotes name: those that official clients know first.
+    pub(crate) fn ways_to_pay(&self) -> Vec<Way> {
+        if let Some(standard) = &self.standard
+            && standard.tokens().is_none()
+        {
+            standard.learn_later();
+        }
+        let life = self.quote_ttl.as_secs();
+        let signed = self.standard.as_ref().and_then(Standard::tokens).unwrap_or_default();
+        let mut ways: Vec<Way> = signed.iter().map(|token| Way::authorization(token, life)).collect();
+        if self.client_submitted {
+            let max_age = self.max_payment_age.as_secs();
+            ways.extend(self.assets.iter().map(|asset| Way::submitted_transfer(asset.contract(), life, max_age)));
+        }
+        ways
+    }
+
+    /// Whether those are all, and stay so: it may not be known yet which tokens can be paid by authorization.
+    pub(crate) fn knows_ways_to_pay(&self) -> bool {
+        self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
     }
 
     /// Learns which tokens can be paid by authorization. A settler that is silent is asked again later: transfers are taken meanwhile.

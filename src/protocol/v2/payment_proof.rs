@@ -24,9 +24,10 @@ pub struct PaymentProof {
     pub secret: Option<PaymentSecret>,
 }
 
-const TYPE: &str = "payment-proof";
-
 impl PaymentProof {
+    /// What a payload of this kind has as its `type`.
+    pub(crate) const TYPE: &str = "payment-proof";
+
     /// Shows this transaction.
     #[must_use]
     pub const fn new(transaction: TxHash) -> Self {
@@ -50,7 +51,7 @@ impl PaymentProof {
     /// Returns whether a payload says that it is one of these.
     pub(super) fn is(object: &Object<'_>) -> Result<bool, InvalidMessage> {
         let named = object.json::<serde_json::Value>("type")?;
-        Ok(named.is_some_and(|named| named == TYPE))
+        Ok(named.is_some_and(|named| named == Self::TYPE))
     }
 
     pub(super) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
@@ -76,6 +77,7 @@ impl Serialize for PaymentProof {
         }
         let payment_signature = self.signature.as_ref().map(ToString::to_string);
         let payment_secret = self.secret.as_ref().map(PaymentSecret::as_str);
-        Payload { r#type: TYPE, tx_ref: self.transaction, payment_signature, payment_secret }.serialize(serializer)
+        let payload = Payload { r#type: Self::TYPE, tx_ref: self.transaction, payment_signature, payment_secret };
+        payload.serialize(serializer)
     }
 }

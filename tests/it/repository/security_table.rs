@@ -24,12 +24,12 @@ fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
 }
 
 /// The names in backticks.
-fn names(cell: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
 /// The functions that a source defines. What is commented out is not defined.
-fn functions(source: &str) -> impl Iterator<Item = &str> {
+pub(super) fn functions(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| line.split("fn ").skip(1)).filter_map(|rest| Some(rest.split_once('(')?.0))
 }
@@ -79,7 +79,7 @@ fn faults(table: &str, sources: &[(PathBuf, String)]) -> Vec<String> {
 }
 
 /// Every Rust file below `src` and `tests`.
-fn sources() -> Vec<(PathBuf, String)> {
+pub(super) fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut folders, mut sources) = (vec![root.join("src"), root.join("tests")], Vec::new());
     while let Some(folder) = folders.pop() {

@@ -1,5 +1,6 @@
 //! The standard's door: signed payments, settled by a scripted settler on a scripted chain.
 
+mod family;
 mod faults;
 mod quotes;
 mod refusals;
