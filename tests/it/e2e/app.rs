@@ -37,14 +37,19 @@ async fn as_a_child() {
 }
 
 pub fn program(flags: &[&str]) -> Command {
+    child("e2e::app::as_a_child", FLAGS, flags)
+}
+
+/// The test of that name, as a program with these settings in that variable, a line each.
+pub fn child(test: &str, variable: &str, settings: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "e2e::app::as_a_child", "--nocapture"]);
+    command.args(["--exact", test, "--nocapture"]);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("X402_") || name == "RUST_LOG" {
             command.env_remove(name);
         }
     }
-    command.env(FLAGS, flags.join("\n")).stdin(Stdio::null()).stderr(Stdio::piped());
+    command.env(variable, settings.join("\n")).stdin(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
@@ -115,8 +120,13 @@ impl App {
         let flags: Vec<_> =
             ["--listen", listen, "--rpc-url", rpc].into_iter().chain(usual).chain(flags.iter().copied()).collect();
         let mut command = program(&flags);
-        command.current_dir(folder).envs(variables.iter().copied()).stdout(Stdio::null());
-        let mut process = command.spawn().unwrap();
+        command.current_dir(folder).envs(variables.iter().copied());
+        Self::run(command, rpc)
+    }
+
+    /// Any program that says where it listens, as this one does.
+    pub fn run(mut command: Command, rpc: &str) -> Self {
+        let mut process = command.stdout(Stdio::null()).spawn().unwrap();
         let said = Said::default();
         std::thread::spawn({
             let (stderr, said) = (BufReader::new(process.stderr.take().unwrap()), Arc::clone(&said));

@@ -15,6 +15,8 @@ mod late;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod lost_answers;
 pub mod market;
+#[cfg(all(feature = "wallet", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod mixed_doors;
 mod node;
 mod odd_payments;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]

@@ -52,7 +52,8 @@ impl Database {
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&admin).await.unwrap();
     }
 
-    async fn count(&self, question: &str) -> i64 {
+    /// The one number that this question has for an answer.
+    pub async fn count(&self, question: &str) -> i64 {
         let pool = PgPool::connect(&self.url()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(question)).fetch_one(&pool).await.unwrap()
     }
