@@ -83,7 +83,9 @@ const VERSION: u8 = 1;
 struct Head {
     version: u8,
     transaction: TxHash,
-    payment: String,
+    /// The authorization that was settled, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authorization: Option<String>,
     status: u16,
     /// Each byte of a value as the character of that number: values need not be UTF-8.
     headers: Vec<(String, String)>,
@@ -93,9 +95,9 @@ fn write(paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes)
     let kept = headers.iter().filter(|(name, _)| !is_of_the_connection(name));
     let headers =
         kept.map(|(name, value)| (name.to_string(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()));
-    let payment = paid.payment_id().to_string();
+    let authorization = paid.binding.nonce().map(|_| paid.payment_id().to_string());
     let (transaction, status) = (paid.transaction, status.as_u16());
-    let head = Head { version: VERSION, transaction, payment, status, headers: headers.collect() };
+    let head = Head { version: VERSION, transaction, authorization, status, headers: headers.collect() };
     // A struct of numbers and strings always serialises.
     let mut kept = serde_json::to_vec(&head).unwrap_or_default();
     kept.push(b'\n');
@@ -117,7 +119,7 @@ impl Shown {
     fn is_of(&self, head: &Head) -> bool {
         match self {
             Self::Transaction(transaction) => *transaction == head.transaction,
-            Self::Authorization(payment) => payment.to_string() == head.payment,
+            Self::Authorization(payment) => head.authorization.as_deref() == Some(&*payment.to_string()),
             Self::Public => false,
         }
     }
