@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_FACILITATOR", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
     pub(crate) facilitator: Vec<Secret>,
     /// File with the private key, 0x and 64 hexadecimal digits, of an account with ether that settles signed payments of x402
-    /// version 2 itself
+    /// version 2 itself; each replica needs an account of its own
     #[arg(long, env = "X402_SETTLE_KEY", value_name = "FILE")]
     pub(crate) settle_key: Option<PathBuf>,
     /// Also take transfers in the standard's header PAYMENT-SIGNATURE, from whoever proves to be the payer: the client-submitted

@@ -73,6 +73,8 @@ pub struct Presentation {
 pub struct Payment {
     pub kind: Kind,
     pub book: Book,
+    /// Whether processes are killed meanwhile.
+    crashes: bool,
     payer: PrivateKeySigner,
     thief: PrivateKeySigner,
     /// Two of the payer's, then two of a thief's.
@@ -90,8 +92,9 @@ impl Payment {
         let account = PAYERS[rand::rng().random_range(0..PAYERS.len())];
         let offers = [street.offer().await, street.offer().await, street.offer().await, street.offer().await];
         let [payer, thief] = [account, THIEF].map(|index| street.key(index));
-        let book = Book::default();
-        let mut payment = Self { kind, book, payer, thief, offers, signed: None, early: vec![], late: OnceLock::new() };
+        let (book, crashes) = (Book::default(), street.crashes());
+        let mut payment =
+            Self { kind, book, crashes, payer, thief, offers, signed: None, early: vec![], late: OnceLock::new() };
         let tag = PaymentTag::of(payment.intent(0).as_str());
         if kind.is_signed() {
             payment.sign(street, if kind == Kind::Relayed { *tag.as_bytes() } else { rand::rng().random() });
@@ -178,7 +181,8 @@ impl Payment {
             by_hash(Party::Thief, 3, json!({ "paymentSecret": tag })),
             by_hash(Party::Thief, 2, self.signature(&self.thief, 2, transaction)),
         ]);
-        if self.signed.is_some() {
+        // A thief's reservation of what somebody else settled, left behind by a process that was killed, is a theft that still succeeds.
+        if self.signed.is_some() && !(self.kind == Kind::Relayed && self.crashes) {
             late.extend([2, 3].map(|offer| self.signed_for(Party::Thief, offer)));
         }
         late

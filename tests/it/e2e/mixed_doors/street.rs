@@ -94,6 +94,11 @@ impl Street {
         self.database.remove().await;
     }
 
+    /// Whether sellers are killed here.
+    pub fn crashes(&self) -> bool {
+        self.program == Program::Stall
+    }
+
     pub fn key(&self, account: usize) -> PrivateKeySigner {
         self.chain.accounts()[account].private_key().parse().unwrap()
     }

@@ -6,7 +6,11 @@ use tower_x402::{
 };
 
 use super::{NONCE, Stall, authorization, by_hash, intent, offered, paid, pays, sign};
-use crate::support::{Counter, ask, assert_problem, echo, layered, payer};
+use crate::support::{
+    Counter, ask, assert_problem, echo,
+    faults::{Fault, Op},
+    layered, payer,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_thief_with_the_signature_and_an_intent_of_his_own_gets_nothing() {
@@ -65,4 +69,39 @@ async fn what_another_settled_is_its_payers_by_signature() {
     assert_eq!(ask(&service, request).await.status(), 200);
     assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
     assert_eq!((counter.runs(), stall.settler.settlements()), (1, 0));
+}
+
+/// The release of a thief's reservation was lost, with the process or with the ledger: it is no sign that he settled anything.
+#[tokio::test(start_paused = true)]
+#[ignore = "fails: a reservation that was left behind passes for one that settled, and the thief is answered"]
+async fn a_thief_whose_reservation_was_left_behind_gets_nothing() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let (prepared, offer) = (offered(&service).await, offered(&service).await);
+    let settler = tower_x402::testing::ScriptedSettler::new(stall.shop.chain.clone());
+    let signed = tower_x402::settle::SignedPayment::new(
+        super::SignedAuthorization::new(authorization(&offer, NONCE), "0x00".parse().unwrap()),
+        offer.clone(),
+        tower_x402::protocol::TokenDomain::usdc_of(Network::BASE).unwrap(),
+    );
+    let settled = tower_x402::settle::Settler::settle(&settler, &signed).await;
+    let tower_x402::settle::Settlement::Settled(transaction) = settled else { panic!("{settled:?}") };
+    let stolen = sign(&prepared, authorization(&offer, NONCE));
+    stall.shop.faults.always(Op::Release, Fault::Fail);
+    assert_problem(ask(&service, paid(&stolen)).await, 403, "payment_bound").await;
+    stall.shop.faults.heal();
+    for _ in 0..3 {
+        stall.lease_runs_out();
+        assert_problem(ask(&service, paid(&stolen)).await, 403, "payment_bound").await;
+    }
+    let intent = offer.intent().unwrap().unwrap();
+    let message = redemption_message(Network::BASE, transaction, &intent);
+    let mut request = by_hash(intent.as_str(), transaction);
+    let signature = scripted_signature(payer(), &message);
+    let proof = format!(r#"{{"intentId":"{intent}","txHash":"{transaction}","paymentSignature":"{signature}"}}"#);
+    request.headers_mut().insert("x402-payment", proof.parse().unwrap());
+    stall.lease_runs_out();
+    assert_eq!(ask(&service, request).await.status(), 200);
+    assert_eq!(counter.runs(), 1);
 }
