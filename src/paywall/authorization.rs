@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     merchant::MerchantInner, opened::Opened, priced_request::PricedRequest, quote::resource_url, redelivery::Shown,
+    settlement::ShownPayment,
 };
 use crate::{
     protocol::{
@@ -22,11 +23,7 @@ const SETTLING_TIME: Duration = Duration::from_secs(6);
 /// A payment as it was offered, signed or not by who it says.
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
-    /// The intent as the client showed it; the payment's name where it showed none.
-    pub(crate) intent: IntentId,
-    pub(crate) payment: SignedPayment,
-    /// Whether it names a quote, whose intent its payer alone knows.
-    pub(crate) quoted: bool,
+    pub(crate) payment: ShownPayment,
     /// Whether it can be taken now, as far as clock and price tell. It may have been settled before.
     pub(crate) timely: Result<(), Reason>,
 }
@@ -53,7 +50,7 @@ impl<'a> Authorized<'a> {
         let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         let opened = match &shown {
             Some(intent) => Opened::open(&request.route, intent),
-            None => unquoted(request, accepted, &id, now),
+            None => unquoted(request, accepted, &id),
         };
         let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         let offered = offered(merchant, &opened, domain, accepted, shown.as_ref());
@@ -65,22 +62,17 @@ impl<'a> Authorized<'a> {
         let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone()).with_resource(resource);
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, intent, payment, quoted, timely })
-    }
-
-    fn authorization(&self) -> &Authorization {
-        &self.payment.authorization.authorization
+        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted }, timely })
     }
 
     /// What it shows to who asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
-        if self.quoted { Shown::Authorization(self.payment_id()) } else { Shown::Public }
-    }
-
-    /// The name of the payment.
-    fn payment_id(&self) -> PaymentId {
-        let PaymentRequirements { network, asset, .. } = self.payment.requirements;
-        self.authorization().payment_id(network, asset)
+        let ShownPayment { payment, quoted, .. } = &self.payment;
+        let PaymentRequirements { network, asset, .. } = payment.requirements;
+        match quoted {
+            true => Shown::Authorization(payment.authorization.authorization.payment_id(network, asset)),
+            false => Shown::Public,
+        }
     }
 }
 
@@ -94,16 +86,12 @@ pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &
     }
 }
 
-/// What counts for a payment that names no quote: the present price, for this very request.
-fn unquoted<'a>(
-    request: &'a PricedRequest,
-    accepted: &PaymentRequirements,
-    id: &PaymentId,
-    now: Option<Amount>,
-) -> Option<Opened<'a>> {
+/// What counts for a payment that names no quote: what it says it accepted, which must be the [present price](timely) for it to be
+/// taken now. One that was taken before is known again at whatever price.
+fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: &PaymentId) -> Option<Opened<'a>> {
     let (route, recipient) = (&request.route, accepted.pay_to);
     let known = route.merchant.recipients.contains(&recipient);
-    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), now?) };
+    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), accepted.amount) };
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
@@ -149,7 +137,10 @@ fn timely(
     quoted: bool,
 ) -> Result<(), Reason> {
     let clock = request.route.merchant.clock.unix();
-    let honoured = !quoted || now.is_some_and(|now| opened.honours(request, now));
+    let honoured = now.is_some_and(|now| match quoted {
+        true => opened.honours(request, now),
+        false => now == opened.terms.amount,
+    });
     if !honoured || clock > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
     }

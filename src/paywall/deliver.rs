@@ -33,6 +33,7 @@ use super::{
 use crate::protocol::{
     ProblemCode, Transfer,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
+    v2::Reason,
 };
 
 /// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
@@ -100,7 +101,7 @@ where
         // Boxed: it is large, and most payments are settled already.
         ending = Box::pin(settle(ending, &unsettled, &requote, &mut guard)).await;
     }
-    match conclude(ending, guard).await {
+    match conclude(ending, guard, unsettled.as_ref().map(|(unsettled, _)| unsettled)).await {
         Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
         Err(Unsold::Failed(error)) => Err(error),
@@ -232,14 +233,24 @@ async fn settle<ResB, E>(
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
     };
     match settled {
+        Settled::Done(transfer) if !guard.is_resumed() && unsettled.was_settled_before(&transfer) => {
+            guard.is_not_settled();
+            Ending::NoSale(Err(unsettled.to_prove(transfer.transaction).into()))
+        }
         Settled::Done(transfer) => {
             guard.paid_by(transfer);
             Ending::Sale(answer)
         }
-        Settled::Refused(reason) => {
+        Settled::Spent if unsettled.searched_long_enough() => {
+            guard.is_not_settled();
+            Ending::NoSale(Err(requote.refuse(Reason::INVALID_TRANSACTION_STATE, unsettled).into()))
+        }
+        // What an earlier holder sent may still be mined.
+        Settled::Refused(reason) if !guard.is_resumed() => {
             guard.is_not_settled();
             Ending::NoSale(Err(requote.refuse(reason, unsettled).into()))
         }
+        Settled::Refused(_) | Settled::Spent => Ending::Unknown(unsettled.outcome_unknown(None)),
         Settled::Unknown(transaction) => {
             tracing::error!(payment = %unsettled.payment_id(), "whether the payment is settled is not known");
             Ending::Unknown(unsettled.outcome_unknown(transaction))
@@ -251,6 +262,7 @@ async fn settle<ResB, E>(
 async fn conclude<ResB, E>(
     ending: Ending<Answer<ResB>, ResB, E>,
     mut guard: LeaseGuard,
+    unsettled: Option<&Unsettled>,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
     let Answer { mut response, kept } = match ending {
         Ending::Sale(answer) => answer,
@@ -273,8 +285,13 @@ async fn conclude<ResB, E>(
         Committed::LeaseLost => Err(withheld(guard).await.into()),
         Committed::Unknown => {
             tracing::error!(payment = %guard.transfer().payment_id(), "whether the sale was recorded is not known");
+            let taken = guard.transfer().transaction;
             guard.release().await;
-            Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into())
+            Err(match unsettled {
+                Some(unsettled) => unsettled.outcome_unknown(Some(taken)),
+                None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
+            }
+            .into())
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     authorization::{Authorized, exact},
     client_submitted::{Presented, is_submitted},
-    merchant::Standard,
+    merchant::{MerchantInner, Standard},
     opened::Opened,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption, redemption_message,
+        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption,
         v2::{PaymentPayload, Reason, SettleResponse},
     },
     verify::NonceState,
@@ -94,8 +94,9 @@ async fn accept(
 ) -> Result<Purchase, Rejection> {
     let merchant = &request.route.merchant;
     let Some(standard) = &merchant.standard else { return Err(Problem::takes_transfers_only().into()) };
-    merchant.started().await?;
-    standard.learn().await.map_err(Problem::from)?;
+    if let Err(problem) = ready(merchant, standard).await {
+        return Err(unless_sold(request, &payload, problem.into()).await);
+    }
     let (now, unpriced) = match amount {
         Ok(amount) => (Some(amount), None),
         Err(rejection) => (None, Some(rejection)),
@@ -112,6 +113,21 @@ async fn accept(
     reserve_signed(request, standard, authorized, now.unwrap_or(Amount::ZERO)).await
 }
 
+/// Makes sure that anything can be sold, and to be settled.
+async fn ready(merchant: &MerchantInner, standard: &Standard) -> Result<(), Problem> {
+    merchant.started().await?;
+    standard.learn().await.map(drop).map_err(Problem::from)
+}
+
+/// What to answer to a signed payment that is refused before it is looked at: the answer that it bought is told of all the same.
+async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
+    let Ok((accepted, signed)) = exact(payload) else { return rejection };
+    let Ok(Some(intent)) = accepted.intent() else { return rejection };
+    let Some(opened) = Opened::open(&request.route, &intent) else { return rejection };
+    let shown = Shown::Authorization(signed.authorization.payment_id(accepted.network, accepted.asset));
+    opened.unless_consumed(shown, rejection).await
+}
+
 async fn reserve_signed(
     request: &PricedRequest,
     standard: &Standard,
@@ -120,12 +136,13 @@ async fn reserve_signed(
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
     let shown = authorized.shown();
-    let Authorized { opened, intent, payment, quoted, timely } = authorized;
-    let head = verifier_in_time(route.merchant.verifier.head()).await;
-    let head = head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))?;
-    let issued = ChainTime::from_unix(opened.terms.issued);
-    let terms = route.terms(opened.recipient, opened.terms.amount);
-    let unsettled = Unsettled::new(&route.merchant, standard, payment, terms, issued);
+    let Authorized { opened, payment, timely } = authorized;
+    let (intent, quoted) = (payment.intent.clone(), payment.quoted);
+    let Ok(head) = verifier_in_time(route.merchant.verifier.head()).await else {
+        let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
+        return Err(opened.unless_consumed(shown, unavailable.into()).await);
+    };
+    let unsettled = Unsettled::new(standard, &opened, payment, head);
     // In a block to come: after whatever this ledger has forgotten.
     let transfer = unsettled.transfer(ChainTime::from_unix(head.unix() + 1));
     let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
@@ -153,13 +170,14 @@ async fn reserve_signed(
             }
         }
         // Whoever reads the chain could show it: its payer can say so by a signature.
-        Found::Settled(transfer) => {
-            let message = redemption_message(route.merchant.network, transfer.transaction, &intent);
-            Problem::to_prove(ProblemCode::PaymentBound, message).into()
-        }
+        Found::Settled(transfer) => unsettled.to_prove(transfer.transaction).into(),
         // A transaction that was sent for it before may still be mined, until its time is over.
         Found::Refused(reason) if !guard.is_resumed() || reads_chain && unsettled.is_over(head) => {
             Requote::of(request, now).refuse(reason, &unsettled)
+        }
+        // It may have paid here, longer ago than was searched.
+        Found::Spent if !unsettled.searched_long_enough() => {
+            request.with_new_intent(ProblemCode::IntentNotFound, route.seals.of(opened.recipient), now).into()
         }
         Found::Spent => Requote::of(request, now).refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, &unsettled),
         Found::Pending(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
@@ -184,16 +202,16 @@ async fn unmatched(
     let now = now.unwrap_or(Amount::ZERO);
     let refused = |reason| Requote::of(request, now).refuse_unmatched(reason, payload);
     let Ok((accepted, signed)) = exact(payload) else { return refused(reason) };
-    let standard = merchant.standard.as_ref();
-    let known = accepted.network == merchant.network && standard.is_some_and(|s| s.token(accepted.asset).is_some());
+    let known = accepted.network == merchant.network
+        && merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
     let Some(chain) = merchant.chain().filter(|_| known) else { return refused(reason) };
     let authorization = &signed.authorization;
     let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
     let state = chain.authorization(accepted.asset, authorization.from, &authorization.nonce, since);
     match verifier_in_time(state).await {
-        Ok(NonceState::Unused | NonceState::Spent) => refused(reason),
-        // It may have paid here.
-        Ok(NonceState::Used(_)) => {
+        Ok(NonceState::Unused) => refused(reason),
+        // It may have paid here, also where what used it was not found.
+        Ok(NonceState::Used(_) | NonceState::Spent) => {
             let seal = request.route.seals.of(accepted.pay_to);
             request.with_new_intent(ProblemCode::IntentNotFound, seal, now).into()
         }

@@ -116,8 +116,7 @@ pub(crate) enum Committed {
 impl LeaseGuard {
     pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
         let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
-        // One that ran out under this intent may have been settled then.
-        let kept = lease.is_resumed();
+        let kept = may_be_settled_before(&lease);
         Self { ledger, lease, settled: false, runtime, started, kept }
     }
 
@@ -138,8 +137,8 @@ impl LeaseGuard {
     }
 
     /// The payment is not settled, as far as this lease is concerned.
-    pub(crate) const fn is_not_settled(&mut self) {
-        self.kept = self.is_resumed();
+    pub(crate) fn is_not_settled(&mut self) {
+        self.kept = may_be_settled_before(&self.lease);
     }
 
     /// The payment is settled, by this transfer: the sale is recorded with it.
@@ -242,6 +241,11 @@ impl LeaseGuard {
         self.settled = true;
         timeout(RELEASE_WAIT, self.ledger.consumed(self.lease.intent())).await.ok()?.ok()?
     }
+}
+
+/// Whether the payment may have been settled under this intent by a holder whose lease ran out. A transfer is not settled by its holder.
+const fn may_be_settled_before(lease: &Lease) -> bool {
+    lease.is_resumed() && lease.transfer().binding.nonce().is_some()
 }
 
 async fn notified(late: Option<&Notify>) {

@@ -7,10 +7,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     merchant::{MerchantInner, Standard},
+    opened::Opened,
+    problem::Problem,
     time_limits::{settler_in_time, verifier_in_time},
 };
 use crate::{
-    protocol::{Amount, ChainTime, PaymentId, Terms, Transfer, TxHash, v2::Reason},
+    protocol::{
+        Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message, v2::Reason,
+    },
     settle::{Settlement, SignedPayment, Validity},
     verify::{NonceState, Verdict, VerifyError},
 };
@@ -26,14 +30,28 @@ pub(crate) const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
 /// How much before its quote a payment may seem to have been settled, by the clocks of others.
 const SKEW: Duration = Duration::from_secs(120);
 
+/// A payment, and the quote that it names.
+pub(crate) struct ShownPayment {
+    pub(crate) payment: SignedPayment,
+    /// The intent as the client showed it; the payment's name where it showed none.
+    pub(crate) intent: IntentId,
+    /// Whether it names a quote, whose intent its payer alone knows.
+    pub(crate) quoted: bool,
+}
+
 /// A payment that is reserved, or about to be, and may have been settled before.
 pub(crate) struct Unsettled {
     merchant: Arc<MerchantInner>,
     standard: Standard,
     pub(crate) payment: SignedPayment,
+    intent: IntentId,
+    /// Whether it names a quote.
+    quoted: bool,
     terms: Terms,
-    /// It was not settled before.
+    /// It was not settled before, where it names a quote.
     since: ChainTime,
+    /// The chain's head when it was reserved.
+    head: ChainTime,
 }
 
 /// What is known of a payment before the handler runs.
@@ -57,21 +75,20 @@ pub(crate) enum Found {
 /// What became of a payment.
 pub(crate) enum Settled {
     Done(Transfer),
-    /// It is not settled, as far as anyone can tell.
+    /// It is not settled by this attempt, as far as anyone can tell.
     Refused(Reason),
+    /// Its nonce is used, and not for this: it can never be settled.
+    Spent,
     Unknown(Option<TxHash>),
 }
 
 impl Unsettled {
-    pub(crate) fn new(
-        merchant: &Arc<MerchantInner>,
-        standard: &Standard,
-        payment: SignedPayment,
-        terms: Terms,
-        quoted: ChainTime,
-    ) -> Self {
-        let since = ChainTime::from_unix(quoted.unix().saturating_sub(SKEW.as_secs()));
-        Self { merchant: Arc::clone(merchant), standard: standard.clone(), payment, terms, since }
+    pub(crate) fn new(standard: &Standard, opened: &Opened<'_>, shown: ShownPayment, head: ChainTime) -> Self {
+        let ShownPayment { payment, intent, quoted } = shown;
+        let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
+        let terms = opened.route.terms(opened.recipient, opened.terms.amount);
+        let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
+        Self { merchant, standard, payment, intent, quoted, terms, since, head }
     }
 
     pub(crate) fn payment_id(&self) -> PaymentId {
@@ -131,8 +148,7 @@ impl Unsettled {
 
     /// What is left where no one reads the chain: the settler's word. A nonce that it calls used may have been used here.
     fn believed(&self, reason: Reason) -> Found {
-        let used = [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(&reason);
-        if used { Found::Unavailable } else { Found::Refused(reason) }
+        if calls_it_used(&reason) { Found::Unavailable } else { Found::Refused(reason) }
     }
 
     /// Settles it, and waits until the verifier confirms it.
@@ -140,7 +156,9 @@ impl Unsettled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment)).await {
             Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
             Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
-                None | Some(Ok(NonceState::Unused | NonceState::Spent)) => Settled::Refused(reason),
+                None if calls_it_used(&reason) => Settled::Unknown(None),
+                None | Some(Ok(NonceState::Unused)) => Settled::Refused(reason),
+                Some(Ok(NonceState::Spent)) => Settled::Spent,
                 Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
                 Some(Err(_)) => Settled::Unknown(None),
             },
@@ -153,7 +171,7 @@ impl Unsettled {
     async fn look(&self, named: Option<TxHash>) -> Settled {
         match self.nonce_state().await {
             Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
-            Some(Ok(NonceState::Spent)) => Settled::Refused(Reason::INVALID_TRANSACTION_STATE),
+            Some(Ok(NonceState::Spent)) => Settled::Spent,
             _ => Settled::Unknown(named),
         }
     }
@@ -184,7 +202,7 @@ impl Unsettled {
                 // That was not the transaction: the chain may know the right one.
                 match self.nonce_state().await {
                     Some(Ok(NonceState::Used(other))) if other != transaction => transaction = other,
-                    Some(Ok(NonceState::Spent)) => return Settled::Refused(Reason::INVALID_TRANSACTION_STATE),
+                    Some(Ok(NonceState::Spent)) => return Settled::Spent,
                     _ => return Settled::Unknown(None),
                 }
             }
@@ -213,6 +231,23 @@ impl Unsettled {
         self.since <= settled.block_time
     }
 
+    /// Whether it was in the chain already when it was reserved. Then it was public: what is shown is no sign of who pays.
+    pub(crate) fn was_settled_before(&self, settled: &Transfer) -> bool {
+        settled.block_time < self.head
+    }
+
+    /// Whether a nonce that was used, and by nothing that was found, was certainly not used to pay here: its quote tells since when to
+    /// search.
+    pub(crate) const fn searched_long_enough(&self) -> bool {
+        self.quoted
+    }
+
+    /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
+    pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
+        let message = redemption_message(self.merchant.network, transaction, &self.intent);
+        Problem::to_prove(ProblemCode::PaymentBound, message)
+    }
+
     /// Whether it can no longer be settled at that head, by whomever.
     pub(crate) fn is_over(&self, head: ChainTime) -> bool {
         self.payment.authorization.authorization.valid_before <= head
@@ -222,4 +257,9 @@ impl Unsettled {
     pub(crate) fn amount(&self) -> Amount {
         self.payment.requirements.amount
     }
+}
+
+/// Whether this says that the payment was made, perhaps here.
+fn calls_it_used(reason: &Reason) -> bool {
+    [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(reason)
 }

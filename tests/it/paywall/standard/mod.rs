@@ -1,11 +1,15 @@
 //! The standard's door: signed payments, settled by a scripted settler on a scripted chain.
 
+mod attacks;
+mod bad_luck;
 mod family;
 mod faults;
+mod leaving;
 mod quotes;
 mod refusals;
 mod sales;
 mod theft;
+mod unquoted;
 mod unread;
 
 use axum::body::Body;

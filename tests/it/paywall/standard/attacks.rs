@@ -1,0 +1,111 @@
+//! Who shows another's payment, and settlers that answer late or wrongly.
+
+use tower_x402::{
+    Price,
+    protocol::{
+        Amount, ChainTime, Network, TokenDomain, redemption_message,
+        v2::{PaymentRequirements, Reason},
+    },
+    settle::{Settlement, Settler as _, SignedPayment, Validity},
+    testing::{ScriptedSettler, Settling, scripted_signature},
+};
+
+use super::{
+    NONCE, SignedAuthorization, Stall, authorization, by_hash, intent, offered, paid, pays, required, requirements,
+    settled, sign,
+};
+use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, payer, post, read};
+
+/// Whatever the settler says of its own attempt, an earlier one may still be mined: nobody is asked to pay again.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_to_settle_again_is_no_proof_that_the_first_attempt_failed() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let payment = pays(&offered(&service).await);
+    stall.settler.script([Settling::Held, Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    let again = ask(&service, paid(&payment)).await;
+    assert_eq!(settled(&again).error_reason, Some(Reason::SETTLEMENT_PENDING));
+    assert_problem(again, 503, "outcome_unknown").await;
+    let mined = stall.settler.release();
+    stall.lease_runs_out();
+    let answer = ask(&service, paid(&payment)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).transaction), (200, Some(mined[0])));
+    assert_eq!(stall.settler.settlements(), 2);
+}
+
+/// But that it was cancelled is one.
+#[tokio::test(start_paused = true)]
+async fn what_was_cancelled_after_an_attempt_is_refused_for_good() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let offer = offered(&service).await;
+    let payment = pays(&offer);
+    stall.settler.script([Settling::Held, Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    stall.settler.answer_verify(Ok(Validity::Valid));
+    stall.shop.chain.cancel(offer.asset, payer(), NONCE);
+    let answer = ask(&service, paid(&payment)).await;
+    assert_eq!(settled(&answer).transaction, None);
+    assert_problem(answer, 402, "authorization_refused").await;
+}
+
+/// A relayer mined it before anybody showed it here: a settler that does not know yet must not sell it to whoever reads the chain.
+#[tokio::test(start_paused = true)]
+async fn what_was_mined_before_it_was_shown_is_no_strangers_because_the_settler_is_behind() {
+    for settling in [Settling::Settled, Settling::Unknown, Settling::Refused(Reason::INSUFFICIENT_FUNDS)] {
+        let stall = Stall::open().await;
+        let counter = Counter::default();
+        let service = layered(&stall.shop.layer(), echo(counter.clone()));
+        let (prepared, offer) = (offered(&service).await, offered(&service).await);
+        let relayer = ScriptedSettler::new(stall.shop.chain.clone());
+        let Settlement::Settled(transaction) = relayer.settle(&signed(&offer)).await else { panic!("it settles") };
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + 30));
+        stall.settler.answer_verify(Ok(Validity::Valid));
+        stall.settler.script([settling]);
+        let stolen = sign(&prepared, authorization(&offer, NONCE));
+        let answer = ask(&service, paid(&stolen)).await;
+        assert_problem(answer, 403, "payment_bound").await;
+        // Nothing is held: its payer has it by signature.
+        let (intent, quote) = (intent(&offer), offer.intent().unwrap().unwrap());
+        let signature = scripted_signature(payer(), &redemption_message(Network::BASE, transaction, &quote));
+        let mut request = by_hash(&intent, transaction);
+        let proof = format!(r#"{{"intentId":"{intent}","txHash":"{transaction}","paymentSignature":"{signature}"}}"#);
+        request.headers_mut().insert("x402-payment", proof.parse().unwrap());
+        assert_eq!(ask(&service, request).await.status(), 200);
+    }
+}
+
+fn signed(offer: &PaymentRequirements) -> SignedPayment {
+    SignedPayment::new(
+        SignedAuthorization::new(authorization(offer, NONCE), "0x00".parse().unwrap()),
+        offer.clone(),
+        TokenDomain::usdc_of(Network::BASE).unwrap(),
+    )
+}
+
+/// No facilitator's prose and no address of anything is in what is answered.
+#[tokio::test]
+async fn the_new_quote_of_a_refusal_is_one_offer_in_both_dialects() {
+    let stall = Stall::open().await;
+    let layer = stall.shop.merchant.price_with("by-length", |_, body| {
+        Price::labelled(Amount::from_base_units(body.len() as u128), format!("{} bytes", body.len()))
+    });
+    let service = layered(&layer.unwrap(), echo(Counter::default()));
+    let offer = requirements(&ask(&service, post(r#"{"query":"why"}"#)).await);
+    stall.settler.answer_verify(Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)));
+    for request in [paid(&pays(&offer)), paid(&sign(&offer, authorization(&offer, NONCE)))] {
+        let answer = ask(&service, request).await;
+        let (fresh, pay) = (requirements(&answer), answer.headers()["pay"].to_str().unwrap().to_owned());
+        let pay: serde_json::Value = serde_json::from_str(&pay).unwrap();
+        assert_eq!(answer.headers()["x-price-intent"], intent(&fresh).as_str());
+        assert_eq!(pay["amount"], fresh.amount.to_string());
+        assert_eq!(pay["recipient"], fresh.pay_to.to_string());
+        assert_eq!(required(&answer).error.as_deref(), Some("insufficient_funds"));
+        let (_, body) = read(answer).await;
+        assert_eq!((&body["intentId"], &body["pay"]), (&intent(&fresh).into(), &pay));
+    }
+}

@@ -1,0 +1,93 @@
+//! Payments that name no quote, in bad moments.
+
+use std::{
+    future::Future as _,
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tower_x402::{
+    Price,
+    protocol::{Amount, Asset, Network, Terms, TxHash, v2::PaymentRequirements},
+    testing::{ScriptedVerifier, Settling},
+    verify::{Verdict, Verifier as _},
+};
+
+use super::{NONCE, Stall, authorization, offered, paid, pays, requirements, sign};
+use crate::support::{Counter, ask, assert_problem, echo, layered, payer, recipient};
+
+fn unquoted(offer: &PaymentRequirements) -> PaymentRequirements {
+    let mut offer = offer.clone();
+    offer.extra = Default::default();
+    offer.with_token_domain("USD Coin", "2")
+}
+
+/// Without a quote nothing says since when it may have been used: "not found lately" is no proof that it did not pay here.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_that_is_used_is_never_billed_anew() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let payment = pays(&unquoted(&offered(&service).await));
+    stall.settler.script([Settling::SettledHanging]);
+    let asking = tokio::time::timeout(Duration::from_secs(20), ask(&service, paid(&payment)));
+    assert!(asking.await.is_err());
+    // Longer ago than the search goes.
+    let chain = &stall.shop.chain;
+    let transaction = (1..99_u64).map(numbered).find(|hash| chain_has(chain, *hash)).unwrap();
+    chain.forget(transaction);
+    chain.cancel(payment.accepted.exact().unwrap().asset, payer(), NONCE);
+    for _ in 0..2 {
+        stall.lease_runs_out();
+        let answer = ask(&service, paid(&payment)).await;
+        assert_problem(answer, 404, "intent_not_found").await;
+    }
+}
+
+fn numbered(number: u64) -> TxHash {
+    let mut bytes = [0xfa; 32];
+    bytes[24..].copy_from_slice(&number.to_be_bytes());
+    TxHash::new(bytes)
+}
+
+fn chain_has(chain: &ScriptedVerifier, transaction: TxHash) -> bool {
+    let terms = Terms::builder(Network::BASE, recipient(), Amount::from_base_units(1))
+        .resource("any")
+        .assets([Asset::USDC_BASE])
+        .max_payment_age(Duration::from_secs(86_400))
+        .build();
+    let mut verdict = pin!(chain.verify(&terms, transaction));
+    let polled = verdict.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Ok(Verdict::Paid { .. })))
+}
+
+/// The price changed while it was not known whether a payment without a quote is settled.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_that_may_still_be_mined_is_not_billed_anew_at_another_price() {
+    let stall = Stall::open().await;
+    let price = Arc::new(Mutex::new(490_000_u128));
+    let now = Arc::clone(&price);
+    let layer = stall
+        .shop
+        .merchant
+        .price_with("changing", move |_, _| Price::Charge(Amount::from_base_units(*now.lock().unwrap())));
+    let service = layered(&layer.unwrap(), echo(Counter::default()));
+    let payment = pays(&unquoted(&offered(&service).await));
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    *price.lock().unwrap() = 500_000;
+    assert_problem(ask(&service, paid(&payment)).await, 409, "redemption_in_progress").await;
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    *price.lock().unwrap() = 490_000;
+    stall.lease_runs_out();
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+    *price.lock().unwrap() = 500_000;
+    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+    // One that nobody has seen is refused, and asked for again.
+    let other = sign(payment.accepted.exact().unwrap(), authorization(payment.accepted.exact().unwrap(), [9; 32]));
+    let answer = ask(&service, paid(&other)).await;
+    assert_eq!(requirements(&answer).amount, Amount::from_base_units(500_000));
+    assert_problem(answer, 402, "authorization_refused").await;
+}
