@@ -96,12 +96,12 @@ where
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
     let mut ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
-    if let Some(pending) = unsettled {
-        let (unsettled, requote) = *pending;
+    if let Some(pending) = &unsettled {
+        let (unsettled, requote) = &**pending;
         // Boxed: it is large, and most payments are settled already.
-        ending = Box::pin(settle(ending, &unsettled, &requote, &mut guard)).await;
+        ending = Box::pin(settle(ending, unsettled, requote, &mut guard)).await;
     }
-    match conclude(ending, guard, unsettled.as_ref().map(|(unsettled, _)| unsettled)).await {
+    match conclude(ending, guard, unsettled.as_deref().map(|(unsettled, _)| unsettled)).await {
         Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
         Err(Unsold::Failed(error)) => Err(error),
