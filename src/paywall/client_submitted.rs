@@ -1,6 +1,10 @@
 //! `Presented`: a redemption, and what its payer accepted where it came in the standard's header: the client-submitted family.
 
-use super::{merchant::MerchantInner, opened::Opened, problem::Problem};
+use super::{
+    merchant::MerchantInner,
+    opened::Opened,
+    problem::{Problem, Rejection},
+};
 use crate::protocol::{
     IntentId, Proof, Redemption,
     v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
@@ -13,6 +17,26 @@ pub(crate) struct Presented {
     accepted: Option<PaymentRequirements>,
 }
 
+/// Why a payment of the family is not read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotRead {
+    /// This merchant takes transfers, but not in this header.
+    ShownElsewhere,
+    /// This merchant takes no transfers.
+    SignedOnly,
+    NoProof,
+}
+
+impl From<NotRead> for Rejection {
+    fn from(reason: NotRead) -> Self {
+        Self::Problem(match reason {
+            NotRead::ShownElsewhere => Problem::takes_no_payment_proofs(),
+            NotRead::SignedOnly => Problem::takes_signed_only(),
+            NotRead::NoProof => Problem::is_no_payment_proof(),
+        })
+    }
+}
+
 impl From<Redemption> for Presented {
     fn from(redemption: Redemption) -> Self {
         Self { redemption, accepted: None }
@@ -23,15 +47,18 @@ impl Presented {
     /// Reads a payment of the family; `None` where it names no intent.
     ///
     /// # Errors
-    /// The problem to answer with if it is not of that shape, or if this merchant takes none.
-    pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, Problem> {
+    /// If it is not of that shape, or if this merchant takes none.
+    pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, NotRead> {
         if !merchant.client_submitted {
-            return Err(Problem::takes_no_payment_proofs(merchant.chain().is_some()));
+            return Err(match merchant.chain() {
+                Some(_) => NotRead::ShownElsewhere,
+                None => NotRead::SignedOnly,
+            });
         }
         let (Some(accepted), SchemePayload::Proof(proof)) = (payment.accepted.exact(), &payment.payload) else {
-            return Err(Problem::is_no_payment_proof());
+            return Err(NotRead::NoProof);
         };
-        let intent = accepted.intent().map_err(|_| Problem::is_no_payment_proof())?;
+        let intent = accepted.intent().map_err(|_| NotRead::NoProof)?;
         Ok(intent
             .map(|intent| Self { redemption: redemption(intent, proof.clone()), accepted: Some(accepted.clone()) }))
     }

@@ -131,12 +131,9 @@ impl Problem {
     }
 
     /// For a transfer in the standard's header, where that is not taken there.
-    pub(crate) fn takes_no_payment_proofs(takes_transfers: bool) -> Self {
+    pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
-        match takes_transfers {
-            true => Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() },
-            false => Self::takes_signed_only(),
-        }
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
     /// For a transfer in the standard's header that is not shown as it must be.

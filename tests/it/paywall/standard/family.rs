@@ -520,16 +520,19 @@ async fn a_change_of_settings_costs_no_payer_his_payment() {
 async fn a_sold_answer_is_delivered_again() {
     let shop = shop().await;
     let counter = Counter::default();
-    let layer = shop.layer().redeliver(Redelivery::for_(Duration::from_secs(900)));
+    let layer = shop.merchant.price_with("kept", |_, _| Price::Charge(units(490_000))).unwrap();
+    let layer = layer.redeliver(Redelivery::for_(Duration::from_secs(900)));
     let service = layered(&layer, echo(counter.clone()));
     let offer = offered(&service).await;
     let transaction = pay(&shop, &offer, 1);
     let first = ask(&service, shown(&offer, transaction)).await;
     let told = settled(&first);
     let sold = read(first).await;
-    // Whatever becomes of node and body.
+    // Whatever becomes of node and body: one that is too long for a price to be made of it is none of a sold answer's business.
+    let mut long = shown(&offer, transaction);
+    *long.body_mut() = Body::from(vec![b' '; 70 * 1024]);
     shop.chain.outage(tower_x402::verify::VerifyError::unavailable());
-    for again in [shown(&offer, transaction), by_hash(&intent(&offer), transaction)] {
+    for again in [shown(&offer, transaction), long, by_hash(&intent(&offer), transaction)] {
         let again = ask(&service, again).await;
         assert_eq!(again.headers()["idempotent-replayed"], "true");
         assert_eq!((settled(&again), read(again).await), (told.clone(), sold.clone()));
