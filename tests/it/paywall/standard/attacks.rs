@@ -109,3 +109,33 @@ async fn the_new_quote_of_a_refusal_is_one_offer_in_both_dialects() {
         assert_eq!((&body["intentId"], &body["pay"]), (&intent(&fresh).into(), &pay));
     }
 }
+
+/// A client that garbles what it echoes is not asked to pay again for what it may have paid here.
+#[tokio::test]
+async fn a_used_payment_whose_quote_does_not_open_is_not_billed_anew() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let offer = offered(&service).await;
+    assert_eq!(ask(&service, paid(&pays(&offer))).await.status(), 200);
+    let garbled = offer.with_extra("intentId", "AUbX-9_k");
+    assert_problem(ask(&service, paid(&pays(&garbled))).await, 404, "intent_not_found").await;
+    stall.shop.chain.cancel(garbled.asset, payer(), [9; 32]);
+    let spent = sign(&garbled, authorization(&garbled, [9; 32]));
+    assert_problem(ask(&service, paid(&spent)).await, 404, "intent_not_found").await;
+}
+
+#[tokio::test]
+async fn a_cheap_quote_pays_no_dear_request() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let layer = stall
+        .shop
+        .merchant
+        .price_with("by-length", |_, body| Price::Charge(Amount::from_base_units(body.len() as u128)));
+    let service = layered(&layer.unwrap(), echo(counter.clone()));
+    let offer = requirements(&ask(&service, post("{}")).await);
+    let answer = ask(&service, paid(&pays(&offer))).await;
+    assert_eq!(requirements(&answer).amount, Amount::from_base_units(15));
+    assert_problem(answer, 402, "authorization_refused").await;
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+}

@@ -11,6 +11,7 @@ mod sales;
 mod theft;
 mod unquoted;
 mod unread;
+mod words;
 
 use axum::body::Body;
 use http::{Request, header};

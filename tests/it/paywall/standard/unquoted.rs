@@ -91,3 +91,26 @@ async fn a_payment_without_a_quote_that_may_still_be_mined_is_not_billed_anew_at
     assert_eq!(requirements(&answer).amount, Amount::from_base_units(500_000));
     assert_problem(answer, 402, "authorization_refused").await;
 }
+
+/// All that it shows is public once it is settled: nobody resumes it, and nobody has its answer again.
+#[tokio::test(start_paused = true)]
+async fn what_is_shown_without_a_quote_proves_nothing_once_it_is_settled() {
+    let stall = Stall::open().await;
+    let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::for_(Duration::from_secs(60)));
+    let service = layered(&layer, echo(Counter::default()));
+    let offer = unquoted(&offered(&service).await);
+    let payment = pays(&offer);
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.settler.release();
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&payment)).await, 403, "payment_bound").await;
+    let other = sign(&offer, authorization(&offer, [9; 32]));
+    assert_eq!(ask(&service, paid(&other)).await.status(), 200);
+    assert_problem(ask(&service, paid(&other)).await, 409, "already_consumed").await;
+    // To somebody else it pays nothing here.
+    let mut elsewhere = offer;
+    elsewhere.pay_to = tower_x402::protocol::Address::new([9; 20]);
+    let elsewhere = sign(&elsewhere, authorization(&elsewhere, [10; 32]));
+    assert_problem(ask(&service, paid(&elsewhere)).await, 402, "authorization_refused").await;
+}

@@ -61,6 +61,17 @@ async fn what_the_settler_does_not_know_nobody_does() {
         settler.answer_verify(Ok(verdict));
         assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
     }
+    // Nor when its time is over by the clock: what was sent in time may be mined.
+    clock.advance(std::time::Duration::from_secs(301));
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    // One that is called used has perhaps paid here.
+    let offer = offered(&service).await;
+    settler.answer_verify(Ok(Validity::Used));
+    let late =
+        super::authorization(&offer, [8; 32]).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(NOW + 9_999));
+    let unheard = super::sign(&offer, late);
+    assert_problem(ask(&service, paid(&unheard)).await, 503, "verification_unavailable").await;
+    settler.answer_verify(Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)));
     // Refused before anything was sent is refused.
     let other = super::sign(payment.accepted.exact().unwrap(), super::authorization(&offered(&service).await, [9; 32]));
     assert_problem(ask(&service, paid(&other)).await, 409, "redemption_in_progress").await;
