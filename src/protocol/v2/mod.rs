@@ -1,6 +1,6 @@
 //! The messages of the [x402 standard](https://github.com/x402-foundation/x402), version 2: read from and written to JSON and headers.
 //!
-//! The layer does not speak them yet. They are values: nothing here verifies a signature, asks a chain, or reads a clock.
+//! They are values: nothing here verifies a signature, asks a chain, or reads a clock.
 //!
 //! | Message | Where it travels |
 //! |---|---|
