@@ -186,6 +186,7 @@ mod tests {
     fn a_lease_that_ran_out_keeps_an_unsettled_payment_for_its_own_intent() {
         let unsettled = |block_time| Transfer { transaction: TxHash::NONE, ..paid(block_time) };
         let lapsed = (MARK + 1, LAPSED, 0);
+        #[allow(clippy::result_large_err, reason = "read at once")]
         let decided = |candidates: &[(u64, Option<Entry>, u64)], own| {
             let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
             decided_of(None, false, candidates, &transfers, own)

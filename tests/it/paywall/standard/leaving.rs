@@ -24,7 +24,6 @@ use crate::support::{
 };
 
 /// A settler that gives way before and after everything it does.
-
 struct Yielding(ScriptedSettler);
 
 impl Settler for Yielding {
