@@ -31,6 +31,12 @@ impl Buyer {
         Self { app, bill: None, nonce: 0 }
     }
 
+    /// A request that pays a bill of its own, where one bill buys one answer.
+    pub(crate) fn pay_anew(&mut self, runtime: &Runtime) -> Request<Body> {
+        self.bill = None;
+        self.pay(runtime)
+    }
+
     /// A request that pays.
     pub(crate) fn pay(&mut self, runtime: &Runtime) -> Request<Body> {
         let app = &self.app;

@@ -9,6 +9,8 @@
 //! - The scripted chain and the ledger grow from redemption to redemption, as a ledger does and a stub does not.
 //! - A proof may be in the JSON body, so a quote reads the body to look for one. The peers look at a header.
 //! - `proof in the body` is the same redemption, its proof in two members of the question.
+//! - `signed payment` is the standard's way: the same payment that the peers are shown, each with a bill of its own. It is reserved, verified
+//!   and settled by a stub, judged by the verifier, and committed. The stub looks at no signature, as those of the peers do not.
 //! - The verifier stands for a chain: in production a redemption waits for an RPC endpoint, as a peer's waits for its
 //!   facilitator, twice.
 //! - Garbage is told what is wrong with it (400, problem+json), not sent another bill.
@@ -19,14 +21,15 @@ use axum::{Router, body::Body, routing::post};
 use http::{Request, StatusCode};
 use tokio::runtime::Runtime;
 use tower_x402::{
-    Merchant,
+    Merchant, MerchantBuilder, X402Layer,
     ledger::MemoryLedger,
     protocol::{ChainTime, Quote, SealingKeys, TxHash},
-    testing::ScriptedVerifier,
+    testing::{ScriptedSettler, ScriptedVerifier},
 };
 
 use crate::{
     Case, Path, answer,
+    exact::{Buyer, RECEIPT},
     shop::{GARBAGE, PAYER, QUESTION, RECIPIENT, ROUTE, ask, ask_unpaid, ask_with, handler},
 };
 
@@ -49,7 +52,21 @@ pub(super) fn cases(runtime: &Runtime) -> Vec<Case> {
         case(Path::Paid, StatusCode::OK, Some("payment-response"), Ask::Pay),
         case(Path::Paid, StatusCode::OK, Some("payment-response"), Ask::PayInBody),
         case(Path::Garbage, StatusCode::BAD_REQUEST, None, Ask::Garbage),
+        signed(runtime),
     ]
+}
+
+fn signed(runtime: &Runtime) -> Case {
+    let app = Shop::open_with(runtime, |builder, chain| builder.settler(ScriptedSettler::new(chain))).app;
+    let mut buyer = Buyer::new(app.clone());
+    Case {
+        contender: "tower-x402, signed payment",
+        path: Path::Paid,
+        app,
+        status: StatusCode::OK,
+        header: Some(RECEIPT),
+        request: Box::new(move |runtime| buyer.pay_anew(runtime)),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -67,17 +84,18 @@ struct Shop {
 
 impl Shop {
     fn open(runtime: &Runtime, free: bool) -> Self {
-        let chain = ScriptedVerifier::new(now());
-        let merchant = Merchant::builder(RECIPIENT.parse().expect("it is an address")).hold_unbound(Duration::ZERO)
-            .verifier(chain.clone())
-            .ledger(MemoryLedger::new())
-            .sealing_keys(SealingKeys::random().expect("the system has entropy"))
-            .build();
-        let merchant = runtime.block_on(merchant).expect("nothing is missing");
-        let mut layer = merchant.charge("insights", "0.49 USDC").expect("it is a price");
+        let (chain, mut layer) = layer(runtime, |builder, _| builder);
         if free {
             layer = layer.free_when(|_, _, _| true);
         }
+        Self { chain, app: Router::new().route(ROUTE, post(handler).route_layer(layer)) }
+    }
+
+    fn open_with(
+        runtime: &Runtime,
+        set: impl FnOnce(MerchantBuilder, ScriptedVerifier) -> MerchantBuilder,
+    ) -> Self {
+        let (chain, layer) = layer(runtime, set);
         Self { chain, app: Router::new().route(ROUTE, post(handler).route_layer(layer)) }
     }
 
@@ -103,6 +121,20 @@ impl Shop {
         let tx = self.chain.pay(quote.recipient, quote.contracts[0], payer, quote.amount, mined);
         (quote, tx)
     }
+}
+
+fn layer(
+    runtime: &Runtime,
+    set: impl FnOnce(MerchantBuilder, ScriptedVerifier) -> MerchantBuilder,
+) -> (ScriptedVerifier, X402Layer) {
+    let chain = ScriptedVerifier::new(now());
+    let builder = Merchant::builder(RECIPIENT.parse().expect("it is an address"))
+        .hold_unbound(Duration::ZERO)
+        .verifier(chain.clone())
+        .ledger(MemoryLedger::new())
+        .sealing_keys(SealingKeys::random().expect("the system has entropy"));
+    let merchant = runtime.block_on(set(builder, chain.clone()).build()).expect("nothing is missing");
+    (chain, merchant.charge("insights", "0.49 USDC").expect("it is a price"))
 }
 
 fn in_body((quote, tx): &(Quote, TxHash)) -> Request<Body> {

@@ -8,6 +8,7 @@ mod leaving;
 mod quotes;
 mod refusals;
 mod sales;
+mod streams;
 mod theft;
 mod unquoted;
 mod unread;
