@@ -10,6 +10,7 @@ use std::{
 use alloy::signers::local::PrivateKeySigner;
 use http::header::CONTENT_TYPE;
 use rand::Rng as _;
+use tokio::time::{sleep, timeout};
 use tower_x402::{
     protocol::v2::{PaymentRequired, PaymentRequirements},
     testing::DevChain,
@@ -21,7 +22,7 @@ use super::{
     stall,
 };
 use crate::e2e::{
-    app::App,
+    app::{App, PATIENT},
     market::SELLER,
     replicas::{Database, KEY},
 };
@@ -58,7 +59,19 @@ impl Street {
             (tempfile::tempdir().unwrap(), Default::default(), Default::default(), Mutex::default());
         let street = Self { chain, database, program, folder, sellers, urls, http, told };
         futures_util::future::join_all((0..SELLERS).map(|seller| street.start(seller))).await;
+        street.time_passes().await;
         Some(street)
+    }
+
+    /// A new ledger refuses what is as old as itself, and blocks of one chain may have one time here.
+    async fn time_passes(&self) {
+        let begun = self.chain.timestamp().await.unwrap();
+        let passed = async {
+            while self.chain.timestamp().await.unwrap() <= begun {
+                sleep(Duration::from_millis(200)).await;
+            }
+        };
+        timeout(PATIENT, passed).await.unwrap();
     }
 
     async fn start(&self, seller: usize) {
