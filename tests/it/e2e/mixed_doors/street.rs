@@ -10,7 +10,10 @@ use std::{
 use alloy::signers::local::PrivateKeySigner;
 use http::header::CONTENT_TYPE;
 use rand::Rng as _;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{sleep, timeout},
+};
 use tower_x402::{
     protocol::v2::{PaymentRequired, PaymentRequirements},
     testing::DevChain,
@@ -29,6 +32,9 @@ use crate::e2e::{
 
 pub const SELLERS: usize = 4;
 
+/// One at a time: its sellers take forty of the connections that a server of PostgreSQL has.
+static PLACE: Semaphore = Semaphore::const_new(1);
+
 /// What is started four times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -46,18 +52,20 @@ pub struct Street {
     urls: [Mutex<String>; SELLERS],
     http: reqwest::Client,
     told: Mutex<BTreeMap<String, usize>>,
+    _place: SemaphorePermit<'static>,
 }
 
 impl Street {
     /// `None` where there is no server for the ledger.
     pub async fn open(program: Program) -> Option<Self> {
+        let place = PLACE.acquire().await.unwrap();
         let database = Database::new().await?;
         let chain =
             DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(240)).build().unwrap();
         let (folder, sellers, urls, told) =
             (tempfile::tempdir().unwrap(), Default::default(), Default::default(), Mutex::default());
-        let street = Self { chain, database, program, folder, sellers, urls, http, told };
+        let street = Self { chain, database, program, folder, sellers, urls, http, told, _place: place };
         futures_util::future::join_all((0..SELLERS).map(|seller| street.start(seller))).await;
         street.time_passes().await;
         Some(street)
