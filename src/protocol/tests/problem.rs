@@ -12,6 +12,7 @@ use crate::protocol::{
 fn codes_statuses_and_rules_are_the_contracts() {
     let contract = [
         ("payment_required", 402, Pay),
+        ("authorization_refused", 402, Pay),
         ("intent_required", 400, RedeemWithFreshIntent),
         ("tx_required", 400, Correct),
         ("invalid_redemption", 400, Correct),
@@ -46,11 +47,11 @@ fn codes_statuses_and_rules_are_the_contracts() {
 }
 
 #[test]
-fn only_a_request_without_proof_is_told_to_pay() {
+fn only_who_has_paid_nothing_is_told_to_pay() {
     for code in ProblemCode::ALL {
-        let no_proof = *code == ProblemCode::PaymentRequired;
-        assert_eq!(code.status() == http::StatusCode::PAYMENT_REQUIRED, no_proof, "{code}");
-        assert_eq!(code.retry() == Pay, no_proof, "{code}");
+        let unpaid = [ProblemCode::PaymentRequired, ProblemCode::AuthorizationRefused].contains(code);
+        assert_eq!(code.status() == http::StatusCode::PAYMENT_REQUIRED, unpaid, "{code}");
+        assert_eq!(code.retry() == Pay, unpaid, "{code}");
     }
 }
 

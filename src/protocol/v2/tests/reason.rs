@@ -12,6 +12,7 @@ fn reasons_are_the_standards() {
         "invalid_exact_evm_payload_authorization_valid_after",
         "invalid_exact_evm_payload_authorization_valid_before",
         "invalid_exact_evm_payload_authorization_value_mismatch",
+        "invalid_exact_evm_nonce_already_used",
         "invalid_network",
         "invalid_payload",
         "invalid_payment_requirements",
