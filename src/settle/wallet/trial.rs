@@ -42,6 +42,8 @@ async fn tried_on(core: &Core, order: &Order, node: &Node) -> Result<Trial, Fail
     }
     match gas? {
         Ok(gas) => Ok(Trial::Settles { gas }),
+        // What used it may have arrived between the two.
+        Err(_) if is_used(order, node, "pending").await? == Some(true) => Ok(Trial::Used),
         Err(error) => reason(order, node, &error).await.map(Trial::Fails),
     }
 }

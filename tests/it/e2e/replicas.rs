@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 use tower_x402::ledger::{
     PostgresLedger,
-    sqlx::{self, AssertSqlSafe, PgPool},
+    sqlx::{self, AssertSqlSafe, PgPool, postgres::PgPoolOptions},
 };
 
 use super::{
@@ -54,7 +54,9 @@ impl Database {
 
     /// The one number that this question has for an answer.
     pub async fn count(&self, question: &str) -> i64 {
-        let pool = PgPool::connect(&self.url()).await.unwrap();
+        // Other tests may have all the connections that there are.
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(Duration::from_secs(300));
+        let pool = pool.connect(&self.url()).await.unwrap();
         sqlx::query_scalar(AssertSqlSafe(question)).fetch_one(&pool).await.unwrap()
     }
 

@@ -10,6 +10,10 @@ use std::{
 use alloy::signers::local::PrivateKeySigner;
 use http::header::CONTENT_TYPE;
 use rand::Rng as _;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{sleep, timeout},
+};
 use tower_x402::{
     protocol::v2::{PaymentRequired, PaymentRequirements},
     testing::DevChain,
@@ -21,12 +25,15 @@ use super::{
     stall,
 };
 use crate::e2e::{
-    app::App,
+    app::{App, PATIENT},
     market::SELLER,
     replicas::{Database, KEY},
 };
 
 pub const SELLERS: usize = 4;
+
+/// One at a time: its sellers take forty of the connections that a server of PostgreSQL has.
+static PLACE: Semaphore = Semaphore::const_new(1);
 
 /// What is started four times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +52,34 @@ pub struct Street {
     urls: [Mutex<String>; SELLERS],
     http: reqwest::Client,
     told: Mutex<BTreeMap<String, usize>>,
+    _place: SemaphorePermit<'static>,
 }
 
 impl Street {
     /// `None` where there is no server for the ledger.
     pub async fn open(program: Program) -> Option<Self> {
+        let place = PLACE.acquire().await.unwrap();
         let database = Database::new().await?;
         let chain =
             DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(240)).build().unwrap();
         let (folder, sellers, urls, told) =
             (tempfile::tempdir().unwrap(), Default::default(), Default::default(), Mutex::default());
-        let street = Self { chain, database, program, folder, sellers, urls, http, told };
+        let street = Self { chain, database, program, folder, sellers, urls, http, told, _place: place };
         futures_util::future::join_all((0..SELLERS).map(|seller| street.start(seller))).await;
+        street.time_passes().await;
         Some(street)
+    }
+
+    /// A new ledger refuses what is as old as itself, and blocks of one chain may have one time here.
+    async fn time_passes(&self) {
+        let begun = self.chain.timestamp().await.unwrap();
+        let passed = async {
+            while self.chain.timestamp().await.unwrap() <= begun {
+                sleep(Duration::from_millis(200)).await;
+            }
+        };
+        timeout(PATIENT, passed).await.unwrap();
     }
 
     async fn start(&self, seller: usize) {
