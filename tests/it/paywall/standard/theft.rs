@@ -73,7 +73,6 @@ async fn what_another_settled_is_its_payers_by_signature() {
 
 /// The release of a thief's reservation was lost, with the process or with the ledger: it is no sign that he settled anything.
 #[tokio::test(start_paused = true)]
-#[ignore = "fails: a reservation that was left behind passes for one that settled, and the thief is answered"]
 async fn a_thief_whose_reservation_was_left_behind_gets_nothing() {
     let stall = Stall::open().await;
     let counter = Counter::default();
