@@ -212,7 +212,7 @@ fn resident() -> u64 {
 
 /// What a bulk insert fills.
 const COLUMNS: &str = "payment, tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
-                       block_time, keep_until, lease_until, reserved_at, consumed_at";
+                       block_time, keep_until, lease_until, reserved_at, consumed_at, held_since";
 
 async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
     let path = folder.join(format!("{records}.db"));
@@ -223,7 +223,7 @@ async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
         "WITH RECURSIVE sale(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM sale WHERE n + 1 < {records})
          INSERT INTO ledger_sales ({COLUMNS})
          SELECT 'eip155:8453/0x' || lower(hex(randomblob(32))) || '/3', randomblob(32), randomblob(16), 8453, 3, 'demand-insights', zeroblob(20), zeroblob(20), zeroblob(20),
-             '490000', 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, {at}, {at}, {at} FROM sale;
+             '490000', 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, {at}, {at}, {at}, {FIRST} FROM sale;
          PRAGMA wal_checkpoint(TRUNCATE)",
         at = FIRST * 1_000,
     );
@@ -240,7 +240,7 @@ async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
     let fill = format!(
         "INSERT INTO ledger_sales ({COLUMNS})
          SELECT 'eip155:8453/0x' || encode(sha256(int8send(n)), 'hex') || '/3', sha256(int8send(n)), substr(sha256(int8send(-1 - n)), 1, 16), 8453, 3, 'demand-insights', address,
-             address, address, 490000, 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, now(), now(), now()
+             address, address, 490000, 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, now(), now(), now(), {FIRST}
          FROM generate_series(0::bigint, {records} - 1) AS n, decode(repeat('66', 20), 'hex') AS address"
     );
     sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut connection).await.unwrap();

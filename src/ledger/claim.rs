@@ -159,7 +159,7 @@ pub struct Lease {
     transfer: Transfer,
     fence: u64,
     length: Duration,
-    resumed: bool,
+    resumed_since: Option<ChainTime>,
     /// The payment had not happened when it was granted.
     unsettled: bool,
     /// Until when, in chain time, a payment for the intent counts.
@@ -175,16 +175,17 @@ impl Lease {
             transfer: transfer.clone(),
             fence,
             length: claim.lease,
-            resumed: false,
+            resumed_since: None,
             unsettled: !transfer.is_settled(),
             pay_until: claim.pay_until,
             keep_until: claim.keep_until(transfer),
         }
     }
 
-    /// Sets whether this grant took over a lease of the same intent on the same payment, which had run out.
-    pub const fn with_resumed(mut self, resumed: bool) -> Self {
-        self.resumed = resumed;
+    /// Sets since when the intent has held the payment, where this grant took over a lease of the same intent on it, which had run
+    /// out: the block time under which the first of these leases was granted. `None` where nothing was taken over.
+    pub const fn with_resumed_since(mut self, since: Option<ChainTime>) -> Self {
+        self.resumed_since = since;
         self
     }
 
@@ -246,13 +247,33 @@ impl Lease {
     /// have run the handler, and may have settled the payment. Releasing such a lease makes the payment anybody's.
     #[must_use]
     pub const fn is_resumed(&self) -> bool {
-        self.resumed
+        self.resumed_since.is_some()
+    }
+
+    /// Returns since when the intent has held the payment, where this grant is [resumed](Self::is_resumed): the block time of the
+    /// transfer under which the first of the leases was granted that took one another over. What was mined before was settled under
+    /// none of them.
+    ///
+    /// ```
+    /// use tower_x402::{
+    ///     ledger::{Claim, Lease},
+    ///     protocol::{ChainTime, IntentKey, Network, Transfer, TxHash},
+    /// };
+    /// let paid = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 0);
+    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).transfers(vec![paid.clone()]).build();
+    /// let first = ChainTime::from_unix(1_795_280_400);
+    /// let lease = Lease::new(&claim, &paid, 1).with_resumed_since(Some(first));
+    /// assert_eq!((lease.is_resumed(), lease.resumed_since()), (true, Some(first)));
+    /// ```
+    #[must_use]
+    pub const fn resumed_since(&self) -> Option<ChainTime> {
+        self.resumed_since
     }
 
     /// Whether freeing it unused would give away the payment: an earlier holder may have settled it.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) const fn keeps_its_payment(&self) -> bool {
-        self.resumed && self.unsettled
+        self.is_resumed() && self.unsettled
     }
 
     /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the transfer, as it

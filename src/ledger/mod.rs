@@ -73,8 +73,9 @@ pub trait Ledger: Send + Sync + 'static {
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
     /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
-    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token, and the new lease says so if it
-    /// is of the same intent and transfer ([`is_resumed`](Lease::is_resumed)).
+    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token. If it is of the same intent
+    /// and transfer, the new lease says so, and since when that has been so ([`resumed_since`](Lease::resumed_since)): the block time
+    /// under which the first of these leases was granted. Each one that takes over another keeps it.
     ///
     /// A candidate that is not [settled](crate::protocol::Transfer::is_settled) is the exception: a lease of another intent that ran
     /// out on it is neither taken over nor changed, and the claim is refused as if the transfer were held for the length of the

@@ -50,6 +50,11 @@ pub(super) fn seconds(time: ChainTime) -> i64 {
     i64::try_from(time.unix()).unwrap_or(i64::MAX)
 }
 
+/// Chain time that a database kept.
+pub(super) fn time(seconds: i64) -> ChainTime {
+    ChainTime::from_unix(u64::try_from(seconds).unwrap_or(0))
+}
+
 /// A span as a database adds it.
 pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
@@ -150,8 +155,8 @@ pub(super) struct Written {
     pub(super) times: i64,
     pub(super) since: i64,
     pub(super) mark: Option<i64>,
-    /// It took over a lease of the same intent on the same payment.
-    pub(super) resumed: bool,
+    /// Since when the intent has held the payment, where it took over a lease of the same intent on it.
+    pub(super) resumed_since: Option<i64>,
     /// Intent or payment is in the book of what was sold and forgotten.
     pub(super) booked: bool,
 }
@@ -167,7 +172,7 @@ impl Written {
 
     pub(super) fn lease(&self, claim: &Claim, transfer: &Transfer) -> Result<Lease, LedgerError> {
         let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
-        Ok(Lease::new(claim, transfer, fence).with_resumed(self.resumed))
+        Ok(Lease::new(claim, transfer, fence).with_resumed_since(self.resumed_since.map(time)))
     }
 }
 
@@ -232,7 +237,7 @@ impl Snapshot {
         let ledger = self.ledger();
         compatible(Some(ledger.version))?;
         let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
-        let mark = ChainTime::from_unix(u64::try_from(mark).unwrap_or(0));
+        let mark = time(mark);
         let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
         Ok(decide(mark, ledger.intent(), ledger.intent_keeps, claim.lease(), candidates))
     }
@@ -311,7 +316,7 @@ mod tests {
     #[test]
     fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
         let holds = |mark, times, since, booked| {
-            Written { fence: 1, times, since, mark, resumed: false, booked }.holds(&paid(100))
+            Written { fence: 1, times, since, mark, resumed_since: None, booked }.holds(&paid(100))
         };
         assert!(holds(Some(99), 1, 0, false));
         assert!(!holds(Some(100), 1, 0, false), "at the mark");

@@ -233,7 +233,8 @@ async fn settle<ResB, E>(
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
     };
     match settled {
-        Settled::Done(transfer) if !guard.is_resumed() && unsettled.was_settled_before(&transfer) => {
+        // By none of its holders.
+        Settled::Done(transfer) if unsettled.was_settled_before(&transfer, guard.resumed_since()) => {
             guard.is_not_settled();
             Ending::NoSale(Err(unsettled.to_prove(transfer.transaction).into()))
         }

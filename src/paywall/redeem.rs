@@ -159,8 +159,14 @@ async fn reserve_signed(
             let requote = Requote::of(request, now);
             return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some(Box::new((unsettled, requote))) });
         }
-        // Settled under this very intent, and not sold: the process that settled it is gone.
-        Found::Settled(transfer) if quoted && guard.is_resumed() && unsettled.quoted_before(&transfer) => {
+        // Settled under this very intent, and not sold: the process that settled it is gone. A reservation that was left behind is no
+        // sign of that where it was made after the settlement, by whoever read it on the chain.
+        Found::Settled(transfer)
+            if quoted
+                && guard.is_resumed()
+                && unsettled.quoted_before(&transfer)
+                && !unsettled.was_settled_before(&transfer, guard.resumed_since()) =>
+        {
             match opened.is_remembered(head, &transfer).await {
                 Ok(()) => {
                     guard.paid_by(transfer);

@@ -23,7 +23,7 @@ use crate::{
         AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome,
         ReserveOutcome, Sale,
     },
-    protocol::Transfer,
+    protocol::{ChainTime, Transfer},
 };
 
 /// How long a response waits for the release of its intent and payment.
@@ -128,6 +128,11 @@ impl LeaseGuard {
     /// Whether this very pair was held before, and its lease ran out.
     pub(crate) const fn is_resumed(&self) -> bool {
         self.lease.is_resumed()
+    }
+
+    /// Since when, where it was: the block time under which the first of its holders reserved it.
+    pub(crate) const fn resumed_since(&self) -> Option<ChainTime> {
+        self.lease.resumed_since()
     }
 
     /// From here on the payment may be settled, and is not freed: the lease is left to run out, and what it holds is the record by which

@@ -231,9 +231,10 @@ impl Unsettled {
         self.since <= settled.block_time
     }
 
-    /// Whether it was in the chain already when it was reserved. Then it was public: what is shown is no sign of who pays.
-    pub(crate) fn was_settled_before(&self, settled: &Transfer) -> bool {
-        settled.block_time < self.head
+    /// Whether it was in the chain already when it was reserved, first of all `since` then where the reservation is resumed. Then it was
+    /// public: what is shown is no sign of who pays. Where nothing reads the chain, nothing says so.
+    pub(crate) fn was_settled_before(&self, settled: &Transfer, since: Option<ChainTime>) -> bool {
+        self.merchant.chain().is_some() && settled.block_time < since.unwrap_or(self.head)
     }
 
     /// Whether a nonce that was used, and by nothing that was found, was certainly not used to pay here: its quote tells since when to

@@ -246,6 +246,7 @@ checks! {
     unsettled::a_released_one_is_free: "what was released is free for any intent, settled or not";
     unsettled::refused_as_if_held: "what is kept for another intent is refused as if it were held";
     unsettled::resumption_is_told: "a lease tells whether it took over one of the same intent and payment";
+    unsettled::resumed_since_the_first: "a lease that took over one of the same intent and payment tells since when the first was held";
     unsettled::no_second_beside_it: "an intent whose lease ran out on what is not settled gets no other that is not settled";
     unsettled::recorded_as_settled: "what was settled since it was reserved is kept, and forgotten, by the block that settled it";
     unsettled::kept_for_its_intent @minutes: "a lease that ran out on what is not settled is remembered until that cannot come back";

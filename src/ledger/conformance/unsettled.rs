@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{AttemptOutcome, Claim, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
+    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
     Harness,
     fixture::{Fault, Fixture, HEAD, LONG, MARK, PAID, claim, must_be},
     mark::{nudge, refused},
@@ -160,6 +160,38 @@ pub(super) async fn resumption_is_told<H: Harness>(fixture: &Fixture<'_, H>) -> 
     fixture.run_out().await;
     let foreign = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
     must_be!(foreign.is_resumed(), false, "one after another intent's lease ran out is resumed");
+    Ok(())
+}
+
+pub(super) async fn resumed_since_the_first<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let first = unsettled(fixture);
+    let intent = fixture.intent();
+    // The head moves on between them.
+    let at = |time, transfer: &Transfer| {
+        fixture.brief(intent, &[Transfer { block_time: ChainTime::from_unix(time), ..transfer.clone() }])
+    };
+    let since = |lease: &Lease| lease.resumed_since().map(ChainTime::unix);
+    must_be!(since(&fixture.hold(&at(PAID, &first)).await?), None, "since when the first lease is resumed");
+    for time in [PAID + 2, PAID + 40, PAID + 40, PAID - 2] {
+        fixture.run_out().await;
+        let lease = fixture.hold(&at(time, &first)).await?;
+        must_be!(since(&lease), Some(PAID), "since when one after a lease of its own ran out is resumed");
+        // What is renewed runs out as well.
+        must_be!(fixture.twin.renew(&lease).await?, RenewOutcome::Held, "renewal of a resumed lease");
+    }
+    // Refused meanwhile, others change nothing.
+    fixture.run_out().await;
+    let foreign = fixture.claim(fixture.intent(), std::slice::from_ref(&first));
+    must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim");
+    let shown = fixture.hold(&at(PAID + 60, &settled(fixture, &first))).await?;
+    must_be!(since(&shown), Some(PAID), "since when one is resumed that shows it settled");
+    fixture.ledger.release(&shown, AttemptOutcome::Started).await?;
+    must_be!(since(&fixture.hold(&at(PAID + 80, &first)).await?), None, "since when one after a release is resumed");
+    fixture.run_out().await;
+    let lease = fixture.hold(&at(PAID + 90, &first)).await?;
+    must_be!(since(&lease), Some(time) if time == PAID + 80, "since when one after that is resumed");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "commit of a resumed lease");
     Ok(())
 }
 

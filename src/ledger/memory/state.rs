@@ -85,6 +85,8 @@ struct Hold {
     keep_until: ChainTime,
     /// Its payment had not happened when it was granted.
     unsettled: bool,
+    /// The block time under which its intent first held the payment, up to now.
+    since: ChainTime,
 }
 
 impl Hold {
@@ -214,17 +216,18 @@ impl State {
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
     fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
         let (intent, key) = (claim.intent(), transfer.payment_id().compact());
-        let mut resumed = false;
+        let mut resumed_since = None;
         if let Some(other) = self.holders.get(&intent).copied() {
-            self.expire(&other);
-            resumed = other == key;
+            let since = self.expire(&other);
+            resumed_since = since.filter(|_| other == key);
         }
-        self.expire(&key);
+        let _ = self.expire(&key);
         self.fence += 1;
-        let lease = Lease::new(claim, transfer, self.fence).with_resumed(resumed);
+        let lease = Lease::new(claim, transfer, self.fence).with_resumed_since(resumed_since);
         let until = now.saturating_add(claim.lease());
         let (keep_until, unsettled) = (lease.keep_until(), !transfer.is_settled());
-        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until, unsettled });
+        let since = resumed_since.unwrap_or(transfer.block_time);
+        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until, unsettled, since });
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
@@ -240,13 +243,13 @@ impl State {
         Some(hold)
     }
 
-    /// Ends a hold that ran out: its attempt ended when it did.
-    fn expire(&mut self, payment: &CompactPaymentId) {
-        if let Some(hold) = self.holds.remove(payment) {
-            self.holders.remove(&hold.intent);
-            self.attempts.ended(&(hold.intent, *payment), hold.until);
-            self.counts.expired += 1;
-        }
+    /// Ends a hold that ran out: its attempt ended when it did. Tells since when its intent held the payment.
+    fn expire(&mut self, payment: &CompactPaymentId) -> Option<ChainTime> {
+        let hold = self.holds.remove(payment)?;
+        self.holders.remove(&hold.intent);
+        self.attempts.ended(&(hold.intent, *payment), hold.until);
+        self.counts.expired += 1;
+        Some(hold.since)
     }
 
     /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it. What is shown before it is
@@ -287,7 +290,7 @@ impl State {
             match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
                 Some(hold) if hold.is_kept(head, now) => self.attempts.later(pair, now),
                 Some(_) => {
-                    self.expire(&payment);
+                    let _ = self.expire(&payment);
                     self.attempts.sold(&pair);
                 }
                 None => self.attempts.forget(pair, now),

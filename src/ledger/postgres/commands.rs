@@ -33,9 +33,9 @@ type Reserved = (
     bool,
     bool,
 );
-/// Fence, attempts, time since the last one, mark, whether its own lease was taken over, whether the book knows of the pair,
-/// leases that ran out.
-type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, bool, Option<bool>, i64);
+/// Fence, attempts, time since the last one, mark, since when the intent has held the payment where its own lease was taken over,
+/// whether the book knows of the pair, leases that ran out.
+type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<bool>, i64);
 
 /// What a statement on an intent and a payment is told first.
 fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
@@ -182,7 +182,7 @@ impl SqlBackend for PostgresLedger {
             let question = || self.rows::<Reserved>(flush(claim), &self.statements.reserve, &values);
             let lines = ask(question).await?;
             let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked, _)| {
-                Some(Written { fence: fence?, times: times?, since: since?, mark, resumed: false, booked })
+                Some(Written { fence: fence?, times: times?, since: since?, mark, resumed_since: None, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows = lines.into_iter().map(
@@ -241,10 +241,10 @@ impl SqlBackend for PostgresLedger {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = self.one::<Granted>(flush(claim), &self.statements.grant, &values).await?;
-        let (fence, times, since, mark, resumed, booked, expired) = told.ok_or(LedgerError::unavailable())?;
+        let (fence, times, since, mark, resumed_since, booked, expired) = told.ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
-        let written = Written { fence, times, since, mark, resumed, booked: booked == Some(true) };
+        let written = Written { fence, times, since, mark, resumed_since, booked: booked == Some(true) };
         let lease = self.settle(claim, wish.transfer, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);

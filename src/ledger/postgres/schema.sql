@@ -33,6 +33,7 @@ CREATE TABLE ledger_sales (
     reserved_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     consumed_at  timestamptz,                -- null: held, not sold
     unsettled    boolean NOT NULL DEFAULT false, -- the payment had not happened when it was reserved
+    held_since   bigint NOT NULL,            -- chain time: the block time under which the intent first held it, up to now
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
@@ -107,12 +108,11 @@ CREATE VIEW ledger_sold AS
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
     p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean, p_takes_over boolean)
-RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_resumed boolean, g_booked boolean,
+RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_resumed_since bigint, g_booked boolean,
     g_expired bigint)
 LANGUAGE plpgsql AS $function$
 BEGIN
     g_expired := 0;
-    g_resumed := false;
     IF p_takes_over THEN
         WITH gone AS (
             DELETE FROM ledger_sales AS sale
@@ -120,18 +120,19 @@ BEGIN
                     -- Nor its own, for another that is not settled yet.
                     OR sale.intent = p_intent AND NOT (p_unsettled AND sale.unsettled))
                 AND sale.consumed_at IS NULL AND sale.lease_until <= clock_timestamp()
-            RETURNING sale.intent, sale.payment, sale.lease_until
+            RETURNING sale.intent, sale.payment, sale.lease_until, sale.held_since
         ), noted AS (
             UPDATE ledger_attempts AS tried SET ended_at = gone.lease_until FROM gone
             WHERE (tried.intent, tried.payment) = (gone.intent, gone.payment)
         )
-        SELECT count(*), COALESCE(bool_or(gone.intent = p_intent AND gone.payment = p_payment), false)
-        INTO g_expired, g_resumed FROM gone;
+        SELECT count(*), max(gone.held_since) FILTER (WHERE gone.intent = p_intent AND gone.payment = p_payment)
+        INTO g_expired, g_resumed_since FROM gone;
     END IF;
     INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-        block_number, block_time, keep_until, lease_until, unsettled)
+        block_number, block_time, keep_until, lease_until, unsettled, held_since)
     VALUES (p_intent, p_payment, p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token, p_amount,
-        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond', p_unsettled)
+        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond', p_unsettled,
+        COALESCE(g_resumed_since, p_block_time))
     ON CONFLICT DO NOTHING
     RETURNING fence INTO g_fence;
     IF g_fence IS NOT NULL THEN

@@ -53,9 +53,9 @@ impl Ledger for RedisLedger {
             "granted" => {
                 let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
                 let fence = grant.first().and_then(|fence| fence.parse().ok());
-                let resumed = grant.get(1).is_some_and(|word| word == "resumed");
+                let since = grant.get(1).and_then(|word| word.parse().ok()).map(ChainTime::from_unix);
                 let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
-                let lease = Lease::new(claim, transfer, fence).with_resumed(resumed);
+                let lease = Lease::new(claim, transfer, fence).with_resumed_since(since);
                 events::reserved(&lease);
                 ReserveOutcome::Granted(lease)
             }

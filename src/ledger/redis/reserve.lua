@@ -67,6 +67,8 @@ end
 
 -- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
 -- lost the last of them, as long as the clock is.
+-- What its own intent holds again is held since the first of its leases.
+local since = free.holder == intent and (redis.call('HGET', payment_key(free.id), 'since') or free.block_time)
 if own then expire(own) end
 if free.holder and free.id ~= own then expire(free.id) end
 local granted = whole(math.max(tonumber(fence or 0) + 1, micros))
@@ -74,10 +76,11 @@ local ends = whole(now + lease)
 redis.call('HSET', ledger, 'fence', granted)
 redis.call('HINCRBY', ledger, 'reserved', 1)
 redis.call('HSET', payment_key(free.id), 'intent', intent, 'fence', granted, 'resource', resource, 'until', ends,
-  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until, 'state', free.state)
+  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until, 'state', free.state,
+  'since', since or free.block_time)
 redis.call('SET', intent_key(intent), free.id)
 redis.call('ZADD', held, ends, free.id)
 redis.call('HINCRBY', tries, 'times', 1)
 redis.call('PEXPIRE', tries, whole(lease + KEPT))
 return { 'granted', whole(free.index), whole(expired), whole(forgotten), granted,
-  free.holder == intent and 'resumed' or 'fresh' }
+  since or 'fresh' }

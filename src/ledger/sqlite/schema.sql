@@ -30,7 +30,8 @@ CREATE TABLE ledger_sales (
     lease_until  INTEGER NOT NULL,           -- Unix milliseconds, as are the next two
     reserved_at  INTEGER NOT NULL,
     consumed_at  INTEGER,                    -- null: held, not sold
-    unsettled    INTEGER NOT NULL DEFAULT 0  -- 1: the payment had not happened when it was reserved
+    unsettled    INTEGER NOT NULL DEFAULT 0, -- 1: the payment had not happened when it was reserved
+    held_since   INTEGER NOT NULL            -- chain time: the block time under which the intent first held it, up to now
 ) STRICT;
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL AND unsettled = 0;

@@ -102,7 +102,8 @@ SELECT asked.fence, memory.version, memory.mark, memory.due,
     sale.block_time,
     own.fence,
     sale.fence,
-    COALESCE(own.unsettled, 0)
+    COALESCE(own.unsettled, 0),
+    sale.held_since
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
@@ -149,10 +150,10 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     SELECT max(now.at * 1000, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)) FROM now
 )
 INSERT INTO ledger_sales (fence, intent, payment, tx_hash, log_position, chain_id, reserved_at, resource, payer,
-    recipient, token, amount, block_number, block_time, keep_until, lease_until, unsettled)
+    recipient, token, amount, block_number, block_time, keep_until, lease_until, unsettled, held_since)
 SELECT last.fence + 1 + key, unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4, now.at,
     value ->> 5, unhex(value ->> 6), unhex(value ->> 7), unhex(value ->> 8), value ->> 9, value ->> 10, value ->> 11,
-    value ->> 12, now.at + (value ->> 13), value ->> 14
+    value ->> 12, now.at + (value ->> 13), value ->> 14, value ->> 15
 FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING

@@ -62,6 +62,8 @@ enum Fault {
     RecordsTheReservation,
     /// Does not tell that a lease is resumed.
     TellsNoResumption,
+    /// Tells since when the lease was held that it took over, instead of the first.
+    TellsTheLastTime,
     /// Keeps no answer.
     KeepsNoAnswer,
     /// Keeps the answer of the last commit.
@@ -160,10 +162,19 @@ impl Broken {
 
     fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
         let lease = Lease::new(claim, inner.transfer(), inner.fencing_token());
-        let lease = lease.with_resumed(inner.is_resumed() && self.fault != Fault::TellsNoResumption);
+        let since = inner.resumed_since().map(|since| match (self.fault, self.last(inner.transfer())) {
+            (Fault::TellsTheLastTime, Some(last)) => last.transfer().block_time,
+            _ => since,
+        });
+        let lease = lease.with_resumed_since(since.filter(|_| self.fault != Fault::TellsNoResumption));
         self.current.lock().unwrap().insert(lease.transfer().payment_id(), lease.clone());
         self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
         ReserveOutcome::Granted(lease)
+    }
+
+    /// The last lease on this payment.
+    fn last(&self, transfer: &Transfer) -> Option<Lease> {
+        self.current.lock().unwrap().get(&transfer.payment_id()).cloned()
     }
 
     /// The inner ledger's lease: this one, or, without fencing, the one that is held on its payment now.
@@ -325,6 +336,7 @@ async fn every_fault_is_caught_by_its_check() {
         ),
         (Fault::RecordsTheReservation, &["recorded_as_settled"]),
         (Fault::TellsNoResumption, &["resumption_is_told", "kept_for_its_intent", "only_its_intent_resumes"]),
+        (Fault::TellsTheLastTime, &["resumed_since_the_first"]),
         (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),
         (Fault::KeepsTheLastAnswer, &["a_repeated_commit_keeps_the_first"]),
         (Fault::KeepsLosersAnswers, &["a_lost_lease_keeps_nothing"]),

@@ -124,6 +124,8 @@ struct Grant {
     lease: Lease,
     until: Duration,
     keep_until: ChainTime,
+    /// Of the first of those that took one another over.
+    since: ChainTime,
     end: End,
     /// How long its answer is kept.
     answer_until: Option<Duration>,
@@ -201,7 +203,7 @@ impl Model {
         match unsold.iter().find(|paid| until(paid).is_none() && paid.block_time > mark) {
             Some(paid) => match self.pause(claim, paid) {
                 Some(retry_after) => Expected::Is(ReserveOutcome::TooManyAttempts { retry_after }),
-                None => Expected::Grant((*paid).clone(), self.is_open(claim, paid)),
+                None => Expected::Grant((*paid).clone(), self.open_since(claim, paid)),
             },
             None => match unsold.iter().filter_map(|paid| until(paid)).min() {
                 Some(until) => Expected::Is(ReserveOutcome::Busy { retry_after: until - now }),
@@ -210,13 +212,14 @@ impl Model {
         }
     }
 
-    /// Whether this very pair was granted, and the lease left to run out.
-    fn is_open(&self, claim: &Claim, paid: &Transfer) -> bool {
-        self.history.iter().any(|grant| {
+    /// Since when this very pair has been granted, where the lease was left to run out.
+    fn open_since(&self, claim: &Claim, paid: &Transfer) -> Option<ChainTime> {
+        let open = self.history.iter().find(|grant| {
             grant.end == End::Open
                 && grant.lease.intent() == claim.intent()
                 && grant.lease.transfer().payment_id() == paid.payment_id()
-        })
+        });
+        open.map(|grant| grant.since)
     }
 
     /// From the history of this pair: how many starts, and when the last one ended.
@@ -246,6 +249,7 @@ impl Model {
     }
 
     fn granted(&mut self, claim: &Claim, lease: Lease) {
+        let since = self.open_since(claim, lease.transfer()).unwrap_or(lease.transfer().block_time);
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
             if grant.lease.intent() == lease.intent()
                 || grant.lease.transfer().payment_id() == lease.transfer().payment_id()
@@ -254,14 +258,14 @@ impl Model {
             }
         }
         let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.transfer()));
-        self.history.push(Grant { lease, until, keep_until, end: End::Open, answer_until: None });
+        self.history.push(Grant { lease, until, keep_until, since, end: End::Open, answer_until: None });
     }
 }
 
 enum Expected {
     Is(ReserveOutcome),
-    /// Whether it is resumed.
-    Grant(Transfer, bool),
+    /// Since when it is resumed, if it is.
+    Grant(Transfer, Option<ChainTime>),
 }
 
 /// The memory ledger under a clock that is moved by hand.
@@ -322,9 +326,9 @@ impl<B: Bench> Run<'_, B> {
         let expected = self.model.reserve(claim);
         let got = self.bench.ledger().reserve(claim).await.unwrap();
         match (expected, got) {
-            (Expected::Grant(paid, resumed), ReserveOutcome::Granted(lease)) => {
+            (Expected::Grant(paid, since), ReserveOutcome::Granted(lease)) => {
                 prop_assert_eq!(lease.transfer(), &paid);
-                prop_assert_eq!(lease.is_resumed(), resumed);
+                prop_assert_eq!(lease.resumed_since(), since);
                 prop_assert!(
                     self.model.history.iter().all(|grant| grant.lease.fencing_token() != lease.fencing_token())
                 );

@@ -12,7 +12,7 @@ use super::{
         super::{
             Claim, Lease, LedgerError, ReserveOutcome,
             decide::Decision,
-            sql::{BATCH, KEPT, Snapshot, SnapshotRow, seconds},
+            sql::{BATCH, KEPT, Snapshot, SnapshotRow, seconds, time},
         },
         asked::Asked,
         question::{Answer, Question},
@@ -93,6 +93,8 @@ struct Sight {
     snapshot: Snapshot,
     /// By candidate: the entries on the intent and on the payment, if any, by their fences.
     entries: Vec<[Option<i64>; 2]>,
+    /// By candidate: since when whoever holds the payment has held it.
+    held_since: Vec<Option<i64>>,
 }
 
 async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], open: &[usize]) -> sqlx::Result<Seen> {
@@ -109,6 +111,7 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
         seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
         if let Some((_, sight)) = seen.claims.last_mut() {
             sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
+            sight.held_since.push(row.try_get(15)?);
             sight.snapshot.push(snapshot_row(&row)?);
         }
     }
@@ -161,8 +164,8 @@ struct Wished {
     /// The claim's place.
     place: usize,
     candidate: usize,
-    /// It takes over a lease of the same intent on the same payment.
-    resumes: bool,
+    /// Since when the intent has held the payment, where it takes over a lease of the same intent on it.
+    resumed_since: Option<i64>,
 }
 
 /// What one round decides.
@@ -195,7 +198,8 @@ impl Round {
         self.payments.insert(transfer.payment_id());
         let [own, on_payment] = sight.entries[candidate];
         self.in_the_way.extend(own.into_iter().chain(on_payment));
-        self.grants.push(Wished { place, candidate, resumes: own.is_some() && own == on_payment });
+        let resumed_since = sight.held_since[candidate].filter(|_| own == on_payment);
+        self.grants.push(Wished { place, candidate, resumed_since });
     }
 
     /// Tells how many leases had run out.
@@ -208,15 +212,20 @@ impl Round {
             claim(&batch[place]).map(|claim| (claim.clone(), claim.transfers()[candidate].clone()))
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
-        let rows: Vec<_> = chosen.iter().map(|(claim, transfer)| grant(claim, transfer)).collect();
+        let rows: Vec<_> = self
+            .grants
+            .iter()
+            .zip(&chosen)
+            .map(|(wished, (claim, transfer))| grant(claim, transfer, wished.resumed_since))
+            .collect();
         let told = on(&say.reserve, json(&rows)?).fetch_all(&mut *work).await?;
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
         let mut attempts = Vec::with_capacity(granted.len());
-        for (Wished { place, resumes, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
+        for (Wished { place, resumed_since, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
-            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_resumed(*resumes);
+            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_resumed_since(resumed_since.map(time));
             attempts.push(held(&lease, 0));
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }

@@ -75,11 +75,11 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
 }
 
 /// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
-/// until when it is kept, held for how long, and whether it is yet to be settled.
+/// until when it is kept, held for how long, whether it is yet to be settled, and since when its intent has held it.
 pub(super) type Grant<'c> =
-    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, bool);
+    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, bool, i64);
 
-pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
+pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer, resumed_since: Option<i64>) -> Grant<'c> {
     let (intent, payment) = pair(claim.intent(), transfer);
     (
         intent,
@@ -97,6 +97,7 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
         seconds(claim.keep_until(transfer)),
         millis(claim.lease()),
         !transfer.is_settled(),
+        resumed_since.unwrap_or(seconds(transfer.block_time)),
     )
 }
 

@@ -29,9 +29,9 @@ async fn none_reads_a_table_from_end_to_end() {
     // Other people's sales, leases and attempts; as many as make a planner look for an index.
     let crowd = format!(
         "INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-            block_number, block_time, keep_until, lease_until, unsettled, consumed_at)
+            block_number, block_time, keep_until, lease_until, unsettled, held_since, consumed_at)
         SELECT decode(md5(n::text), 'hex'), 'eip155:8453/0x' || md5(n::text) || md5('x' || n) || '/0', sha256(n::text::bytea), 0, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000,
-            1, {MARK} + 50, {HEAD} + 86400, clock_timestamp() + interval '1 hour', n % 100 = 0,
+            1, {MARK} + 50, {HEAD} + 86400, clock_timestamp() + interval '1 hour', n % 100 = 0, {MARK} + 50,
             CASE WHEN n % 50 > 0 THEN clock_timestamp() END
         FROM generate_series(1, 30000) AS n;
         INSERT INTO ledger_attempts SELECT intent, payment, 3, clock_timestamp() FROM ledger_sales;
