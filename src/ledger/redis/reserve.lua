@@ -65,10 +65,11 @@ if times then
   if over > now then return refused('too many attempts', over) end
 end
 
+-- What its own intent holds again, it has held since the first of its leases.
+local since = free.holder == intent and (redis.call('HGET', payment_key(free.id), 'since') or free.block_time)
+
 -- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
 -- lost the last of them, as long as the clock is.
--- What its own intent holds again is held since the first of its leases.
-local since = free.holder == intent and (redis.call('HGET', payment_key(free.id), 'since') or free.block_time)
 if own then expire(own) end
 if free.holder and free.id ~= own then expire(free.id) end
 local granted = whole(math.max(tonumber(fence or 0) + 1, micros))
