@@ -324,18 +324,31 @@ mod tests {
         let preflight = Request::options("/demand-insights")
             .header("origin", "https://example.org")
             .header("access-control-request-method", "POST")
-            .header("access-control-request-headers", "content-type,x402-payment")
+            .header(
+                "access-control-request-headers",
+                "content-type,x402-payment,payment-signature,access-control-expose-headers",
+            )
             .body(Body::empty());
         let response = shop.app.clone().oneshot(preflight.unwrap()).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         let allowed = response.headers()["access-control-allow-headers"].to_str().unwrap();
-        assert!(allowed.contains("x402-payment"), "{allowed}");
+        for name in ["content-type", "x402-payment", "payment-signature", "access-control-expose-headers"] {
+            assert!(allowed.contains(name), "{name} in {allowed}");
+        }
 
         let (_, headers, _) = shop.post("/demand-insights", &json!({ "query": "x" })).await;
         assert_eq!(headers["access-control-allow-origin"], "*");
         let exposed: Vec<_> = headers.get_all("access-control-expose-headers").iter().collect();
         let exposed = format!("{exposed:?}").to_lowercase();
-        for name in ["pay", "x-price-intent", "x-payment-contracts", "payment-response", "x402-error", "retry-after"] {
+        for name in [
+            "pay",
+            "x-price-intent",
+            "x-payment-contracts",
+            "payment-required",
+            "payment-response",
+            "x402-error",
+            "retry-after",
+        ] {
             assert!(exposed.contains(name), "{name} in {exposed}");
         }
     }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use axum::Router;
-use http::{Method, header};
+use http::Method;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -29,7 +29,7 @@ pub(crate) fn cors() -> CorsLayer {
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::POST])
-        .allow_headers([header::CONTENT_TYPE, headers::X402_PAYMENT])
+        .allow_headers(headers::ALLOWED)
         .expose_headers(headers::EXPOSED)
 }
 

@@ -30,6 +30,11 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 pub const EXPOSED: [HeaderName; 7] =
     [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
 
+/// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
+/// sends the last one.
+pub const ALLOWED: [HeaderName; 4] =
+    [header::CONTENT_TYPE, X402_PAYMENT, PAYMENT_SIGNATURE, header::ACCESS_CONTROL_EXPOSE_HEADERS];
+
 /// [`EXPOSED`] as one line.
 pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
     "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
