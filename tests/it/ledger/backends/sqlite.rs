@@ -755,7 +755,7 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     while is_held(&mut other).await {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     drop(asking);
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let brief = ledger.clone().time_limit(Duration::from_millis(50));
