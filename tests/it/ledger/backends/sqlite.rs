@@ -750,8 +750,11 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     let ledger = begun(&path).await;
     let lease = hold(&ledger, &claim(1, 1)).await;
     let mut other = raw(&path).await;
+    // It is not done before it is waited for.
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let mut asking = Box::pin(ledger.commit(&lease, None));
     assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     while is_held(&mut other).await {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
