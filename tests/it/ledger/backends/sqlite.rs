@@ -726,8 +726,11 @@ fn what_is_granted_to_nobody_outside_a_runtime_is_free_for_the_next() {
     let wanted = claim(1, 1);
     let mut asking = Box::pin(ledger.reserve(&wanted));
     first.block_on(async {
-        assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
         let mut other = raw(&path).await;
+        // It is not granted before it is waited for.
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+        assert!(tokio::time::timeout(Duration::ZERO, &mut asking).await.is_err());
+        sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
         while !is_held(&mut other).await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
