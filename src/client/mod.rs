@@ -150,7 +150,10 @@ pub use error::PayError;
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
 pub use layer::PayLayer;
-pub use payer::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+pub use payer::{
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
+    TransferStatus,
+};
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
 pub use replay_request::ProofIn;
 #[cfg(feature = "reqwest")]

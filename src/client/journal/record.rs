@@ -8,11 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::{JournalEntry, PurchaseState};
 use crate::{
     client::{JournalError, PreparedTransfer, PurchaseId},
-    protocol::{Address, Amount, ChainTime, Network, TxHash},
+    protocol::{
+        Address, Amount, ChainTime, Network, TxHash,
+        v2::{Authorization, SignedAuthorization},
+    },
 };
 
-/// How records are written now. A record with any other number is not read.
+/// How purchases that are paid by transfers are written.
 const VERSION: u32 = 1;
+/// How those with an authorization are written: a version of the crate that cannot follow one refuses the journal.
+const VERSION_AUTHORIZED: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
@@ -59,6 +64,21 @@ struct TransferRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     nonce: Option<u64>,
     payload: Cow<'a, str>,
+    /// Only in records of the second version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    authorization: Option<AuthorizationRecord<'a>>,
+}
+
+/// All of an authorization but its payer, who is the transfer's.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthorizationRecord<'a> {
+    to: Address,
+    value: Amount,
+    valid_after: u64,
+    valid_before: u64,
+    nonce: TxHash,
+    signature: Cow<'a, str>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -83,7 +103,9 @@ impl JournalEntry {
     /// # Errors
     /// [`JournalError::Record`] if it cannot be written as JSON.
     pub fn to_record(&self) -> Result<String, JournalError> {
-        let record = Versioned { version: VERSION, entry: EntryRecord::from(self) };
+        let is_authorized = self.prepared.iter().any(|prepared| prepared.authorization.is_some());
+        let version = if is_authorized { VERSION_AUTHORIZED } else { VERSION };
+        let record = Versioned { version, entry: EntryRecord::from(self) };
         serde_json::to_string(&record).map_err(|_| JournalError::Record)
     }
 
@@ -97,7 +119,9 @@ impl JournalEntry {
 
     pub(super) fn from_record_bytes(record: &[u8]) -> Result<Self, JournalError> {
         match serde_json::from_slice(record) {
-            Ok(Versioned::<EntryRecord<'_>> { version: VERSION, entry }) => Ok(entry.into()),
+            Ok(Versioned::<EntryRecord<'_>> { version: VERSION | VERSION_AUTHORIZED, entry }) => {
+                entry.read().ok_or(JournalError::Record)
+            }
             _ => Err(JournalError::Record),
         }
     }
@@ -128,9 +152,10 @@ impl<'a> From<&'a JournalEntry> for EntryRecord<'a> {
     }
 }
 
-impl From<EntryRecord<'_>> for JournalEntry {
-    fn from(record: EntryRecord<'_>) -> Self {
-        Self {
+impl EntryRecord<'_> {
+    fn read(self) -> Option<JournalEntry> {
+        let record = self;
+        Some(JournalEntry {
             id: record.id,
             at: ChainTime::from_unix(record.at),
             state: record.state.into(),
@@ -144,27 +169,49 @@ impl From<EntryRecord<'_>> for JournalEntry {
             network: record.network,
             amount: record.amount,
             decimals: record.decimals,
-            prepared: record.prepared.into_iter().map(PreparedTransfer::from).collect(),
+            prepared: record.prepared.into_iter().map(TransferRecord::read).collect::<Option<_>>()?,
             transaction: record.transaction,
             settled: record.settled.map(ChainTime::from_unix),
             delivered: record.delivered,
             billed: record.billed,
-        }
+        })
     }
 }
 
 impl<'a> From<&'a PreparedTransfer> for TransferRecord<'a> {
     fn from(transfer: &'a PreparedTransfer) -> Self {
-        let PreparedTransfer { payer, token, transaction, nonce, payload } = transfer;
+        let PreparedTransfer { payer, token, transaction, nonce, payload, authorization } = transfer;
         let (payer, token, transaction, nonce) = (*payer, *token, *transaction, *nonce);
-        Self { payer, token, transaction, nonce, payload: Cow::Borrowed(payload) }
+        let authorization = authorization.as_ref().map(AuthorizationRecord::from);
+        Self { payer, token, transaction, nonce, payload: Cow::Borrowed(payload), authorization }
     }
 }
 
-impl From<TransferRecord<'_>> for PreparedTransfer {
-    fn from(record: TransferRecord<'_>) -> Self {
-        let TransferRecord { payer, token, transaction, nonce, payload } = record;
-        Self { payer, token, transaction, nonce, payload: payload.into_owned() }
+impl TransferRecord<'_> {
+    fn read(self) -> Option<PreparedTransfer> {
+        let Self { payer, token, transaction, nonce, payload, authorization } = self;
+        let authorization = match authorization {
+            Some(record) => Some(record.read(payer)?),
+            None => None,
+        };
+        Some(PreparedTransfer { payer, token, transaction, nonce, payload: payload.into_owned(), authorization })
+    }
+}
+
+impl From<&SignedAuthorization> for AuthorizationRecord<'_> {
+    fn from(signed: &SignedAuthorization) -> Self {
+        let Authorization { to, value, valid_after, valid_before, nonce, .. } = signed.authorization;
+        let (valid_after, valid_before, nonce) = (valid_after.unix(), valid_before.unix(), TxHash::new(nonce));
+        Self { to, value, valid_after, valid_before, nonce, signature: Cow::Owned(signed.signature.to_string()) }
+    }
+}
+
+impl AuthorizationRecord<'_> {
+    fn read(self, payer: Address) -> Option<SignedAuthorization> {
+        let [after, before] = [self.valid_after, self.valid_before].map(ChainTime::from_unix);
+        let authorization = Authorization::new(payer, *self.nonce.as_bytes());
+        let authorization = authorization.paying(self.to, self.value).valid_between(after, before);
+        Some(SignedAuthorization::new(authorization, self.signature.parse().ok()?))
     }
 }
 
@@ -208,6 +255,22 @@ mod tests {
         assert_eq!(entry.to_record().unwrap(), OLD);
     }
 
+    /// An older version of the crate would take it for a transfer.
+    #[test]
+    fn an_authorization_is_kept_in_records_of_the_second_version() {
+        let authorization = Authorization::new(Address::new([1; 20]), [0x42; 32])
+            .paying(Address::new([2; 20]), Amount::from_base_units(490_000))
+            .valid_between(ChainTime::from_unix(5), ChainTime::from_unix(1_700_000_060));
+        let signed = SignedAuthorization::new(authorization, "0xabcdef".parse().unwrap());
+        let prepared = vec![PreparedTransfer::authorized(Address::new([3; 20]), signed, "{}")];
+        let entry = JournalEntry { prepared, ..JournalEntry::from_record(OLD).unwrap() };
+        let record = entry.to_record().unwrap();
+        assert!(record.starts_with(r#"{"version":2,"#), "{record}");
+        assert_eq!(JournalEntry::from_record(&record).unwrap(), entry);
+        let damaged = record.replacen("0xabcdef", "0xabcde", 1);
+        assert!(matches!(JournalEntry::from_record(&damaged), Err(JournalError::Record)));
+    }
+
     #[test]
     fn every_state_is_kept() {
         use PurchaseState::{Answered, Paying, Redeeming, Refused, Unspent, Void};
@@ -220,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_a_later_version_wrote_and_what_is_damaged_is_refused() {
-        let later = OLD.replacen("\"version\":1", "\"version\":2", 1);
+        let later = OLD.replacen("\"version\":1", "\"version\":3", 1);
         let unheard = OLD.replacen("unspent", "unheard", 1);
         for bad in [later.as_str(), unheard.as_str(), &OLD[1..], &OLD[..OLD.len() - 1], "", "{}"] {
             assert!(matches!(JournalEntry::from_record(bad), Err(JournalError::Record)), "{bad}");

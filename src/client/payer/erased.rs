@@ -2,8 +2,11 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::{PaymentSignature, TxHash};
+use super::{
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
+    TransferStatus,
+};
+use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -21,6 +24,21 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
         message: &'a str,
         prepared: &'a PreparedTransfer,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
+    fn authorizes<'a>(
+        &'a self,
+        asset: &'a Asset,
+        amount: Amount,
+    ) -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
+    fn authorize<'a>(
+        &'a self,
+        request: &'a AuthorizationRequest,
+    ) -> Boxed<'a, Result<SignedAuthorization, PayerError>>;
+    fn authorization_status<'a>(
+        &'a self,
+        prepared: &'a PreparedTransfer,
+        since: ChainTime,
+    ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>>;
+    fn cancel_authorization<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;
 }
 
 impl<P: Payer> ErasedPayer for P {
@@ -53,5 +71,32 @@ impl<P: Payer> ErasedPayer for P {
         prepared: &'a PreparedTransfer,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>> {
         Box::pin(Payer::sign(self, message, prepared))
+    }
+
+    fn authorizes<'a>(
+        &'a self,
+        asset: &'a Asset,
+        amount: Amount,
+    ) -> Boxed<'a, Result<Option<TokenDomain>, PayerError>> {
+        Box::pin(Payer::authorizes(self, asset, amount))
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        request: &'a AuthorizationRequest,
+    ) -> Boxed<'a, Result<SignedAuthorization, PayerError>> {
+        Box::pin(Payer::authorize(self, request))
+    }
+
+    fn authorization_status<'a>(
+        &'a self,
+        prepared: &'a PreparedTransfer,
+        since: ChainTime,
+    ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>> {
+        Box::pin(Payer::authorization_status(self, prepared, since))
+    }
+
+    fn cancel_authorization<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>> {
+        Box::pin(Payer::cancel_authorization(self, prepared))
     }
 }

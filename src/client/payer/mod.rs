@@ -1,5 +1,6 @@
-//! `Payer`: signs and sends the money, in two steps, so that the journal can record in between.
+//! `Payer`: signs and sends the money, in two steps, so that the journal can record in between; or signs for it, and the seller sends it.
 
+mod authorization;
 mod erased;
 mod error;
 mod guard;
@@ -9,6 +10,7 @@ mod transfer;
 
 use std::future::Future;
 
+pub use authorization::{AuthorizationRequest, AuthorizationStatus};
 pub(super) use erased::ErasedPayer;
 pub use error::PayerError;
 pub use guard::SubmitGuard;
@@ -16,7 +18,7 @@ pub(super) use none::NoPayer;
 pub use status::TransferStatus;
 pub use transfer::{PreparedTransfer, TransferRequest};
 
-use crate::protocol::{PaymentSignature, TxHash};
+use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization};
 
 /// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -42,6 +44,11 @@ use crate::protocol::{PaymentSignature, TxHash};
 ///
 /// A tag counts only where the account that pays also sends the transaction. A custodian that pays from a common account, or through
 /// a relay, cannot tag, and mostly cannot sign either: ask it before relying on sellers that require bound payments.
+///
+/// **Authorizations.** Sellers of the x402 standard take a signed authorization (EIP-3009), and pay the gas themselves. A payer that
+/// signs them implements the last four methods; their defaults say that it does not, and then it pays by transfers alone. The layer asks
+/// [`authorizes`](Payer::authorizes), then [`authorize`](Payer::authorize); *the journal records what was signed, durably*; the seller is
+/// shown it; and whenever it is not certain what became of it, [`authorization_status`](Payer::authorization_status) tells.
 ///
 /// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, with an error
 /// if it must. One that hangs in `prepare` or `send` keeps every other payment waiting.
@@ -133,4 +140,60 @@ pub trait Payer: Send + Sync + 'static {
         message: &str,
         prepared: &PreparedTransfer,
     ) -> impl Future<Output = Result<Option<PaymentSignature>, PayerError>> + Send;
+
+    /// Returns the domain under which this payer would sign an authorization of that amount of a token; `None` where it cannot: it signs
+    /// none, the token has none, or the account has less. The default is `None`.
+    ///
+    /// The name and version are the token's own, as its contract states them: a seller's word is compared with this one.
+    ///
+    /// # Errors
+    /// [`PayerError`] if that cannot be found out now.
+    fn authorizes(
+        &self,
+        asset: &Asset,
+        amount: Amount,
+    ) -> impl Future<Output = Result<Option<TokenDomain>, PayerError>> + Send {
+        let _ = (asset, amount);
+        async { Ok(None) }
+    }
+
+    /// Signs an authorization. Nothing is sent: what is returned is recorded, and then shown to the seller.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed: nothing exists that could be settled.
+    fn authorize(
+        &self,
+        request: &AuthorizationRequest,
+    ) -> impl Future<Output = Result<SignedAuthorization, PayerError>> + Send {
+        let _ = request;
+        async { Err(SIGNS_NONE) }
+    }
+
+    /// Returns what became of an authorization that was signed at `since`.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
+    fn authorization_status(
+        &self,
+        prepared: &PreparedTransfer,
+        since: ChainTime,
+    ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send {
+        let _ = (prepared, since);
+        async { Err(SIGNS_NONE) }
+    }
+
+    /// Sends a transaction that uses up an authorization's nonce without a transfer, and returns it. Whether it came first,
+    /// [`authorization_status`](Payer::authorization_status) tells.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it was not sent.
+    fn cancel_authorization(
+        &self,
+        prepared: &PreparedTransfer,
+    ) -> impl Future<Output = Result<TxHash, PayerError>> + Send {
+        let _ = prepared;
+        async { Err(SIGNS_NONE) }
+    }
 }
+
+const SIGNS_NONE: PayerError = PayerError::Refused("this payer signs no authorizations");

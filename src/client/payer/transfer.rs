@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     client::PurchaseId,
-    protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash},
+    protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash, v2::SignedAuthorization},
 };
 
 /// A request to make one transfer.
@@ -48,7 +48,8 @@ impl TransferRequest {
     }
 }
 
-/// A transfer that is ready to be sent. The journal keeps it, so that a crash cannot lose it.
+/// A transfer that is ready to be sent, or an authorization that is ready to be shown. The journal keeps it, so that a crash cannot
+/// lose it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PreparedTransfer {
@@ -60,21 +61,31 @@ pub struct PreparedTransfer {
     pub transaction: Option<TxHash>,
     /// The account's nonce, where the payer chooses it.
     pub nonce: Option<u64>,
-    /// What the payer needs to send it: a signed transaction, or an idempotency key. Only the payer reads it.
+    /// What the payer needs to send it: a signed transaction, or an idempotency key. Only the payer reads it. Of an authorization: the
+    /// message that the seller is shown, as JSON.
     pub payload: String,
+    /// The signed authorization, where the seller settles the payment. Whoever has it can settle it, and pays only whom it names.
+    pub authorization: Option<SignedAuthorization>,
 }
 
 impl PreparedTransfer {
     /// Describes a signed transaction, whose hash and nonce are known.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
-        Self { payer, token, transaction: Some(transaction), nonce: Some(nonce), payload: raw.into() }
+        Self { payer, token, transaction: Some(transaction), nonce: Some(nonce), payload: raw.into(), authorization: None }
     }
 
     /// Describes an order to a custodian, under a key with which sending twice pays once.
     #[must_use]
     pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
-        Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into() }
+        Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into(), authorization: None }
+    }
+
+    /// Describes a signed authorization of this token, and the message with which it is shown.
+    #[must_use]
+    pub fn authorized(token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
+        let payer = signed.authorization.from;
+        Self { payer, token, transaction: None, nonce: None, payload: message.into(), authorization: Some(signed) }
     }
 }
 
@@ -86,6 +97,7 @@ impl fmt::Debug for PreparedTransfer {
             .field("token", &self.token)
             .field("transaction", &self.transaction)
             .field("nonce", &self.nonce)
+            .field("is_authorization", &self.authorization.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,78 @@
+//! An authorization (EIP-3009): asked for, and what became of it.
+
+use std::time::Duration;
+
+use crate::{
+    client::PurchaseId,
+    protocol::{Address, Amount, ChainTime, Network, PaymentTag, TokenDomain, TxHash, v2::Authorization},
+};
+
+/// A request to sign one authorization, which the seller turns into a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthorizationRequest {
+    /// The purchase that is paid.
+    pub purchase: PurchaseId,
+    /// The chain.
+    pub network: Network,
+    /// The token, and the domain under which its authorizations are signed, as [`Payer::authorizes`](super::Payer::authorizes) said.
+    pub domain: TokenDomain,
+    /// The account that is to be paid.
+    pub recipient: Address,
+    /// The amount, in base units.
+    pub amount: Amount,
+    /// The nonce: the tag of a secret that only this client knows.
+    pub nonce: PaymentTag,
+    /// The present time, by the layer's clock.
+    pub now: ChainTime,
+    /// For how long the authorization is to be valid: no longer than the seller asks for.
+    pub valid_for: Duration,
+}
+
+impl AuthorizationRequest {
+    /// Asks for an authorization of that amount for that account, valid for a minute: for the tests of a payer.
+    #[must_use]
+    pub fn new(
+        purchase: PurchaseId,
+        network: Network,
+        domain: TokenDomain,
+        recipient: Address,
+        amount: Amount,
+        now: ChainTime,
+    ) -> Self {
+        let nonce = PaymentTag::of(&purchase.to_string());
+        Self { purchase, network, domain, recipient, amount, nonce, now, valid_for: Duration::from_secs(60) }
+    }
+
+    /// Returns the authorization that is asked for, of this payer. It is valid at once, and ends `valid_for` after the later one of
+    /// `now` and `chain_time`: a clock that is slow must not make it invalid.
+    #[must_use]
+    pub fn authorization(&self, payer: Address, chain_time: Option<ChainTime>) -> Authorization {
+        let now = self.now.max(chain_time.unwrap_or(self.now));
+        Authorization::new(payer, *self.nonce.as_bytes())
+            .paying(self.recipient, self.amount)
+            .valid_between(ChainTime::from_unix(0), now.after(self.valid_for))
+    }
+
+    /// Returns whether this is what was asked for, but for its time.
+    pub(in crate::client) fn is_met_by(&self, signed: &Authorization) -> bool {
+        (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
+    }
+}
+
+/// What became of an authorization, by the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum AuthorizationStatus {
+    /// Nobody has used it, and somebody may yet.
+    Unused,
+    /// It was used: the money is with the recipient.
+    Used {
+        /// The transaction that used it, where it was found.
+        transaction: Option<TxHash>,
+    },
+    /// It was not used, or was cancelled, and can never be used: its time is over at a block that will not vanish. Return it only
+    /// if that will not change: another authorization may be signed then.
+    Void,
+}
