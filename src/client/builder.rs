@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, ProofIn, PurchaseEvent, PurchaseProgress,
+    Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, PaymentMethod, ProofIn, PurchaseEvent, PurchaseProgress,
     inner::ClientInner,
     journal::ErasedJournal,
     payer::{ErasedPayer, NoPayer},
@@ -94,6 +94,16 @@ impl PayLayerBuilder {
     /// Sets where proofs travel. Default: in the header.
     pub const fn proof_in(mut self, place: ProofIn) -> Self {
         self.settings.proof_in = place;
+        self
+    }
+
+    /// Sets how to pay where a seller takes both an authorization and a transfer, and asks the same for each. Default: by
+    /// [authorization](PaymentMethod::Authorization), which costs no gas and no wait.
+    ///
+    /// A cheaper way goes first, whatever is preferred; and where the payer signs no authorizations, or the budget forbids the one way, the
+    /// other is taken.
+    pub const fn prefer(mut self, method: PaymentMethod) -> Self {
+        self.settings.prefer = method;
         self
     }
 
@@ -195,7 +205,7 @@ impl PayLayerBuilder {
     /// [`JournalError`] if the journal cannot be read in full: nothing is paid then.
     pub async fn build(self) -> Result<PayLayer, JournalError> {
         let Self { payer, budget, journal, clock, on_progress, settings } = self;
-        let registry = PurchaseRegistry::open(journal, Arc::clone(&clock)).await?;
+        let registry = PurchaseRegistry::load(journal, Arc::clone(&clock)).await?;
         let settings = settings.bounded();
         Ok(PayLayer::new(ClientInner { payer, budget, registry, clock, on_progress, settings }))
     }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::{BudgetDenial, JournalError, PayerError, PurchaseId, box_error::BoxError};
-use crate::protocol::{ProblemCode, QuoteError, TxHash};
+use crate::protocol::{ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
 
 /// The error of a call: why there is no answer, and where the money is.
 ///
@@ -45,8 +45,8 @@ pub enum PayError {
     /// The budget does not allow the payment. Nothing was paid.
     #[error(transparent)]
     Declined(#[from] BudgetDenial),
-    /// The payer could not prepare a transfer. Nothing was paid.
-    #[error("the payer could not prepare the transfer: nothing was paid")]
+    /// The payer could not prepare the payment. Nothing was paid.
+    #[error("the payer could not prepare the payment: nothing was paid")]
     Payer(#[source] PayerError),
     /// The journal did not record the payment, so it was not sent. Nothing was paid.
     #[error("the journal did not record the payment, so it was not sent: nothing was paid")]
@@ -74,6 +74,26 @@ pub enum PayError {
         "other transactions of the wallet used the payment's nonce: nothing was transferred; let one process send from this account"
     )]
     Displaced,
+    /// An authorization is signed for this request, the seller was shown it and did not give the answer, and by the chain it is not
+    /// used. It may yet be, so nothing more is signed while it can be.
+    ///
+    /// The same request shows it again, and signs another one once the chain is past `valid_before`.
+    /// [`PayLayer::cancel`](super::PayLayer::cancel) makes it void before that.
+    #[error(
+        "the seller did not take the signed payment of purchase {purchase} ({}): it can be used until {} (Unix time), and nothing more is signed before that; send the same request again, or cancel it",
+        reason.as_ref().map_or("without a reason", Reason::as_str), valid_before.unix()
+    )]
+    Outstanding {
+        /// The purchase that it was signed for.
+        purchase: PurchaseId,
+        /// The moment before which it can be used, in Unix seconds of the chain.
+        valid_before: ChainTime,
+        /// The seller's reason, if it gave one of the standard's form.
+        reason: Option<Reason>,
+    },
+    /// The authorization that was signed for this request was not used, and can never be: nothing was paid. The same request pays anew.
+    #[error("the signed payment was never used, and no longer can be: nothing was paid; send the request again to pay anew")]
+    Lapsed,
     /// The seller refuses the payment for good.
     #[error("payment {transaction} refused by the seller: {} {}", code.as_str(), code.detail())]
     Refused {
@@ -206,6 +226,7 @@ impl PayError {
         matches!(
             self,
             Self::Unsettled { .. }
+                | Self::Outstanding { .. }
                 | Self::Misunderstood { .. }
                 | Self::Unproven { .. }
                 | Self::BilledAgain { is_last: false, .. }

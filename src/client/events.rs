@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{PurchaseId, PurchaseState};
-use crate::protocol::{Address, Amount, Network, ProblemCode, Quote, TxHash};
+use super::{PaymentMethod, PurchaseId, PurchaseState};
+use crate::protocol::{Address, Amount, ChainTime, Network, ProblemCode, Quote, TxHash};
 
 /// An event, with the purchase that it belongs to. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,8 @@ pub struct PurchaseProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseEvent {
-    /// The seller quoted a price. Its texts come from the seller: show them escaped.
+    /// The seller quoted a price. Its texts come from the seller: show them escaped. Of a seller that takes authorizations alone,
+    /// the intent is made up here.
     Quoted(Box<Quote>),
     /// An earlier purchase of the same request, or a payment that bought nothing yet, continues.
     Resumed {
@@ -42,6 +43,13 @@ pub enum PurchaseEvent {
         payer: Address,
         /// The transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
+    },
+    /// An authorization is signed and recorded, and is being shown.
+    Authorized {
+        /// The account that pays.
+        payer: Address,
+        /// The moment before which it can be used.
+        valid_before: ChainTime,
     },
     /// The transfer was in no block for long, and one with a higher fee, which can only replace it, is being sent.
     Bumping {
@@ -59,8 +67,8 @@ pub enum PurchaseEvent {
     },
     /// The proof is being sent.
     Redeeming {
-        /// The transaction.
-        transaction: TxHash,
+        /// The transaction; `None` while an authorization is shown that is not known to be settled.
+        transaction: Option<TxHash>,
         /// How often this call has sent it, this time included.
         attempt: u32,
     },
@@ -87,6 +95,7 @@ impl PurchaseEvent {
             Self::Quoted(_) => "quoted",
             Self::Resumed { .. } => "resumed",
             Self::Paying { .. } => "paying",
+            Self::Authorized { .. } => "authorized",
             Self::Bumping { .. } => "bumping",
             Self::Confirming { .. } => "confirming",
             Self::Redeeming { .. } => "redeeming",
@@ -109,7 +118,9 @@ pub struct Purchase {
     /// this seller at this price; [`PurchaseState::Redeeming`] where the server failed again and again
     /// without saying what became of the payment, and the same request asks again.
     pub state: PurchaseState,
-    /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction.
+    /// How it was paid.
+    pub paid_by: PaymentMethod,
+    /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction, or, of an authorization, that it was settled.
     pub confirmed: bool,
     /// The account that was paid.
     pub recipient: Address,
@@ -123,9 +134,9 @@ pub struct Purchase {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// The transaction.
-    pub transaction: TxHash,
-    /// How many transactions were sent for it, of which one was mined.
+    /// The transaction; `None` where the seller was shown an authorization and did not say by what it was settled.
+    pub transaction: Option<TxHash>,
+    /// How many transactions were sent for it, of which one was mined; or 1 for an authorization.
     pub sent: usize,
     /// How often this call redeemed.
     pub attempts: u32,

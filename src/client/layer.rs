@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use tower_layer::Layer;
 
-use super::{Budget, JournalEntry, JournalError, Pay, PurchaseId, budget::Spent, host, inner::ClientInner};
+use super::{
+    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, budget::Spent, cancelling, host,
+    inner::ClientInner,
+};
 use crate::protocol::Amount;
 
 /// A [`Layer`] that makes an HTTP client pay: see [the module](super), with an example.
@@ -84,6 +87,21 @@ impl PayLayer {
     /// [`JournalError`] if that was not recorded: the purchase may be open again after a restart.
     pub async fn abandon(&self, purchase: PurchaseId) -> Result<bool, JournalError> {
         self.inner.registry.abandon(purchase).await
+    }
+
+    /// Cancels the authorization of an unfinished purchase by a transaction of the payer's own, which costs gas, and waits until the chain
+    /// shows what became of it.
+    ///
+    /// Returns [`PurchaseState::Void`] where it was cancelled: the same request then pays anew. Returns [`PurchaseState::Redeeming`]
+    /// where it had been used before: the same request asks for its answer. Returns `None` if there is no unfinished purchase of that
+    /// name with an authorization that is not known to be used, or a call is working on it.
+    ///
+    /// # Errors
+    /// [`PayError::Payer`] if no transaction was sent, and [`PayError::Unsettled`] if it was, and what came of it is not known within
+    /// the layer's [patience](super::PayLayerBuilder::patience). The purchase stays as it is.
+    pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
+        let Some(guard) = self.inner.registry.open(purchase) else { return Ok(None) };
+        cancelling::cancel(&self.inner, guard).await
     }
 }
 

@@ -1,52 +1,79 @@
-//! Payments that bought nothing yet, put to another quote before anything new is paid.
+//! Payments that bought nothing yet, put to another bill before anything new is paid.
 
 use super::{
-    JournalEntry, PayError, PurchaseState,
+    AuthorizationStatus, JournalEntry, PayError, PurchaseState,
+    bill::Bill,
+    inner::ClientInner,
     registry::{PurchaseGuard, PurchaseRegistry},
     replay_request::RequestIdentity,
+    showing::{self, outstanding},
 };
 use crate::protocol::{ProblemCode, Quote};
 
-/// A payment that may answer a quote.
+/// A payment that may answer a bill.
 pub(super) struct LeftOver {
     pub(super) guard: PurchaseGuard,
     /// Whether another payment may be made where the seller says that this one is used up.
     pub(super) may_pay_anew: bool,
 }
 
-/// Finds what this very request has paid. What does not cover the quote is an error: otherwise a price that moves by a
-/// unit at each question would be paid at each question.
-pub(super) fn own(
-    registry: &PurchaseRegistry,
+/// Finds what this very request has paid. What does not cover the bill is an error: otherwise a price that moves by a
+/// unit at each question would be paid at each question. An authorization that can never be used is closed, and is none.
+pub(super) async fn own(
+    inner: &ClientInner,
     request: &RequestIdentity,
-    quote: &Quote,
+    bill: &Bill,
 ) -> Result<Option<LeftOver>, PayError> {
-    let Some(guard) = request.fingerprint.as_deref().and_then(|print| registry.left_over(print, quote)) else {
-        return Ok(None);
-    };
-    let entry = guard.entry();
-    if !entry.covers(quote) {
-        return Err(not_covered(entry, quote));
+    let Some(print) = request.fingerprint.as_deref() else { return Ok(None) };
+    while let Some(mut guard) = inner.registry.left_over(print, bill) {
+        if bill.covered_by(guard.entry()).is_some() {
+            // Who never had an answer was told that the same request would go on with this payment.
+            let may_pay_anew = guard.entry().delivered;
+            return Ok(Some(LeftOver { guard, may_pay_anew }));
+        }
+        if !has_lapsed(inner, &mut guard).await? {
+            return Err(not_covered(guard.entry(), bill.quotes().next()));
+        }
     }
-    // Who never had an answer was told that the same request would go on with this payment.
-    let may_pay_anew = entry.delivered;
-    Ok(Some(LeftOver { guard, may_pay_anew }))
+    Ok(None)
+}
+
+/// Whether nothing was taken of a payment, and nothing can be: then it is closed. One that was taken is recorded as such.
+async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bool, PayError> {
+    if !guard.entry().is_shown() || guard.entry().transaction.is_some() {
+        return Ok(false);
+    }
+    match showing::status(inner, guard.entry()).await? {
+        AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
+        AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.transaction = transaction).await,
+        AuthorizationStatus::Unused => {}
+    }
+    Ok(guard.entry().state == PurchaseState::Void)
 }
 
 /// Finds what another request has paid to the same seller, where that is exactly the price.
-pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, quote: &Quote) -> Option<LeftOver> {
-    let guard = registry.adoptable(&request.host, quote)?;
+pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, bill: &Bill) -> Option<LeftOver> {
+    let guard = registry.adoptable(&request.host, bill)?;
     Some(LeftOver { guard, may_pay_anew: true })
 }
 
-/// Puts a payment to a quote for this request.
-pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, quote: &Quote) {
+/// Puts a payment to a bill for this request, which it covers.
+pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
     let adopt = |entry: &mut JournalEntry| {
-        entry.state = PurchaseState::Redeeming;
+        let settled = entry.authorization().is_none() || entry.transaction.is_some();
+        entry.state = if settled { PurchaseState::Redeeming } else { PurchaseState::Paying };
         entry.delivered = false;
-        entry.takes_terms_of(quote);
         entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
         entry.request = request.what.clone();
+        let quote = bill.transfer.as_ref().filter(|quote| settled && entry.covers(quote));
+        match (quote, bill.terms_for(entry)) {
+            (Some(quote), _) => entry.takes_terms_of(quote),
+            (None, Some(terms)) => {
+                let message = entry.authorization().map(|signed| terms.message(signed)).unwrap_or_default();
+                entry.takes_authorization_terms(terms, message);
+            }
+            (None, None) => {}
+        }
     };
     guard.note(adopt).await;
 }
@@ -56,9 +83,12 @@ pub(super) const fn is_used_up(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }
 
-fn not_covered(entry: &JournalEntry, quote: &Quote) -> PayError {
-    let Some(transaction) = entry.transaction() else {
-        return PayError::Unsettled { transaction: None, reason: None };
+fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
+    if entry.is_shown() && entry.transaction.is_none() {
+        return outstanding(entry, None);
+    }
+    let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
+        return PayError::Unsettled { transaction: entry.transaction(), reason: None };
     };
     let price = quote.amount.to_decimal(quote.decimals);
     let asked = if entry.is_paid_as(quote) {

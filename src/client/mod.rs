@@ -102,11 +102,15 @@
 //!   only, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two processes with one wallet pay for nothing twice, but take each other's nonces.
 
+mod authorizing;
 mod beginning;
+mod bill;
 mod body;
 mod box_error;
 mod budget;
 mod builder;
+mod cancelling;
+mod choice;
 mod directives;
 mod drafts;
 mod error;
@@ -117,7 +121,9 @@ mod inner;
 mod journal;
 mod layer;
 mod left_over;
+mod pacing;
 mod payer;
+mod payment_method;
 mod progress;
 mod purchase;
 mod purchase_id;
@@ -132,7 +138,9 @@ mod seller;
 mod service;
 mod settings;
 mod settlement;
+mod showing;
 mod shown_proof;
+mod terms;
 #[cfg(feature = "wallet")]
 mod wallet;
 
@@ -154,6 +162,7 @@ pub use payer::{
     AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
     TransferStatus,
 };
+pub use payment_method::PaymentMethod;
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
 pub use replay_request::ProofIn;
 #[cfg(feature = "reqwest")]

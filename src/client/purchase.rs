@@ -1,7 +1,7 @@
-//! `PurchaseFlow`: a purchase from beginning to end. Ask, decide, pay, wait, redeem.
+//! `PurchaseFlow`: a purchase from beginning to end. Ask, decide, pay, wait, redeem; or ask, decide, sign, show.
 //!
-//! The flow decides what comes next; [`Seller`], [`TransferDriver`] and [`Redemption`] do it, and know nothing of each
-//! other or of the flow.
+//! The flow decides what comes next; [`Seller`], [`TransferDriver`], [`Redemption`] and [`Showing`] do it, and know nothing of
+//! each other or of the flow.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -13,9 +13,12 @@ use tower_service::Service;
 use tracing::Span;
 
 use super::{
-    JournalEntry, PayError, ProofIn, Purchase, PurchaseEvent, PurchaseId, ReplayBody, ResponseBody, Timings,
+    JournalEntry, PayError, PaymentMethod, ProofIn, Purchase, PurchaseEvent, PurchaseId, PurchaseState, ReplayBody,
+    ResponseBody, Timings,
+    authorizing::Authorizing,
+    bill::Bill,
     box_error::BoxError,
-    budget::Offer,
+    choice::{Asking, Way},
     drafts,
     inner::ClientInner,
     left_over::{self, LeftOver},
@@ -26,8 +29,10 @@ use super::{
     reply,
     seller::{Offered, Seller},
     settlement::{Settlement, TransferDriver, in_time},
+    showing::{Showing, Shown},
+    terms::AuthorizationTerms,
 };
-use crate::protocol::{Asset, ChainTime, Quote, TxHash};
+use crate::protocol::{Asset, ChainTime, Quote, TokenDomain, TxHash};
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
@@ -76,7 +81,7 @@ where
             };
             match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced) if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
+                Err(PayError::Displaced | PayError::Lapsed) if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
                 outcome => return outcome,
             }
         }
@@ -107,43 +112,54 @@ where
         }
         self.progress.turn_to(PurchaseId::random());
         self.deadline = Instant::now() + self.inner.settings.patience;
-        let quote = match in_time(self.deadline, "the seller's first answer", self.seller.quote()).await?? {
+        let inner = Arc::clone(&self.inner);
+        let asked = in_time(self.deadline, "the seller's first answer", self.seller.bill(&inner.budget, inner.now()));
+        let bill = match asked.await?? {
             Offered::Answered(response) => return Ok(response),
-            Offered::Quoted(quote) => quote,
+            Offered::Billed(bill) => bill,
         };
         self.timings.quote = self.lap();
-        self.progress.report(PurchaseEvent::Quoted(quote.clone()));
-        if let Some(transaction) = self.request().paid() {
-            let guard = self.paid_elsewhere(&quote, transaction).await;
-            return self.finish(guard).await;
+        if let Some(quote) = bill.quotes().next() {
+            self.progress.report(PurchaseEvent::Quoted(Box::new(quote.clone())));
+            if let Some(transaction) = self.request().paid() {
+                let guard = self.paid_elsewhere(quote, transaction).await;
+                return self.finish(guard).await;
+            }
         }
-        let age = self.inner.settings.payment_age.as_secs();
-        let accepted_since = ChainTime::from_unix(self.inner.now().unix().saturating_sub(age));
-        self.inner.registry.close_unspent(accepted_since).await;
-        while let Some(own) = left_over::own(&self.inner.registry, &self.request().identity, &quote)? {
-            if let Some(answer) = self.put(own, &quote).await? {
+        self.inner.registry.close_unspent(self.accepted_since()).await;
+        while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
+            if let Some(answer) = self.put(own, &bill).await? {
                 return Ok(answer);
             }
         }
-        let assets = self.admit(&quote)?;
-        while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &quote) {
-            if let Some(answer) = self.put(other, &quote).await? {
+        let way = self.asking(&inner).choose(&bill).await?;
+        while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &bill) {
+            if let Some(answer) = self.put(other, &bill).await? {
                 return Ok(answer);
             }
         }
-        let guard = self.paid_now(&quote, assets).await?;
+        let guard = match way {
+            Way::Transfer(quote, assets) => self.paid_now(quote, assets).await?,
+            Way::Authorization(terms, asset, domain) => self.authorized_now(terms, asset, domain).await?,
+        };
         self.finish(guard).await
     }
 
-    /// Puts a payment that was left over to a quote; `None` where it is of no use, and another may be made.
+    /// The earliest moment at which a payment was made that a seller still accepts.
+    fn accepted_since(&self) -> ChainTime {
+        let age = self.inner.settings.payment_age.as_secs();
+        ChainTime::from_unix(self.inner.now().unix().saturating_sub(age))
+    }
+
+    /// Puts a payment that was left over to a bill; `None` where it is of no use, and another may be made.
     async fn put(
         &mut self,
         LeftOver { mut guard, may_pay_anew }: LeftOver,
-        quote: &Quote,
+        bill: &Bill,
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
         self.resumes_with(&guard);
-        left_over::adopt(&mut guard, &self.request().identity, quote).await;
-        let shown_before = self.attempts;
+        left_over::adopt(&mut guard, &self.request().identity, bill).await;
+        let (purchase, shown_before) = (guard.entry().id, self.attempts);
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
             Err(PayError::Refused { transaction, code })
@@ -151,6 +167,18 @@ where
             {
                 tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
                 // What is paid now is another purchase.
+                self.progress.turn_to(PurchaseId::random());
+                Ok(None)
+            }
+            // An answer was delivered for it before, and what was settled since buys nothing more.
+            Err(PayError::BilledAgain { transaction, .. }) if may_pay_anew => {
+                tracing::warn!(%transaction, "an authorization that was left over is of no use");
+                let _ = self.inner.registry.abandon(purchase).await;
+                self.progress.turn_to(PurchaseId::random());
+                Ok(None)
+            }
+            // It can never be used.
+            Err(PayError::Lapsed) => {
                 self.progress.turn_to(PurchaseId::random());
                 Ok(None)
             }
@@ -182,6 +210,27 @@ where
         Ok(guard)
     }
 
+    /// Signs a new authorization.
+    async fn authorized_now(
+        &mut self,
+        terms: &AuthorizationTerms,
+        asset: Asset,
+        domain: TokenDomain,
+    ) -> Result<PurchaseGuard, PayError> {
+        let inner = Arc::clone(&self.inner);
+        let mut entry = self.entry(&terms.quote);
+        entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
+        let proposal = drafts::proposal(self.request(), &terms.quote, entry.id, vec![asset]);
+        let guard = inner.registry.reserve(entry, &inner.budget)?;
+        let asked = Instant::now();
+        inner.budget.approve(proposal).await?;
+        self.deadline += asked.elapsed();
+        let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline };
+        let guard = authorizing.sign(guard, terms, domain).await?;
+        self.timings.pay = self.lap();
+        Ok(guard)
+    }
+
     async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> PurchaseGuard {
         let mut guard = self.inner.registry.paid_elsewhere(self.entry(quote));
         guard.note(|entry| entry.is_paid_by(transaction)).await;
@@ -192,24 +241,22 @@ where
         drafts::entry(self.request(), quote, self.progress.purchase(), self.inner.now())
     }
 
-    /// What the budget says of a quote for this request.
-    fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, PayError> {
-        let offer = Offer {
-            quote,
-            host: &self.request().identity.host,
-            plain_http: self.request().is_plain_http(),
-            now: self.inner.now(),
-            least_time: self.inner.settings.least_time_to_pay,
-        };
-        Ok(self.inner.budget.admit(&offer)?)
+    /// What decides about a bill for this request.
+    fn asking<'a>(&'a self, inner: &'a ClientInner) -> Asking<'a> {
+        Asking { inner, identity: &self.request().identity, plain_http: self.request().is_plain_http() }
     }
 
     /// Goes from the payment to the answer.
-    async fn finish(&mut self, guard: PurchaseGuard) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn finish(&mut self, mut guard: PurchaseGuard) -> Result<Response<ResponseBody<R>>, PayError> {
         let inner = Arc::clone(&self.inner);
         self.deadline = Instant::now() + inner.settings.patience;
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
+        if guard.entry().is_shown()
+            && let Some((parts, body)) = self.show(&mut guard).await?
+        {
+            return Ok(self.answered(guard.entry(), parts, body));
+        }
         let mut transfer = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;
         span.record("transaction", tracing::field::display(transaction));
@@ -220,12 +267,25 @@ where
             let redeemed = redemption.run(&mut self.seller, transfer.guard_mut(), transaction).await;
             self.attempts = redemption.attempts();
             if let Redeemed::Answered(parts, body) = redeemed? {
-                return Ok(self.answered(transfer.entry(), transaction, parts, body));
+                return Ok(self.answered(transfer.entry(), parts, body));
             }
             transaction = match transfer.recheck(transaction).await {
                 Some(transaction) => transaction,
                 None => self.settle(&mut transfer).await?,
             };
+        }
+    }
+
+    /// Shows an authorization; `None` where a transaction settled it that the seller redeems.
+    async fn show(&mut self, guard: &mut PurchaseGuard) -> Result<Option<(Parts, ResponseBody<R>)>, PayError> {
+        let inner = Arc::clone(&self.inner);
+        let mut showing = Showing::new(&inner, self.progress.clone(), self.deadline, self.attempts);
+        let shown = showing.run(&mut self.seller, guard).await;
+        self.attempts = showing.attempts();
+        match shown? {
+            Shown::Answered(parts, body) => Ok(Some((parts, body))),
+            Shown::Settled => Ok(None),
+            Shown::Void => Err(PayError::Lapsed),
         }
     }
 
@@ -245,8 +305,11 @@ where
     /// A fresh quote that the budget allows, if there is one.
     async fn requote(&mut self) -> Option<Box<Quote>> {
         let patience = self.inner.settings.patience_until(self.deadline);
-        match timeout(patience, self.seller.quote()).await {
-            Ok(Ok(Offered::Quoted(quote))) => Some(quote).filter(|quote| self.admit(quote).is_ok()),
+        let inner = Arc::clone(&self.inner);
+        match timeout(patience, self.seller.bill(&inner.budget, inner.now())).await {
+            Ok(Ok(Offered::Billed(bill))) => {
+                bill.transfer.filter(|quote| self.asking(&inner).admit(quote).is_ok()).map(Box::new)
+            }
             _ => None,
         }
     }
@@ -260,16 +323,22 @@ where
     fn answered(
         &mut self,
         entry: &JournalEntry,
-        transaction: TxHash,
         parts: Parts,
         body: ResponseBody<R>,
     ) -> Response<ResponseBody<R>> {
         self.timings.redeem = self.lap();
-        let prepared = entry.prepared.iter().find(|one| one.transaction == Some(transaction)).or(entry.prepared.last());
+        let transaction = entry.transaction;
+        let mined = entry.prepared.iter().find(|one| transaction.is_some() && one.transaction == transaction);
+        let prepared = mined.or(entry.prepared.last());
+        let confirmed = match entry.paid_by() {
+            PaymentMethod::Authorization => entry.state == PurchaseState::Answered,
+            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction)),
+        };
         let purchase = Purchase {
             id: entry.id,
             state: entry.state,
-            confirmed: reply::confirms(&parts.headers, transaction),
+            paid_by: entry.paid_by(),
+            confirmed,
             recipient: entry.recipient,
             network: entry.network,
             token: prepared.map(|prepared| prepared.token),

@@ -4,17 +4,17 @@ mod answer;
 mod failing;
 mod payer_signature;
 
+pub(super) use self::{answer::{close, read_ahead}, failing::count_bill};
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, response::Parts};
 use http_body::Body;
-use rand::Rng as _;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use self::{
-    answer::{close, read_ahead},
     failing::{Failing, fail},
     payer_signature::PayerSignature,
 };
@@ -22,6 +22,7 @@ use super::{
     JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
     box_error::BoxError,
     inner::ClientInner,
+    pacing::Pacing,
     progress::Progress,
     registry::PurchaseGuard,
     reply::SellerReply,
@@ -37,8 +38,6 @@ const RENEWALS_MAX: u32 = 3;
 const FAILURES_MAX: u32 = 3;
 /// How often an answer may break off in one call.
 const BREAKS_MAX: u32 = 3;
-/// The longest pause that is our own choice.
-const BACKOFF_MAX: u64 = 15;
 
 /// The conversation with a seller about one payment.
 pub(super) struct Redemption<'a> {
@@ -50,7 +49,7 @@ pub(super) struct Redemption<'a> {
     renewals: u32,
     failures: u32,
     breaks: u32,
-    pauses: u32,
+    pacing: Pacing,
     attempts: u32,
 }
 
@@ -85,8 +84,9 @@ impl<'a> Redemption<'a> {
         attempts: u32,
     ) -> Self {
         let (settings, signature) = (&inner.settings, PayerSignature::of(&*inner.payer));
-        let (renewals, failures, breaks, pauses) = (0, 0, 0, 0);
-        Self { settings, progress, deadline, place, signature, renewals, failures, breaks, pauses, attempts }
+        let (renewals, failures, breaks) = (0, 0, 0);
+        let pacing = Pacing::new(deadline, settings.longest_pause);
+        Self { settings, progress, deadline, place, signature, renewals, failures, breaks, pacing, attempts }
     }
 
     /// How often the proof was sent.
@@ -118,7 +118,7 @@ impl<'a> Redemption<'a> {
                         self.broke_off(transaction).await?;
                         continue;
                     };
-                    close(guard, transaction, state, &parts).await;
+                    close(guard, Some(transaction), state, &parts).await;
                     self.progress.report(PurchaseEvent::Answered(parts.status));
                     return Ok(Redeemed::Answered(parts, body));
                 }
@@ -161,7 +161,7 @@ impl<'a> Redemption<'a> {
         let proof = ShownProof::of(entry, transaction, self.signature.get(entry, transaction));
         let proven = seller.proven(&proof, self.place).ok_or(unsent)?;
         self.attempts += 1;
-        self.progress.report(PurchaseEvent::Redeeming { transaction, attempt: self.attempts });
+        self.progress.report(PurchaseEvent::Redeeming { transaction: Some(transaction), attempt: self.attempts });
         let patience = self.settings.patience_until(self.deadline);
         Ok(seller.present(proven, patience).await)
     }
@@ -230,16 +230,9 @@ impl<'a> Redemption<'a> {
         code: Option<ProblemCode>,
         after: Option<Duration>,
     ) -> Result<(), PayError> {
-        let own = Duration::from_secs((1 << self.pauses.min(8)).min(BACKOFF_MAX));
-        self.pauses += u32::from(after.is_none());
-        let floor = Duration::from_millis(500);
-        let asked = after.unwrap_or(own).clamp(floor, self.settings.longest_pause.max(floor));
-        let pause = asked.mul_f64(rand::rng().random_range(1.0..1.2));
-        if Instant::now() + pause > self.deadline {
-            return Err(PayError::Unanswered { transaction, code });
-        }
+        let pause = self.pacing.next(after).ok_or(PayError::Unanswered { transaction, code })?;
         self.progress.report(PurchaseEvent::Waiting { code, pause });
-        sleep(pause).await;
+        Pacing::wait(pause).await;
         Ok(())
     }
 }

@@ -11,11 +11,12 @@ use std::{fmt, sync::Arc};
 pub(super) use self::guard::PurchaseGuard;
 use self::{inner::RegistryInner, open::OpenPurchases};
 use super::{
-    Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, budget::Spent, journal::ErasedJournal,
+    Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, bill::Bill, budget::Spent,
+    journal::ErasedJournal,
 };
 use crate::{
     clock::Clock,
-    protocol::{ChainTime, Quote, TxHash},
+    protocol::{ChainTime, TxHash},
 };
 
 /// How many purchases that are too old one call closes: each is a write to the journal.
@@ -28,7 +29,7 @@ pub(super) struct PurchaseRegistry {
 }
 
 impl PurchaseRegistry {
-    pub(super) async fn open(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+    pub(super) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
     }
 
@@ -43,17 +44,18 @@ impl PurchaseRegistry {
         self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
     }
 
-    /// Guards a payment for the same request that bought nothing: one that covers this quote, else one that does not.
-    pub(super) fn left_over(&self, fingerprint: &str, quote: &Quote) -> Option<PurchaseGuard> {
+    /// Guards a payment for the same request that bought nothing: one that covers this bill, else one that does not.
+    pub(super) fn left_over(&self, fingerprint: &str, bill: &Bill) -> Option<PurchaseGuard> {
         let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
-        self.of_request(fingerprint, |entry| left(entry) && entry.covers(quote))
+        self.of_request(fingerprint, |entry| left(entry) && bill.covered_by(entry).is_some())
             .or_else(|| self.of_request(fingerprint, left))
     }
 
-    /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this quote asks
+    /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this bill asks
     /// for: a larger one would be wasted.
-    pub(super) fn adoptable(&self, host: &str, quote: &Quote) -> Option<PurchaseGuard> {
-        self.guarded(|open| open.first_unspent(host, quote, |entry| entry.pays(quote)))
+    pub(super) fn adoptable(&self, host: &str, bill: &Bill) -> Option<PurchaseGuard> {
+        let pays = |entry: &JournalEntry| !entry.prepared.is_empty() && bill.covered_by(entry).is_some();
+        self.guarded(|open| bill.quotes().find_map(|quote| open.first_unspent(host, quote, pays)))
     }
 
     fn of_request(&self, fingerprint: &str, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseGuard> {
@@ -100,9 +102,14 @@ impl PurchaseRegistry {
         self.inner.tables().open.entries()
     }
 
+    /// Guards the open purchase of that name, if no call works on it.
+    pub(super) fn open(&self, id: PurchaseId) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.free(id))
+    }
+
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
     pub(super) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
-        let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
+        let Some(mut guard) = self.open(id) else { return Ok(false) };
         guard.record(|entry| entry.state = PurchaseState::Refused).await?;
         Ok(true)
     }

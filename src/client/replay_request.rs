@@ -10,8 +10,12 @@ use http::{
 };
 use serde_json::value::RawValue;
 
-use super::{AlreadyPaid, ReplayBody, ResumeOnly, host, shown_proof::ShownProof};
-use crate::protocol::{Media, TxHash, headers::X402_PAYMENT, is_loopback, is_proof_member};
+use super::{AlreadyPaid, ReplayBody, ResumeOnly, host, shown_proof::ShownProof, terms};
+use crate::protocol::{
+    Media, TxHash,
+    headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+    is_loopback, is_proof_member,
+};
 
 /// Where a proof of payment travels in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     /// Whether the caller sends a proof of his own: then he pays for himself.
     pub(super) fn has_own_proof(&self) -> bool {
-        self.parts.headers.contains_key(X402_PAYMENT)
+        [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| self.parts.headers.contains_key(name))
     }
 
     pub(super) fn is_head(&self) -> bool {
@@ -118,6 +122,14 @@ impl<B: ReplayBody> ReplayRequest<B> {
         // The first to present it gets the answer.
         proof.set_sensitive(true);
         request.headers_mut().insert(X402_PAYMENT, proof);
+        Some(request)
+    }
+
+    /// The request with a signed payment; `None` where the body cannot be sent again.
+    pub(super) fn showing(&self, message: &str) -> Option<Request<B>> {
+        let (name, value) = terms::header(message);
+        let mut request = self.plain()?;
+        request.headers_mut().insert(name, value);
         Some(request)
     }
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, response::Parts};
 use http_body::Body;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{ResponseBody, beginning::Beginning};
 use crate::protocol::{
-    IntentId, Media, ProblemCode, RetryRule, TxHash,
-    headers::{PAYMENT_RESPONSE, X_PRICE_INTENT},
+    IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
+    headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
+    v2::Reason,
 };
 
 /// A refusal is a few hundred bytes; more than this is none of ours.
@@ -84,7 +84,8 @@ pub(super) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
 /// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`. Elsewhere it also comes with payments that failed.
 fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
     let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
-    headers.contains_key(PAYMENT_RESPONSE) && status != StatusCode::PAYMENT_REQUIRED && !failed()
+    let tells = headers.contains_key(PAYMENT_RESPONSE) || headers.contains_key(X_PAYMENT_RESPONSE);
+    tells && status != StatusCode::PAYMENT_REQUIRED && !failed()
 }
 
 /// Whether the seller says that it took this very transaction.
@@ -92,14 +93,42 @@ pub(super) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
 }
 
+/// The transaction that settled an authorization, by the seller's word.
+pub(super) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
+    taken(headers).filter(|taken| taken.success == Some(true))?.transaction.filter(|transaction| *transaction != TxHash::NONE)
+}
+
+/// The seller's reason for refusing an authorization, if it is a word of the standard's form.
+pub(super) fn refusal(headers: &HeaderMap) -> Option<Reason> {
+    let told = taken(headers).and_then(|taken| taken.error_reason?.parse().ok());
+    told.or_else(|| {
+        let json = decode_base64(headers.get(PAYMENT_REQUIRED)?.as_bytes())?;
+        serde_json::from_slice::<Refusal>(&json).ok()?.error?.parse().ok()
+    })
+}
+
 #[derive(Deserialize)]
+struct Refusal {
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Taken {
     success: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
     transaction: Option<TxHash>,
+    error_reason: Option<String>,
+}
+
+/// Of a payment that failed the transaction's text may be empty.
+fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TxHash>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
 fn taken(headers: &HeaderMap) -> Option<Taken> {
-    serde_json::from_slice(&STANDARD.decode(headers.get(PAYMENT_RESPONSE)?).ok()?).ok()
+    let told = headers.get(PAYMENT_RESPONSE).or_else(|| headers.get(X_PAYMENT_RESPONSE))?;
+    serde_json::from_slice(&decode_base64(told.as_bytes())?).ok()
 }
 
 fn is_passing(status: StatusCode) -> bool {

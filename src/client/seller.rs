@@ -9,13 +9,14 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::{
-    PayError, ProofIn, ReplayBody, ResponseBody,
+    Budget, PayError, ProofIn, ReplayBody, ResponseBody,
+    bill::Bill,
     box_error::BoxError,
     replay_request::ReplayRequest,
     reply::{self, SellerReply},
     shown_proof::ShownProof,
 };
-use crate::protocol::{Quote, headers::PAY};
+use crate::protocol::ChainTime;
 
 /// One request to one service.
 pub(super) struct Seller<S, B> {
@@ -26,7 +27,7 @@ pub(super) struct Seller<S, B> {
 /// What a request without proof is answered with.
 pub(super) enum Offered<R> {
     Answered(Response<ResponseBody<R>>),
-    Quoted(Box<Quote>),
+    Billed(Box<Bill>),
 }
 
 /// What a request with a proof is answered with.
@@ -64,24 +65,31 @@ where
         Ok(response.map(ResponseBody::untouched))
     }
 
-    /// Sends the request as it is, and reads a quote from the answer.
-    pub(super) async fn quote(&mut self) -> Result<Offered<R>, PayError> {
+    /// Sends the request as it is, and reads a bill from the answer.
+    pub(super) async fn bill(&mut self, budget: &Budget, now: ChainTime) -> Result<Offered<R>, PayError> {
         let request = self.request.plain();
         let replayable = request.is_some() && self.request.identity.fingerprint.is_some();
         let request = request.or_else(|| self.request.take_plain()).ok_or(PayError::NotReplayable)?;
         let response = self.send(request).await.map_err(PayError::Http)?;
-        let is_quote = response.status() == StatusCode::PAYMENT_REQUIRED && response.headers().contains_key(PAY);
         // A HEAD gets the price, and can redeem nothing.
-        if !is_quote || self.request.is_head() {
+        if response.status() != StatusCode::PAYMENT_REQUIRED || self.request.is_head() {
             return Ok(Offered::Answered(response.map(ResponseBody::untouched)));
         }
-        let quote = Quote::from_headers(response.headers())?;
-        if replayable { Ok(Offered::Quoted(Box::new(quote))) } else { Err(PayError::NotReplayable) }
+        match Bill::read(response, budget, now).await? {
+            (None, response) => Ok(Offered::Answered(response)),
+            (Some(_), _) if !replayable => Err(PayError::NotReplayable),
+            (Some(bill), _) => Ok(Offered::Billed(Box::new(bill))),
+        }
     }
 
     /// Returns the request with its proof; `None` where the body cannot be sent again, or can hold no proof.
     pub(super) fn proven(&self, proof: &ShownProof<'_>, place: ProofIn) -> Option<Request<B>> {
         self.request.redeeming(proof, place)
+    }
+
+    /// Returns the request with a signed payment; `None` where the body cannot be sent again.
+    pub(super) fn showing(&self, message: &str) -> Option<Request<B>> {
+        self.request.showing(message)
     }
 
     /// Sends a request with its proof; `None` where no answer came.

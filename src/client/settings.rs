@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ProofIn;
+use super::{PaymentMethod, ProofIn};
 
 /// Longer than any process lives: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -14,6 +14,7 @@ const LARGEST: usize = 16 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) proof_in: ProofIn,
+    pub(super) prefer: PaymentMethod,
     pub(super) confirmations: u64,
     pub(super) poll_every: Duration,
     pub(super) resend_after: Duration,
@@ -31,6 +32,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             proof_in: ProofIn::Header,
+            prefer: PaymentMethod::Authorization,
             confirmations: 1,
             poll_every: Duration::from_secs(1),
             resend_after: Duration::from_secs(10),

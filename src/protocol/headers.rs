@@ -20,6 +20,13 @@ pub const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signa
 /// `PAYMENT-RESPONSE`, on a paid answer: the payment that was consumed.
 pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 
+/// `X-PAYMENT`, on a request: the payment of the standard's first version, which [`client`](crate::client) sends where a seller asks for it.
+#[cfg(feature = "client")]
+pub(crate) const X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
+/// `X-PAYMENT-RESPONSE`, on a paid answer: what became of the payment, in the standard's first version.
+#[cfg(feature = "client")]
+pub(crate) const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
+
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 

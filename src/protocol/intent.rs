@@ -35,6 +35,12 @@ impl IntentId {
         fits.then_some(Self(text)).ok_or(ParseIntentIdError)
     }
 
+    /// Returns a text of 128 random bits, which nobody can guess.
+    #[cfg(feature = "client")]
+    pub(crate) fn random() -> Self {
+        Self(const_hex::encode(rand::random::<[u8; 16]>()).into())
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {

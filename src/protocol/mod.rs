@@ -35,6 +35,8 @@ mod text;
 mod token_domain;
 mod transfer;
 mod tx_hash;
+#[cfg(feature = "client")]
+pub(crate) mod v1;
 pub mod v2;
 
 pub use address::{Address, ParseAddressError};
@@ -67,6 +69,8 @@ pub(crate) use challenge::{Challenge, Origin, ResourceUrl, Way};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
+#[cfg(feature = "client")]
+pub(crate) use encoding::decode_base64;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};

@@ -7,14 +7,21 @@ use std::{
 
 use super::{ScriptedVerifier, scripted_signature};
 use crate::{
-    client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::{Address, Binding, ChainTime, PaymentSignature, PaymentTag, Transfer, TxHash},
-    verify::Verifier as _,
+    client::{
+        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
+        TransferStatus,
+    },
+    protocol::{
+        Address, Amount, Asset, Binding, ChainTime, PaymentSignature, PaymentTag, TokenDomain, Transfer, TxHash,
+        v2::SignedAuthorization,
+    },
+    verify::{NonceState, Verifier as _},
 };
 
 /// A payer without keys, whose transfers appear on a [`ScriptedVerifier`], at once unless scripted otherwise. Each one advances the
 /// chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the payer
-/// [signs](Self::signing) for them. Clones share one wallet.
+/// [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
+/// [`ScriptedSettler`](super::ScriptedSettler) takes; what became of one, the chain tells. Clones share one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -45,6 +52,7 @@ pub struct ScriptedPayer {
     address: Address,
     tagged: bool,
     signing: bool,
+    authorizing: bool,
     turn: Arc<tokio::sync::Mutex<()>>,
     account: Arc<Mutex<Account>>,
 }
@@ -76,6 +84,7 @@ struct Account {
     /// All prepared transfers, by hash.
     prepared: HashMap<TxHash, (u64, Transfer)>,
     sent: usize,
+    authorizations: usize,
     outage: bool,
 }
 
@@ -90,7 +99,8 @@ impl ScriptedPayer {
     /// Creates a wallet of this account, whose transfers appear on this chain.
     #[must_use]
     pub fn new(chain: ScriptedVerifier, address: Address) -> Self {
-        Self { chain, address, tagged: true, signing: true, turn: Arc::default(), account: Arc::default() }
+        let (turn, account) = Default::default();
+        Self { chain, address, tagged: true, signing: true, authorizing: true, turn, account }
     }
 
     /// Sets whether transfers from here carry their purchase's tag.
@@ -104,6 +114,13 @@ impl ScriptedPayer {
     #[must_use]
     pub const fn signing(mut self, signing: bool) -> Self {
         self.signing = signing;
+        self
+    }
+
+    /// Sets whether this handle signs authorizations.
+    #[must_use]
+    pub const fn authorizing(mut self, authorizing: bool) -> Self {
+        self.authorizing = authorizing;
         self
     }
 
@@ -146,6 +163,12 @@ impl ScriptedPayer {
     #[must_use]
     pub fn prepared(&self) -> usize {
         self.account().prepared.len()
+    }
+
+    /// Returns the number of authorizations that were signed.
+    #[must_use]
+    pub fn authorizations(&self) -> usize {
+        self.account().authorizations
     }
 
     /// Returns the number of times that a transfer was sent, repetitions included.
@@ -280,6 +303,45 @@ impl Payer for ScriptedPayer {
             return Err(PayerError::Foreign);
         }
         Ok(self.signing.then(|| scripted_signature(self.address, message)))
+    }
+
+    async fn authorizes(&self, asset: &Asset, _: Amount) -> Result<Option<TokenDomain>, PayerError> {
+        drop(self.reachable()?);
+        let known = TokenDomain::usdc_of(asset.network()).filter(|domain| domain.token == asset.contract());
+        Ok(known.filter(|_| self.authorizing))
+    }
+
+    async fn authorize(&self, request: &AuthorizationRequest) -> Result<SignedAuthorization, PayerError> {
+        self.reachable()?.authorizations += 1;
+        let authorization = request.authorization(self.address, self.chain.head().await.ok());
+        let signature = scripted_signature(self.address, &format!("{authorization:?}"));
+        Ok(SignedAuthorization::new(authorization, signature))
+    }
+
+    async fn authorization_status(
+        &self,
+        prepared: &PreparedTransfer,
+        since: ChainTime,
+    ) -> Result<AuthorizationStatus, PayerError> {
+        drop(self.reachable()?);
+        const AWAY: PayerError = PayerError::Unavailable("the scripted chain is away");
+        let signed = &prepared.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
+        let state = self.chain.authorization(prepared.token, signed.from, &signed.nonce, since);
+        Ok(match state.await.map_err(|_| AWAY)? {
+            NonceState::Used(transaction) => AuthorizationStatus::Used { transaction: Some(transaction) },
+            NonceState::Spent => AuthorizationStatus::Void,
+            NonceState::Unused if self.chain.head().await.map_err(|_| AWAY)? >= signed.valid_before => {
+                AuthorizationStatus::Void
+            }
+            NonceState::Unused => AuthorizationStatus::Unused,
+        })
+    }
+
+    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        drop(self.reachable()?);
+        let signed = &prepared.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
+        self.chain.cancel(prepared.token, signed.from, signed.nonce);
+        Ok(self.chain.unused_hash())
     }
 }
 

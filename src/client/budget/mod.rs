@@ -13,7 +13,7 @@ pub(super) use offer::{Offer, is_in_time};
 pub use proposal::Proposal;
 
 use super::host;
-use crate::protocol::{Address, Amount, Asset};
+use crate::protocol::{Address, Amount, Asset, Network};
 
 /// For how long a payment counts against the limits per host and per day.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -88,6 +88,11 @@ impl Budget {
     #[must_use]
     pub const fn decimals(&self) -> u8 {
         self.decimals
+    }
+
+    /// Returns what is known of a token that may be paid with.
+    pub(super) fn asset(&self, network: Network, contract: Address) -> Option<&Asset> {
+        self.assets.iter().find(|asset| (asset.network(), asset.contract()) == (network, contract))
     }
 
     /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.

@@ -3,8 +3,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    client::{PreparedTransfer, PurchaseId},
-    protocol::{Address, Amount, ChainTime, Network, Quote, TxHash},
+    client::{PaymentMethod, PreparedTransfer, PurchaseId, terms::AuthorizationTerms},
+    protocol::{Address, Amount, ChainTime, Network, Quote, TxHash, v2::SignedAuthorization},
 };
 
 /// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
@@ -14,13 +14,13 @@ pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseState {
-    /// A transfer is recorded; it may have been sent.
+    /// A transfer is recorded, which may have been sent; or an authorization, which may have been shown and used.
     Paying,
     /// The transfer happened; the answer has not come yet.
     Redeeming,
-    /// The transfer happened and is not known to be spent: the seller answered without confirming that it took it. It
-    /// is put to the next quote for the same request that it covers, and to one for another request to the same seller
-    /// at the very same price.
+    /// The transfer happened and is not known to be spent, or the authorization was shown and is not known to be used: the seller
+    /// answered without confirming that it took it. It is put to the next quote for the same request that it covers, and to one for
+    /// another request to the same seller at the very same price.
     Unspent,
     /// The answer came.
     Answered,
@@ -40,7 +40,7 @@ impl PurchaseState {
 
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
-/// It holds signed transactions, which anybody could send (they pay only whom they name), and never a key. It also
+/// It holds signed transactions and authorizations, which anybody could send (they pay only whom they name), and never a key. It also
 /// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq)]
@@ -58,10 +58,11 @@ pub struct JournalEntry {
     pub request: String,
     /// Identifies the request: 128 bits of a hash over method, address and body.
     pub fingerprint: String,
-    /// The intent that the payment is redeemed with.
+    /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
-    /// The intent that the transfer was made for, whose [tag](crate::protocol::PaymentTag) it carries: it stays what it was
-    /// when `intent` is replaced by a fresh one. `None` where nothing was prepared here, and in journals that did not keep it.
+    /// The secret whose [tag](crate::protocol::PaymentTag) the payment carries: the intent that a transfer was made for, which stays what
+    /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here, and in
+    /// journals that did not keep it.
     pub secret: Option<String>,
     /// The last moment at which a payment counts for that intent.
     pub expiry: ChainTime,
@@ -73,7 +74,7 @@ pub struct JournalEntry {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// Every transfer that was prepared for it, oldest first. At most one of them can be mined.
+    /// Every transfer that was prepared for it, oldest first, of which at most one can be mined; or the one authorization that was signed.
     pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
@@ -126,6 +127,53 @@ impl JournalEntry {
             Some(settled) if settled.unix() > self.at.unix() => settled,
             _ => self.at,
         }
+    }
+
+    /// Returns the authorization that was signed for it, if it is paid in that way.
+    #[must_use]
+    pub fn authorization(&self) -> Option<&SignedAuthorization> {
+        self.prepared.last()?.authorization.as_ref()
+    }
+
+    /// Returns how it is paid.
+    #[must_use]
+    pub fn paid_by(&self) -> PaymentMethod {
+        if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
+    }
+
+    /// The token that was prepared last.
+    pub(in crate::client) fn token(&self) -> Option<Address> {
+        self.prepared.last().map(|prepared| prepared.token)
+    }
+
+    /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
+    pub(in crate::client) fn is_shown(&self) -> bool {
+        self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
+    }
+
+    /// Whether the chain has said that its authorization was used, though perhaps not by which transaction.
+    pub(in crate::client) fn is_settled(&self) -> bool {
+        self.transaction.is_some() || self.state == PurchaseState::Redeeming
+    }
+
+    /// The state after an answer to its authorization. What is settled by an unknown transaction stays so.
+    pub(in crate::client) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
+        let unknown = self.state == PurchaseState::Redeeming && self.transaction.is_none();
+        if unknown && state == PurchaseState::Unspent { PurchaseState::Redeeming } else { state }
+    }
+
+    /// Takes over the terms under which its authorization is shown from now on.
+    pub(in crate::client) fn takes_authorization_terms(&mut self, terms: &AuthorizationTerms, message: String) {
+        self.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
+        if let Some(prepared) = self.prepared.last_mut() {
+            prepared.payload = message;
+        }
+    }
+
+    /// Takes over what the chain says of its authorization.
+    pub(in crate::client) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
+        self.state = PurchaseState::Redeeming;
+        self.transaction = transaction.or(self.transaction);
     }
 
     /// Whether its transfer is one that the quote asks for.

@@ -34,7 +34,7 @@ async fn inner(wallet: ScriptedPayer, clock: FakeClock, journal: MemoryJournal) 
     Arc::new(ClientInner {
         payer: Box::new(wallet),
         budget: Budget::in_assets([Asset::USDC_BASE]).per_payment("1").per_day("1").build().unwrap(),
-        registry: PurchaseRegistry::open(Box::new(journal), Arc::clone(&clock)).await.unwrap(),
+        registry: PurchaseRegistry::load(Box::new(journal), Arc::clone(&clock)).await.unwrap(),
         clock,
         on_progress: None,
         settings: Settings::default(),

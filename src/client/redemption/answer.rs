@@ -16,7 +16,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads an answer that was sold to its end, where it is not larger than `limit` and quick enough; `None` where it breaks off.
-pub(super) async fn read_ahead<R>(
+pub(in crate::client) async fn read_ahead<R>(
     guard: &mut PurchaseGuard,
     state: PurchaseState,
     body: ResponseBody<R>,
@@ -29,7 +29,7 @@ where
     if state != PurchaseState::Answered || limit == 0 || is_too_large || body.is_end_stream() {
         return Some(body);
     }
-    if guard.entry().state != PurchaseState::Redeeming {
+    if guard.entry().state != PurchaseState::Redeeming && !guard.entry().is_shown() {
         // It is spent now: if the answer is lost, this very proof is shown again, and none under another quote.
         guard.note(|entry| entry.state = PurchaseState::Redeeming).await;
     }
@@ -41,10 +41,15 @@ where
 }
 
 /// Records the last state of a purchase that has an answer.
-pub(super) async fn close(guard: &mut PurchaseGuard, transaction: TxHash, state: PurchaseState, parts: &Parts) {
+pub(in crate::client) async fn close(
+    guard: &mut PurchaseGuard,
+    transaction: Option<TxHash>,
+    state: PurchaseState,
+    parts: &Parts,
+) {
     let delivered = state == PurchaseState::Unspent && parts.status.is_success();
     let close = |entry: &mut JournalEntry| {
-        (entry.state, entry.transaction, entry.delivered) = (state, Some(transaction), delivered);
+        (entry.state, entry.transaction, entry.delivered) = (state, transaction, delivered);
     };
     guard.note(close).await;
 }

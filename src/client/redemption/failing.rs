@@ -31,7 +31,7 @@ pub(super) enum Failing {
 /// Records what a failed redemption means for the payment, and says it.
 pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> PayError {
     match failing {
-        Failing::BilledAgain => billed_again(guard, transaction).await,
+        Failing::BilledAgain => count_bill(guard, transaction).await,
         Failing::Redirected => PayError::Redirected { transaction },
         Failing::Refused(code) => {
             guard.note(|entry| entry.state = PurchaseState::Refused).await;
@@ -55,7 +55,7 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
 }
 
 /// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
-async fn billed_again(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
+pub(in crate::client) async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
     let count = |entry: &mut JournalEntry| {
         entry.billed += 1;
         if entry.billed >= BILLS_MAX {

@@ -118,7 +118,7 @@ impl Stage {
         let (effects, kept) = (Effects::default(), MemoryJournal::new());
         let clock = FakeClock::new(NOW);
         let diary = Diary { effects: Arc::clone(&effects), kept: kept.clone(), fails: journal_fails };
-        let registry = PurchaseRegistry::open(Box::new(diary), Arc::new(clock.clone())).await.unwrap();
+        let registry = PurchaseRegistry::load(Box::new(diary), Arc::new(clock.clone())).await.unwrap();
         let fates = Mutex::new(fates.into_iter().collect());
         let script = Script { effects: Arc::clone(&effects), clock: clock.clone(), takes, fates };
         Self { effects, kept, payer: Box::new(script), clock, settings: Settings::default(), registry }

@@ -53,7 +53,7 @@ impl InvalidMessage {
     }
 
     /// Returns the error of one member.
-    pub(super) const fn member(name: &'static str) -> Self {
+    pub(in crate::protocol) const fn member(name: &'static str) -> Self {
         Self::new(InvalidMessageKind::Member(name))
     }
 }

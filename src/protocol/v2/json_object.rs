@@ -67,7 +67,7 @@ impl JsonObject {
     }
 
     /// Reads a member that is such an object. An absent one is empty.
-    pub(super) fn of(message: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
+    pub(in crate::protocol) fn of(message: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
         let read = |object: &Object<'_>| Self::read(object).ok_or(InvalidMessage::member(name));
         Ok(message.object(name, read)?.unwrap_or_default())
     }

@@ -64,7 +64,7 @@ mod facilitator;
 mod flow;
 mod json_object;
 mod message;
-mod object;
+pub(in crate::protocol) mod object;
 mod payload;
 mod payment_option;
 mod payment_proof;
@@ -75,7 +75,7 @@ mod resource;
 mod settle_response;
 #[cfg(test)]
 mod tests;
-mod values;
+pub(in crate::protocol) mod values;
 mod verify_response;
 
 pub use authorization::{Authorization, SignedAuthorization};

@@ -11,43 +11,43 @@ use crate::protocol::json_text::Text;
 /// The members of a JSON object, in their order, as they are written.
 ///
 /// A member that is read must not be given twice. `null` and, where a text is read, `""` count as absent.
-pub(super) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(in crate::protocol) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
     /// Parses exactly one JSON object.
-    pub(super) fn parse(json: &'a str) -> Option<Self> {
+    pub(in crate::protocol) fn parse(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
 
     /// Returns all members, with their JSON text.
-    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
+    pub(in crate::protocol) fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, value)| (&**name, value.get()))
     }
 
     /// Returns whether there is a member of this name, whatever its value.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(in crate::protocol) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
 
     /// Reads a member from its JSON text.
-    pub(super) fn json<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, InvalidMessage> {
+    pub(in crate::protocol) fn json<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, InvalidMessage> {
         let read = |json| serde_json::from_str(json).map_err(|_| InvalidMessage::member(name));
         self.written(name)?.map(read).transpose()
     }
 
     /// Reads a member that is a string.
-    pub(super) fn text(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, InvalidMessage> {
+    pub(in crate::protocol) fn text(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, InvalidMessage> {
         let text = self.json(name)?.map(|Text(text)| text);
         Ok(text.filter(|text| !text.is_empty()))
     }
 
     /// Reads a member that is a string.
-    pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, InvalidMessage> {
+    pub(in crate::protocol) fn string(&self, name: &'static str) -> Result<Option<String>, InvalidMessage> {
         Ok(self.text(name)?.map(Cow::into_owned))
     }
 
     /// Reads a member that is a string of a certain form.
-    pub(super) fn parsed<T>(
+    pub(in crate::protocol) fn parsed<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
@@ -57,7 +57,7 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a member that is a string of a certain form, and must be there.
-    pub(super) fn required<T>(
+    pub(in crate::protocol) fn required<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
@@ -66,7 +66,7 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a member that is an object. Errors of its members are its own.
-    pub(super) fn object<T>(
+    pub(in crate::protocol) fn object<T>(
         &self,
         name: &'static str,
         read: impl FnOnce(&Object<'a>) -> Result<T, InvalidMessage>,
@@ -76,7 +76,7 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a member that is an array of objects. An absent one is empty.
-    pub(super) fn objects<T>(
+    pub(in crate::protocol) fn objects<T>(
         &self,
         name: &'static str,
         read: impl Fn(&Object<'a>) -> Result<T, InvalidMessage>,

@@ -5,37 +5,37 @@ use serde::{Serialize, Serializer};
 use crate::protocol::{Address, Amount, ChainTime, Network, TxHash};
 
 /// Reads an address: `0x` and 40 digits in any case. Official clients write checksums, others do not.
-pub(super) fn address(text: &str) -> Option<Address> {
+pub(in crate::protocol) fn address(text: &str) -> Option<Address> {
     text.starts_with("0x").then(|| text.to_ascii_lowercase().parse().ok())?
 }
 
 /// Reads an amount: base units in decimal digits.
-pub(super) fn amount(text: &str) -> Option<Amount> {
+pub(in crate::protocol) fn amount(text: &str) -> Option<Amount> {
     Amount::parse_base_units(text).ok()
 }
 
 /// Reads a time: Unix seconds in decimal digits.
-pub(super) fn time(text: &str) -> Option<ChainTime> {
+pub(in crate::protocol) fn time(text: &str) -> Option<ChainTime> {
     amount(text).and_then(|_| text.parse().ok()).map(ChainTime::from_unix)
 }
 
 /// Reads 32 bytes: `0x` and 64 digits in any case.
-pub(super) fn bytes32(text: &str) -> Option<[u8; 32]> {
+pub(in crate::protocol) fn bytes32(text: &str) -> Option<[u8; 32]> {
     transaction(text).map(|hash| *hash.as_bytes())
 }
 
 /// Reads a transaction hash.
-pub(super) fn transaction(text: &str) -> Option<TxHash> {
+pub(in crate::protocol) fn transaction(text: &str) -> Option<TxHash> {
     text.parse().ok()
 }
 
 /// Reads the CAIP-2 name of an EVM chain.
-pub(super) fn network(text: &str) -> Option<Network> {
+pub(in crate::protocol) fn network(text: &str) -> Option<Network> {
     text.parse().ok()
 }
 
 /// Reads the CAIP-2 name of any chain.
-pub(super) fn caip2(text: &str) -> Option<String> {
+pub(in crate::protocol) fn caip2(text: &str) -> Option<String> {
     let (namespace, reference) = text.split_once(':')?;
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let fits = (3..=8).contains(&namespace.len())
@@ -46,11 +46,11 @@ pub(super) fn caip2(text: &str) -> Option<String> {
 }
 
 /// Writes a time as decimal digits in a string.
-pub(super) fn write_time<S: Serializer>(time: &ChainTime, serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::protocol) fn write_time<S: Serializer>(time: &ChainTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&time.unix())
 }
 
 /// Writes 32 bytes as `0x` and 64 digits.
-pub(super) fn write_bytes32<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+pub(in crate::protocol) fn write_bytes32<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
     TxHash::new(*bytes).serialize(serializer)
 }

@@ -1,0 +1,63 @@
+//! An authorization is signed, and recorded before anybody is shown it.
+
+use tokio::time::Instant;
+
+use super::{
+    AuthorizationRequest, BudgetDenial, PayError, PayerError, PreparedTransfer, PurchaseEvent, inner::ClientInner,
+    progress::Progress, registry::PurchaseGuard, settlement::in_time, terms::AuthorizationTerms,
+};
+use crate::protocol::{IntentId, PaymentTag, TokenDomain};
+
+/// What an authorization is signed with.
+pub(super) struct Authorizing<'a> {
+    pub(super) inner: &'a ClientInner,
+    pub(super) progress: &'a Progress,
+    /// When it has to be signed.
+    pub(super) deadline: Instant,
+}
+
+impl Authorizing<'_> {
+    /// Signs for a purchase whose money is set aside, and records it.
+    pub(super) async fn sign(
+        &self,
+        mut guard: PurchaseGuard,
+        terms: &AuthorizationTerms,
+        domain: TokenDomain,
+    ) -> Result<PurchaseGuard, PayError> {
+        // A secret of its own: others see the seller's intent, facilitators among them.
+        let secret = IntentId::random();
+        let request = AuthorizationRequest {
+            purchase: guard.entry().id,
+            network: terms.quote.network,
+            domain,
+            recipient: terms.quote.recipient,
+            amount: terms.quote.amount,
+            nonce: PaymentTag::of(secret.as_str()),
+            now: self.inner.now(),
+            valid_for: terms.valid_for().min(self.inner.settings.patience),
+        };
+        let signing = in_time(self.deadline, "signing the payment", self.inner.payer.authorize(&request));
+        let signed = signing.await?.map_err(PayError::Payer)?;
+        let authorization = &signed.authorization;
+        if !request.is_met_by(authorization) {
+            return Err(PayerError::Refused("the payer signed something else than it was asked to").into());
+        }
+        let (payer, valid_before) = (authorization.from, authorization.valid_before);
+        if payer == request.recipient {
+            return Err(BudgetDenial::NoSeller(payer).into());
+        }
+        let message = terms.message(&signed);
+        let prepared = PreparedTransfer::authorized(request.domain.token, signed, message);
+        let record = guard.record(|entry| {
+            entry.prepared.push(prepared);
+            entry.secret = Some(secret.as_str().to_owned());
+            entry.expiry = valid_before;
+        });
+        if let Err(error) = record.await {
+            guard.discard();
+            return Err(PayError::Journal(error));
+        }
+        self.progress.report(PurchaseEvent::Authorized { payer, valid_before });
+        Ok(guard)
+    }
+}

@@ -1,0 +1,99 @@
+//! Which of the ways to pay that a bill names is taken: what the budget and the payer allow, the cheaper one first.
+
+use super::{
+    BudgetDenial, PayError, PayerError, PaymentMethod, bill::Bill, budget::Offer, inner::ClientInner,
+    replay_request::RequestIdentity, terms::AuthorizationTerms,
+};
+use crate::protocol::{Asset, Quote, TokenDomain};
+
+const OTHER_DOMAIN: PayerError =
+    PayerError::Refused("the seller names another name or version of the token than the token's own");
+const SIGNS_NONE: PayerError =
+    PayerError::Refused("the payer signs no authorizations of this token, or has too little of it");
+
+/// A way to pay that the budget and the payer allow.
+pub(super) enum Way<'a> {
+    Transfer(&'a Quote, Vec<Asset>),
+    Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
+}
+
+/// Whoever asks: where the request goes, and whether it goes there in the open.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) inner: &'a ClientInner,
+    pub(super) identity: &'a RequestIdentity,
+    pub(super) plain_http: bool,
+}
+
+impl Asking<'_> {
+    /// What the budget says of a quote: gives what it may be paid with.
+    pub(super) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
+        self.inner.budget.admit(&Offer {
+            quote,
+            host: &self.identity.host,
+            plain_http: self.plain_http,
+            now: self.inner.now(),
+            least_time: self.inner.settings.least_time_to_pay,
+        })
+    }
+
+    /// Chooses a way.
+    ///
+    /// # Errors
+    /// Why the first one is not taken, where none is.
+    pub(super) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, PayError> {
+        let mut refusal = None;
+        let mut refused = |error: PayError| {
+            refusal.get_or_insert(error);
+        };
+        let transfer = bill.transfer.as_ref().and_then(|quote| match self.admit(quote) {
+            Ok(assets) => Some((quote, assets)),
+            Err(denial) => {
+                refused(denial.into());
+                None
+            }
+        });
+        for terms in &bill.authorizations {
+            if transfer.as_ref().is_some_and(|(quote, _)| self.prefers_transfer(quote, &terms.quote)) {
+                continue;
+            }
+            match self.authorized(terms).await {
+                Ok((asset, domain)) => return Ok(Way::Authorization(terms, asset, domain)),
+                Err(error) => refused(error),
+            }
+        }
+        match (transfer, refusal) {
+            (Some((quote, assets)), _) => Ok(Way::Transfer(quote, assets)),
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => Err(SIGNS_NONE.into()),
+        }
+    }
+
+    /// Whether the transfer is the cheaper way, or as cheap and preferred.
+    fn prefers_transfer(&self, transfer: &Quote, authorization: &Quote) -> bool {
+        let prefers = self.inner.settings.prefer == PaymentMethod::Transfer;
+        match (transfer.decimals == authorization.decimals, transfer.amount.cmp(&authorization.amount)) {
+            (true, std::cmp::Ordering::Less) => true,
+            (true, std::cmp::Ordering::Greater) => false,
+            _ => prefers,
+        }
+    }
+
+    /// Whether the budget and the payer allow these terms. Nothing is signed.
+    async fn authorized(&self, terms: &AuthorizationTerms) -> Result<(Asset, TokenDomain), PayError> {
+        let asset = self.admit(&terms.quote)?.into_iter().next().ok_or(BudgetDenial::Asset)?;
+        let domain = self.inner.payer.authorizes(&asset, terms.quote.amount).await.map_err(PayError::Payer)?;
+        match domain.filter(|domain| domain.token == asset.contract()) {
+            None => Err(SIGNS_NONE.into()),
+            // Signed for another domain it would be worth nothing, or be worth something elsewhere.
+            Some(domain) if !terms.names(&domain) => Err(OTHER_DOMAIN.into()),
+            Some(domain) => Ok((asset, domain)),
+        }
+    }
+}
+
+impl From<PayerError> for PayError {
+    fn from(error: PayerError) -> Self {
+        Self::Payer(error)
+    }
+}

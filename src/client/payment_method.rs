@@ -1,0 +1,23 @@
+//! `PaymentMethod`: the two ways in which a purchase is paid.
+
+/// How a purchase is paid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PaymentMethod {
+    /// By a signed authorization (EIP-3009), which the seller turns into a transfer: it costs the payer no gas, and no wait for a block.
+    #[default]
+    Authorization,
+    /// By a transfer that the payer sends itself, and proves by its transaction.
+    Transfer,
+}
+
+impl PaymentMethod {
+    /// Returns a name for logs and tables: `authorization` or `transfer`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Authorization => "authorization",
+            Self::Transfer => "transfer",
+        }
+    }
+}
