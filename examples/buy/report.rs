@@ -21,7 +21,8 @@ impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Purchase { transaction, .. }) = &self.purchase else { return f.write_str(self.why) };
         let whose = if self.is_sold() { "the seller counts it as sold" } else { "the payment is kept" };
-        write!(f, "paid with {transaction}, and {}: {whose}", self.why)
+        let by = transaction.map_or("an authorization".to_owned(), |transaction| transaction.to_string());
+        write!(f, "paid with {by}, and {}: {whose}", self.why)
     }
 }
 
@@ -76,6 +77,7 @@ impl Bought {
                 "network": purchase.network,
                 "payer": purchase.payer,
                 "recipient": purchase.recipient,
+                "paidBy": purchase.paid_by.name(),
                 "transaction": purchase.transaction,
                 "answered": purchase.state == PurchaseState::Answered,
                 "confirmed": purchase.confirmed,
@@ -123,7 +125,7 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
         // A part is better than nothing.
         return torn.map(|torn| torn.part.clone()).unwrap_or_default();
     }
-    let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).map(|purchase| purchase.transaction);
+    let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).and_then(|purchase| purchase.transaction);
     let transaction = error.and_then(PayError::transaction).or(torn_from);
     let part = torn.map(|torn| self::text(&torn.part));
     line(&json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part }))

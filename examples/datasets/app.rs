@@ -25,7 +25,6 @@ pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod settler;
 pub(crate) mod signals;
-pub(crate) mod signed;
 pub(crate) mod stall;
 pub(crate) mod steps;
 pub(crate) mod text;

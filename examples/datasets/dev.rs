@@ -11,15 +11,17 @@ use http_body_util::BodyExt as _;
 use tempfile::NamedTempFile;
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{Body, Budget, MemoryJournal, PayLayer, Purchase, ReqwestClient, WalletPayer},
+    client::{Body, Budget, MemoryJournal, Pay, PayLayer, PaymentMethod, Purchase, ReqwestClient, WalletPayer},
     protocol::{Address, Amount, Asset},
     testing::{DevAccount, DevChain},
 };
 
-use super::{signed, steps, theft};
+use super::{steps, theft};
 
 /// The account that the printed commands pay with.
 const BUYER: usize = 1;
+/// The account that pays by transfers.
+const PAYER: usize = 2;
 /// The account that settles signed payments.
 const SETTLER: usize = 3;
 /// The one that signs, and sends nothing.
@@ -87,28 +89,31 @@ impl Dev {
     /// Buys one answer from each endpoint: the last by a signed payment, which the seller settles, the others by a transfer. After the first,
     /// somebody else shows its transaction.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
-        // Not the account that the printed commands use: two programs with one wallet get into each other's way.
-        let wallet =
-            WalletPayer::builder().key(self.account(2).private_key()).endpoint(self.rpc_url()).connect().await?;
-        let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
-        let payer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_event(steps::show).build().await?;
-        let client = payer.layer(ReqwestClient::new(reqwest::Client::builder())?);
+        let client = self.client(PAYER, PaymentMethod::Transfer, price).await?;
+        let signer = self.client(SIGNER, PaymentMethod::Authorization, price).await?;
         for (number, (path, body)) in ORDERS.into_iter().enumerate() {
             eprintln!("\nPOST {path} {body}");
             let url = format!("{base}{path}");
-            if number == ORDERS.len() - 1 {
-                let answer = signed::buy(&url, body, self.account(SIGNER).private_key()).await?;
-                eprintln!("\n{}", beginning(&answer));
-                continue;
-            }
+            let client = if number == ORDERS.len() - 1 { &signer } else { &client };
             let order = Request::post(&url).header(CONTENT_TYPE, "application/json");
             let (head, answer) = client.clone().oneshot(order.body(Body::from(body))?).await?.into_parts();
             eprintln!("\n{}", beginning(&answer.collect().await?.to_bytes()));
-            if let (0, Some(purchase)) = (number, head.extensions.get::<Purchase>()) {
-                eprintln!("\n{}", theft::attempt(&url, body, purchase.transaction).await?);
+            let paid_with = head.extensions.get::<Purchase>().and_then(|purchase| purchase.transaction);
+            if let (0, Some(transaction)) = (number, paid_with) {
+                eprintln!("\n{}", theft::attempt(&url, body, transaction).await?);
             }
         }
         Ok(())
+    }
+
+    /// A client that pays from this account in this way. Not the account that the printed commands use: two programs with one wallet get
+    /// into each other's way.
+    async fn client(&self, account: usize, method: PaymentMethod, price: &str) -> Result<Pay<ReqwestClient>, BoxError> {
+        let key = self.account(account).private_key();
+        let wallet = WalletPayer::builder().key(key).endpoint(self.rpc_url()).connect().await?;
+        let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
+        let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).prefer(method).on_event(steps::show);
+        Ok(layer.build().await?.layer(ReqwestClient::new(reqwest::Client::builder())?))
     }
 
     /// Commands to copy, which buy an answer.

@@ -16,6 +16,9 @@ pub(crate) fn show(step: &PurchaseEvent) {
             format!("paying      from {payer} with {transaction}")
         }
         PurchaseEvent::Paying { payer, .. } => format!("paying      from {payer}"),
+        PurchaseEvent::Authorized { payer, valid_before } => {
+            format!("signed      by {payer}, to be settled before {}", valid_before.unix())
+        }
         PurchaseEvent::Bumping { transaction: Some(transaction) } => {
             format!("paying      dearer, instead: {transaction}")
         }

@@ -23,12 +23,13 @@ fn bill() -> Answer {
 /// What a service that answers so makes of a request without proof.
 async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Full<Bytes>>, PayError> {
     let service = service_fn(move |_: Request<RequestBody>| std::future::ready(Ok::<_, Infallible>(answer())));
-    Seller::new(service, request(body)).quote().await
+    Seller::new(service, request(body)).bill(&Budget::nothing(), ChainTime::from_unix(1)).await
 }
 
 #[tokio::test]
 async fn a_bill_with_a_price_is_a_quote_and_anything_else_an_answer() {
-    let Offered::Quoted(quote) = offered(bill, "x".into()).await.unwrap() else { panic!("a quote") };
+    let Offered::Billed(read) = offered(bill, "x".into()).await.unwrap() else { panic!("a bill") };
+    let quote = read.transfer.unwrap();
     assert_eq!((quote.amount.to_decimal(6).as_str(), quote.intent.as_str()), ("0.49", "intent"));
     let free = offered(|| Response::new(Full::from("free")), "x".into()).await.unwrap();
     assert!(matches!(free, Offered::Answered(answer) if answer.status() == 200));

@@ -103,9 +103,9 @@ async fn of_a_transfer_and_those_that_outbid_it_one_is_mined_and_redeemed() {
         assert_eq!((entry.prepared[0].nonce, entry.prepared.len()), (entry.prepared[1].nonce, 2));
         market.wallet.release();
         let purchase = bought(ask(&market.layer().await, &seller, question("{}")).await);
-        assert_eq!(Some(purchase.transaction), entry.prepared[mined].transaction);
+        assert_eq!(purchase.transaction, entry.prepared[mined].transaction);
         assert_eq!((purchase.sent, market.wallet.transfers()), (2, 1));
-        assert_eq!(seller.asked().pop().unwrap().proof.unwrap().1, purchase.transaction.to_string());
+        assert_eq!(seller.asked().pop().unwrap().proof.unwrap().1, purchase.transaction.unwrap().to_string());
     }
 }
 
@@ -293,7 +293,7 @@ async fn what_is_in_the_journal_is_gone_on_with_from_where_it_stood() {
     let before = layer.unfinished();
     assert_eq!(before.len(), 1);
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
-    assert_eq!((purchase.id, Some(purchase.transaction)), (before[0].id, before[0].transaction));
+    assert_eq!((purchase.id, purchase.transaction), (before[0].id, before[0].transaction));
     assert_eq!(seller.asked().len() - seller.proofs(), 1, "one quote in all");
     let steps = std::mem::take(&mut *steps.lock().unwrap());
     assert!(matches!(steps.first(), Some(PurchaseEvent::Resumed { .. })), "{steps:?}");
@@ -380,7 +380,7 @@ async fn the_journal_closes_with_the_transaction_that_paid() {
     let entry = market.journal.entries().remove(0);
     assert_eq!((entry.prepared.len(), entry.state), (2, PurchaseState::Answered));
     assert_eq!(entry.transaction, entry.prepared[1].transaction);
-    assert_eq!(Some(purchase.transaction), entry.transaction);
+    assert_eq!(purchase.transaction, entry.transaction);
     let shown: Vec<_> = seller.asked().into_iter().filter_map(|asked| asked.proof).map(|proof| proof.1).collect();
     assert_eq!(shown, [0, 1].map(|one: usize| entry.prepared[one].transaction.unwrap().to_string()));
 }
@@ -619,7 +619,7 @@ async fn a_custodian_is_told_once_whatever_is_heard() {
         let purchase = bought(ask(&with(&market, custodian.clone()).await, &Seller::honest(), question("{}")).await);
         assert_eq!(custodian.orders.lock().unwrap().len(), 1);
         assert_eq!(custodian.sendings.load(Ordering::SeqCst), silent + 1);
-        assert_eq!((purchase.transaction, purchase.payer), (TxHash::new([1; 32]), Some(Address::new([5; 20]))));
+        assert_eq!((purchase.transaction, purchase.payer), (Some(TxHash::new([1; 32])), Some(Address::new([5; 20]))));
         assert_eq!((purchase.token, purchase.recipient), (Some(Asset::USDC_BASE.contract()), recipient()));
     }
     // Never heard of in one process, found again by its key in the next.
