@@ -1,13 +1,18 @@
 //! `WalletPayer`: a key, RPC endpoints, and ordinary ERC-20 transfers.
 
 mod account;
+mod authorization;
+mod authorization_status;
 mod builder;
+mod cancel;
 mod error;
 mod faults;
 mod likeness;
+mod means;
 mod prepare;
 mod status;
 mod taker;
+mod trace;
 mod transaction;
 
 use std::{fmt, sync::Arc};
@@ -16,10 +21,15 @@ pub use builder::WalletPayerBuilder;
 pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, Policy};
-use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
+use super::{
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
+    TransferStatus,
+};
 use crate::{
     evm::{self, wallet::signer::Sign},
-    protocol::{Address, Network, PaymentSignature, TxHash},
+    protocol::{
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+    },
 };
 
 /// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
@@ -35,6 +45,15 @@ use crate::{
 /// node that answers, and more than half of those that were named; so name several, of different operators: one
 /// alone can make the wallet pay again, up to the day's limit. Where it was long ago, it takes nodes that still have the account's old
 /// nonces and receipts (archive nodes); others leave the payment open, which costs nothing.
+///
+/// **Authorizations.** Of tokens that have them (EIP-3009), it signs transfers that the seller sends: for USDC on Base and Base Sepolia
+/// under the domains that are known here, and else under the one that the token's contract states. An authorization ends as long after
+/// the newest block's time as it is to be valid, or after this machine's if that is later: a slow clock shortens none. Signing waits for
+/// no other payment, and two seconds for the nodes at most. That one is [void](super::AuthorizationStatus::Void), after which
+/// another may be signed, takes as many nodes as above: all that answer have to say, of a block `final_after` deep, that its time
+/// was over there and its nonce not used, or that it was cancelled there. No clock of this machine counts, and a node without
+/// the state of that block has no say. What one node alone says is used is not void. A cancellation that is not that deep, or that not all
+/// nodes see, is an error until it is.
 ///
 /// Clones share one wallet. Create one for each account, in one process, and send from that account with nothing else:
 /// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
@@ -139,6 +158,26 @@ impl Payer for WalletPayer {
             return Err(PayerError::Foreign);
         }
         sign_message(&*self.account.key.signer, message).await.map(Some)
+    }
+
+    async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
+        authorization::authorizes(&self.account, asset, amount).await
+    }
+
+    async fn authorize(&self, request: &AuthorizationRequest) -> Result<SignedAuthorization, PayerError> {
+        authorization::authorize(&self.account.key, request).await
+    }
+
+    async fn authorization_status(
+        &self,
+        prepared: &PreparedTransfer,
+        since: ChainTime,
+    ) -> Result<AuthorizationStatus, PayerError> {
+        authorization_status::status(&self.account, self.policy.final_after, prepared, since).await
+    }
+
+    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        cancel::cancel(&self.account, &self.policy, prepared).await
     }
 }
 

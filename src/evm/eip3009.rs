@@ -2,6 +2,7 @@
 
 mod abi;
 mod eip712;
+mod nonce;
 mod returned;
 #[cfg(test)]
 #[cfg(feature = "wallet")]
@@ -12,4 +13,5 @@ pub(crate) use abi::{
     transfer, version,
 };
 pub(crate) use eip712::{cancel_digest, digest, domain_separator, signer};
+pub(crate) use nonce::{Nonce, Trace};
 pub(crate) use returned::{read_flag, read_text, read_word};

@@ -6,7 +6,7 @@ use super::transaction::{self, Sent};
 use crate::{
     client::{PayerError, PreparedTransfer},
     evm::wallet::account,
-    protocol::Address,
+    protocol::{Address, TokenDomain},
 };
 
 /// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
@@ -19,6 +19,8 @@ pub(super) struct Account {
     pub(super) key: account::Account,
     /// What tokens said their decimals are: they cannot change.
     pub(super) decimals: Mutex<HashMap<Address, u8>>,
+    /// Under which domains tokens said that their authorizations are signed.
+    pub(super) domains: Mutex<HashMap<Address, TokenDomain>>,
 }
 
 /// How transactions are made, and when a block is believed.

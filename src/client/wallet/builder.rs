@@ -62,7 +62,8 @@ impl WalletPayerBuilder {
 
     /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
     ///
-    /// It signs transactions, and a message where a seller asks who paid. While it signs a transaction, no other payment is
+    /// It signs transactions, authorizations (by the hash of their EIP-712 message, which a signer has to take), and a message where a
+    /// seller asks who paid. While it signs a transaction, no other payment is
     /// prepared, and no time limit applies.
     ///
     /// ```
@@ -106,7 +107,11 @@ impl WalletPayerBuilder {
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
         let nodes = connect::connect(&self.urls, self.plain_http).await?;
-        let account = Account { key: account::Account::new(nodes, signer), decimals: Mutex::default() };
+        let account = Account {
+            key: account::Account::new(nodes, signer),
+            decimals: Mutex::default(),
+            domains: Mutex::default(),
+        };
         Ok(WalletPayer { account: Arc::new(account), policy: Policy::default() })
     }
 }

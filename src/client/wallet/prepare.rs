@@ -3,30 +3,22 @@
 use std::{sync::PoisonError, time::Duration};
 
 use alloy::consensus::TxEip1559;
-use futures_util::future::try_join4;
-use serde_json::json;
+use futures_util::future::try_join;
 use tokio::time::timeout;
 
 use super::{
     account::{Account, Policy},
+    means::{self, GAS_MAX, Means},
     transaction::{self, Sent},
 };
 use crate::{
     client::{PayerError, PreparedTransfer, TransferRequest},
     evm::{
         erc20,
-        wallet::{
-            account::Signed,
-            fees::Fees,
-            node::{Failure, Quantity},
-            nodes::Nodes,
-        },
+        wallet::{account::Signed, fees::Fees},
     },
     protocol::{Address, Amount, Asset, TxHash},
 };
-
-/// More than any honest token takes for a transfer.
-const GAS_MAX: u64 = 500_000;
 
 /// The longest that nodes are asked for one payment: preparing keeps every other payment waiting.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -51,28 +43,16 @@ async fn draft(
     policy: &Policy,
     payment: &TransferRequest,
 ) -> Result<(Address, TxEip1559), PayerError> {
-    let (nodes, address) = (&account.key.nodes, &account.key.address);
-    let ether = async { Ok(account.key.ether().await?) };
-    let (token, fees, nonce, ether) =
-        try_join4(choose(account, payment), async { Ok(account.key.fees().await?) }, nonce(account), ether).await?;
-    if fees.most > policy.max_fee_per_gas {
-        return Err(PayerError::Fees);
-    }
+    let (token, means) = try_join(choose(account, payment), Means::of(account)).await?;
+    let means = means.within(policy)?;
     let tag = policy.tagged.then_some(payment.tag);
-    let mut draft = TxEip1559 { nonce, ..transaction::draft(payment, token, tag) };
-    draft.gas_limit = gas(nodes, *address, token, &draft).await?;
+    let mut draft = TxEip1559 { nonce: means.nonce, ..transaction::draft(payment, token, tag) };
+    draft.gas_limit = means::gas(account, token, &draft, "the token would refuse this transfer").await?;
     if tag.is_none() {
         // Without a tag only this keeps two payments of one price from being one transaction. What is not used is not paid.
         draft.gas_limit = (draft.gas_limit + u64::from(rand::random::<u16>())).min(GAS_MAX);
     }
-    if ether < fees.most.saturating_mul(draft.gas_limit.into()) {
-        return Err(PayerError::Refused("the wallet has too little ether for the chain's fee"));
-    }
-    Ok((token, transaction::with_fees(draft, fees)))
-}
-
-async fn nonce(account: &Account) -> Result<u64, PayerError> {
-    Ok(account.key.next_nonce().await??)
+    Ok((token, means.paying(draft)?))
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
@@ -92,7 +72,7 @@ async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address,
     Err(none.unwrap_or(PayerError::Funds { payer: account.key.address }))
 }
 
-async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerError> {
+pub(super) async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerError> {
     let known = || account.decimals.lock().unwrap_or_else(PoisonError::into_inner);
     let cached = known().get(&asset.contract()).copied();
     if let Some(decimals) = cached {
@@ -107,22 +87,10 @@ async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerErr
     Ok(stated == Some(asset.decimals()))
 }
 
-async fn balance(account: &Account, token: Address) -> Result<Amount, PayerError> {
+pub(super) async fn balance(account: &Account, token: Address) -> Result<Amount, PayerError> {
     let call = erc20::balance_of(account.key.address);
     let word = account.key.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
-}
-
-/// What the transfer takes, and a fifth more: balances may change until it is mined.
-async fn gas(nodes: &Nodes, from: Address, to: Address, draft: &TxEip1559) -> Result<u64, PayerError> {
-    let call = json!({"from": from, "to": to, "data": const_hex::encode_prefixed(&draft.input)});
-    let question = json!([call, "pending"]);
-    let estimate = match nodes.first(|node| node.ask::<Quantity>("eth_estimateGas", question.clone())).await {
-        Err(Failure::Refusal(_)) => return Err(PayerError::Refused("the token would refuse this transfer")),
-        answer => answer?.small()?,
-    };
-    let gas = estimate.saturating_add(estimate / 5);
-    if gas > GAS_MAX { Err(PayerError::Refused("the token asks for absurdly much gas")) } else { Ok(gas) }
 }
 
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.

@@ -8,3 +8,4 @@ pub(crate) mod nodes;
 mod nonce_manager;
 pub(crate) mod sending;
 pub(crate) mod signer;
+pub(crate) mod token_domain;

@@ -17,7 +17,7 @@ use super::nonce_manager::Counted;
 use crate::{
     evm::{
         block::Block,
-        json_rpc::{Question, RpcError, Transport},
+        json_rpc::{Fault, Question, RpcError, Transport},
         receipt::Inclusion,
     },
     protocol::{Address, TxHash},
@@ -40,6 +40,13 @@ pub(crate) enum Failure {
     Nonsense,
     /// The node answered with an error.
     Refusal(RpcError),
+}
+
+/// What was answered cannot be read.
+impl From<Fault> for Failure {
+    fn from(_: Fault) -> Self {
+        Self::Nonsense
+    }
 }
 
 #[derive(Debug)]
@@ -80,8 +87,12 @@ impl Node {
     }
 
     async fn ask_raw(&self, method: &'static str, params: Value) -> Result<Box<RawValue>, Failure> {
-        let question = Question { method, params };
-        let reply = timeout(LIMIT, self.transport.ask(&question)).await.map_err(|_| self.hung())?;
+        self.answer(&Question { method, params }).await
+    }
+
+    /// What it says to a question that is read elsewhere.
+    pub(crate) async fn answer(&self, question: &Question) -> Result<Box<RawValue>, Failure> {
+        let reply = timeout(LIMIT, self.transport.ask(question)).await.map_err(|_| self.hung())?;
         reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
     }
 

@@ -3,7 +3,10 @@
 
 use std::future::Future;
 
-use futures_util::future::join_all;
+use futures_util::{
+    future::join_all,
+    stream::{FuturesUnordered, Stream},
+};
 
 use super::node::{Failure, Node};
 
@@ -43,6 +46,17 @@ impl Nodes {
         F: Future<Output = Result<T, Failure>>,
     {
         join_all(self.live().into_iter().map(|node| self.heard(node, &ask))).await
+    }
+
+    /// The same, each as it comes: whoever has heard enough waits for no other.
+    pub(crate) fn as_they_answer<'a, T, F>(
+        &'a self,
+        ask: &'a impl Fn(&'a Node) -> F,
+    ) -> impl Stream<Item = Result<T, Failure>> + Unpin
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        self.live().into_iter().map(|node| self.heard(node, ask)).collect::<FuturesUnordered<_>>()
     }
 
     /// Whether it is so: every endpoint that answers says yes, and more than half of all do. A minority that is left

@@ -9,10 +9,7 @@ use super::{
     trial::{self, Trial},
 };
 use crate::{
-    evm::{
-        eip3009,
-        wallet::node::{Call, Failure},
-    },
+    evm::wallet::{node::Failure, token_domain::token_domain},
     protocol::{Address, Network, TokenDomain, v2::Reason},
     settle::{SettleError, SettleErrorKind, SignedPayment, Validity},
 };
@@ -112,33 +109,9 @@ pub(super) async fn domain(
     if network != core.account.network {
         return Err(SettleError::new(SettleErrorKind::WrongChain { network }));
     }
-    let read = read_domain(core, token).await?;
+    let read = token_domain(&core.account, token).await?;
     match (&read, stated) {
         (Some(read), Some(stated)) if read != stated => Err(SettleError::new(SettleErrorKind::WrongDomain { token })),
         _ => Ok(read),
     }
-}
-
-async fn read_domain(core: &Core, token: Address) -> Result<Option<TokenDomain>, Failure> {
-    let network = core.account.network;
-    let (Some(name), Some(version)) =
-        (text(core, token, &eip3009::name()).await?, text(core, token, &eip3009::version()).await?)
-    else {
-        return Ok(None);
-    };
-    let domain = TokenDomain::new(token, name, version);
-    let separator = returned(core, token, &eip3009::domain_separator_call()).await?;
-    let state = returned(core, token, &eip3009::authorization_state(core.account.address, &[0; 32])).await?;
-    let is_so = separator.as_deref() == Some(&eip3009::domain_separator(&domain, network)[..]);
-    let has_state = state.is_some_and(|state| eip3009::read_flag(&state).is_some());
-    Ok((is_so && has_state).then_some(domain))
-}
-
-async fn text(core: &Core, token: Address, data: &[u8]) -> Result<Option<String>, Failure> {
-    Ok(returned(core, token, data).await?.and_then(|returned| eip3009::read_text(&returned)))
-}
-
-async fn returned(core: &Core, token: Address, data: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-    let call = Call { from: core.account.address, to: token, data, gas: GAS_MAX };
-    Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.ok())
 }

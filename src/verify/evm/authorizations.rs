@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::{
-    block_range::BlockRange,
     endpoint_pool::EndpointPool,
     gate::Gate,
     head::Head,
-    nonce::{Nonce, Trace},
     pool_answer::{NoAnswer, PoolAnswer},
 };
 use crate::{
-    evm::eip3009,
+    evm::{
+        block_range::BlockRange,
+        eip3009::{self, Nonce, Trace},
+    },
     protocol::{Address, ChainTime, Network, TokenDomain},
     verify::{NonceState, VerifyError},
 };
@@ -79,7 +80,7 @@ impl Authorizations {
         for _ in 0..SEARCHES_MAX {
             match self.pool.trace(nonce, &range, first).await {
                 Ok(Some(Trace::Used(transaction))) => return Ok(NonceState::Used(transaction)),
-                Ok(Some(Trace::Canceled)) => return Ok(NonceState::Spent),
+                Ok(Some(Trace::Canceled(_))) => return Ok(NonceState::Spent),
                 Ok(None) if self.is_early_enough(range.from(), head, since).await? => {
                     return self.used_longer_ago(nonce, head).await;
                 }

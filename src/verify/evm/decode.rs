@@ -9,6 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use super::view::{Log, Transaction, TxReceipt};
+pub(super) use crate::evm::eth_call::{eth_call_at, returned};
 use crate::{
     evm::{eip3009, erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
     protocol::{Address, PaymentTag, TxHash},
@@ -110,16 +111,6 @@ pub(super) fn is_accepted(raw: &RawValue) -> Result<Option<bool>, Fault> {
 
 fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {
     eth_call_at(contract, data, "latest")
-}
-
-/// The parameters of an `eth_call` at that block: `latest`, or a height in hexadecimal digits.
-pub(super) fn eth_call_at(contract: Address, data: &[u8], block: &str) -> serde_json::Value {
-    serde_json::json!([{ "to": format!("{contract:x}"), "data": Bytes::copy_from_slice(data) }, block])
-}
-
-/// What an `eth_call` returned.
-pub(super) fn returned(raw: &RawValue) -> Result<Bytes, Fault> {
-    parse(raw)
 }
 
 /// What `decimals()` returned; `None` where the contract has none.

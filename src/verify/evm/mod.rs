@@ -26,7 +26,6 @@ mod authorizations;
 #[cfg(feature = "bench-internals")]
 #[doc(hidden)]
 pub mod bench;
-mod block_range;
 mod builder;
 mod chain;
 mod decode;
@@ -39,7 +38,6 @@ mod head;
 mod head_state;
 mod inquiries;
 mod judge;
-mod nonce;
 mod nonce_inquiries;
 mod pool_answer;
 mod receipts;

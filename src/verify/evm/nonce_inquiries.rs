@@ -5,14 +5,16 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::{
-    block_range::BlockRange,
     decode,
     endpoint_pool::EndpointPool,
-    nonce::{Nonce, Trace},
     pool_answer::{BlockTag, NoAnswer, PoolAnswer, Whom},
 };
 use crate::{
-    evm::json_rpc::{Fault, Question, Transport},
+    evm::{
+        block_range::BlockRange,
+        eip3009::{Nonce, Trace},
+        json_rpc::{Fault, Question, Transport},
+    },
     protocol::Address,
     verify::VerifyError,
 };

@@ -12,13 +12,13 @@ use super::{
     finality::Finality,
     head::Head,
     judge::{Policy, Tip, judge},
-    nonce::Nonce,
     receipts::{Found, Receipts},
     reorg_monitor::ReorgMonitor,
     signatures::Signatures,
     view::Block,
 };
 use crate::{
+    evm::eip3009::Nonce,
     protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
     verify::{NonceState, Verdict, Verifier, VerifyError, VerifyErrorKind},
 };

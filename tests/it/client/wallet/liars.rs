@@ -10,7 +10,7 @@ use super::{
 const NO_RECEIPT: (&str, Odd) = ("eth_getTransactionReceipt", Odd::Result(Value::Null));
 
 /// A wallet that pays through so many nodes of one chain.
-async fn through(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer) {
+pub(super) async fn through(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer) {
     let chain = quiet().await;
     let mut proxies = Vec::new();
     for _ in 0..nodes {

@@ -1,5 +1,6 @@
 //! `WalletPayer` against the real `anvil`, and against nodes that lag, lie and hang.
 
+mod authorizations;
 mod fates;
 mod liars;
 pub mod node;

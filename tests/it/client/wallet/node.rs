@@ -30,6 +30,8 @@ pub enum Odd {
     OldState(u16),
     /// This, to those about state with what waits.
     Pending(&'static str),
+    /// An error, to those questions of which this holds.
+    Refused(fn(&Value) -> bool),
 }
 
 pub struct Proxy {
@@ -95,6 +97,9 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
     let odd = match odd {
         Some(Odd::OldState(status)) => is_old.then_some(Odd::Status(status)),
         Some(Odd::Pending(result)) => (question["params"][1] == "pending").then(|| Odd::Result(json!(result))),
+        Some(Odd::Refused(is_refused)) => {
+            is_refused(&question["params"]).then_some(Odd::Error(-32005, "the range is too wide"))
+        }
         odd => odd,
     };
     let mut answer = json!({"jsonrpc": "2.0", "id": question["id"]});
@@ -104,7 +109,8 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
         Some(Odd::Result(result)) => answer["result"] = result,
         Some(Odd::Error(code, text)) => answer["error"] = json!({"code": code, "message": format!("{text} {CANARY}")}),
         Some(Odd::Status(status)) => return (StatusCode::from_u16(status).unwrap(), format!("{{}} {CANARY}")),
-        Some(Odd::Changed(_) | Odd::Replaced(_) | Odd::OldState(_) | Odd::Pending(_) | Odd::Lost) | None => {
+        Some(Odd::Changed(_) | Odd::Replaced(_) | Odd::OldState(_) | Odd::Pending(_) | Odd::Refused(_) | Odd::Lost)
+        | None => {
             let request = behind.http.post(&behind.url).header("content-type", "application/json").body(body);
             let said = request.send().await.unwrap().bytes().await.unwrap();
             answer = serde_json::from_slice(&said).unwrap();

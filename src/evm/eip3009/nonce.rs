@@ -3,10 +3,12 @@
 use alloy::rpc::types::Log;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{block_range::BlockRange, decode};
+use super::{abi, returned::read_flag};
 use crate::{
     evm::{
-        eip3009,
+        block::MinedIn,
+        block_range::BlockRange,
+        eth_call::{eth_call_at, returned},
         json_rpc::{Fault, Question},
     },
     protocol::{Address, TxHash},
@@ -14,34 +16,44 @@ use crate::{
 
 /// One payer's nonce at one token.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nonce {
-    pub(super) token: Address,
-    pub(super) payer: Address,
-    pub(super) nonce: [u8; 32],
+pub(crate) struct Nonce {
+    pub(crate) token: Address,
+    pub(crate) payer: Address,
+    pub(crate) nonce: [u8; 32],
 }
 
 /// What used a nonce, as the token's log tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trace {
+pub(crate) enum Trace {
     /// A transfer, in this transaction.
     Used(TxHash),
-    Canceled,
+    /// A cancellation, in this block.
+    Canceled(MinedIn),
 }
 
 impl Nonce {
     /// Asks whether it was used at that height.
-    pub(super) fn state_at(&self, height: u64) -> Question {
-        let data = eip3009::authorization_state(self.payer, &self.nonce);
-        Question { method: "eth_call", params: decode::eth_call_at(self.token, &data, &format!("{height:#x}")) }
+    pub(crate) fn state_at(&self, height: u64) -> Question {
+        self.state(&format!("{height:#x}"))
+    }
+
+    /// Asks whether it is used at the newest block.
+    pub(crate) fn state_now(&self) -> Question {
+        self.state("latest")
+    }
+
+    fn state(&self, block: &str) -> Question {
+        let data = abi::authorization_state(self.payer, &self.nonce);
+        Question { method: "eth_call", params: eth_call_at(self.token, &data, block) }
     }
 
     /// Reads the answer to that. A contract that says neither yes nor no says nothing.
-    pub(super) fn read_state(raw: &RawValue) -> Result<bool, Fault> {
-        eip3009::read_flag(&decode::returned(raw)?).ok_or(Fault::Answer)
+    pub(crate) fn read_state(raw: &RawValue) -> Result<bool, Fault> {
+        read_flag(&returned(raw)?).ok_or(Fault::Answer)
     }
 
     /// Asks for the logs of those blocks that tell what used it.
-    pub(super) fn logs(&self, range: &BlockRange) -> Question {
+    pub(crate) fn logs(&self, range: &BlockRange) -> Question {
         let [used, canceled, payer, nonce] = self.topics().map(const_hex::encode_prefixed);
         let filter = json!({
             "address": format!("{:x}", self.token),
@@ -53,8 +65,9 @@ impl Nonce {
     }
 
     /// Reads the answer to that. A nonce is used once: more than one log, or one that was not asked for, is no answer.
-    pub(super) fn read_logs(&self, raw: &RawValue, range: &BlockRange) -> Result<Option<Trace>, Fault> {
-        match &decode::parse::<Vec<Log>>(raw)?[..] {
+    pub(crate) fn read_logs(&self, raw: &RawValue, range: &BlockRange) -> Result<Option<Trace>, Fault> {
+        let logs: Vec<Log> = serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)?;
+        match &logs[..] {
             [] => Ok(None),
             [log] => self.trace(log, range).map(Some).ok_or(Fault::Answer),
             _ => Err(Fault::Answer),
@@ -67,12 +80,12 @@ impl Nonce {
         let is_asked_for = log.address().into_array() == *self.token.as_bytes()
             && rest.iter().map(|topic| topic.0).eq([payer, nonce])
             && log.data().data.is_empty()
-            && log.block_number.is_some_and(|height| range.has(height))
             && !log.removed;
         let transaction = log.transaction_hash.filter(|_| is_asked_for)?;
+        let number = log.block_number.filter(|height| range.has(*height))?;
         match kind.0 {
             kind if kind == used => Some(Trace::Used(TxHash::new(transaction.0))),
-            kind if kind == canceled => Some(Trace::Canceled),
+            kind if kind == canceled => Some(Trace::Canceled(MinedIn { number, hash: log.block_hash?.0 })),
             _ => None,
         }
     }
@@ -81,7 +94,7 @@ impl Nonce {
     fn topics(&self) -> [[u8; 32]; 4] {
         let mut payer = [0; 32];
         payer[12..].copy_from_slice(self.payer.as_bytes());
-        [eip3009::AUTHORIZATION_USED_TOPIC, eip3009::AUTHORIZATION_CANCELED_TOPIC, payer, self.nonce]
+        [abi::AUTHORIZATION_USED_TOPIC, abi::AUTHORIZATION_CANCELED_TOPIC, payer, self.nonce]
     }
 }
 
@@ -125,7 +138,7 @@ mod tests {
         assert_eq!(params[0]["topics"], json!([[topics[0], topics[1]], topics[2], topics[3]]));
         assert_eq!(topics[2], format!("0x{:0>64}", "bb".repeat(20)));
         assert_eq!((&params[0]["fromBlock"], &params[0]["toBlock"]), (&json!("0x65"), &json!("0xc8")));
-        assert_eq!(NONCE.state_at(16).params[1], "0x10");
+        assert_eq!((&NONCE.state_at(16).params[1], &NONCE.state_now().params[1]), (&json!("0x10"), &json!("latest")));
     }
 
     #[test]
@@ -134,8 +147,13 @@ mod tests {
         transaction[31] = 7;
         assert_eq!(read(&json!([])), Ok(None));
         assert_eq!(read(&json!([log(|_| {})])), Ok(Some(Trace::Used(TxHash::new(transaction)))));
-        let canceled = const_hex::encode_prefixed(eip3009::AUTHORIZATION_CANCELED_TOPIC);
-        assert_eq!(read(&json!([log(|log| log["topics"][0] = json!(canceled))])), Ok(Some(Trace::Canceled)));
+        let canceled = json!(const_hex::encode_prefixed(abi::AUTHORIZATION_CANCELED_TOPIC));
+        let mut hash = [0; 32];
+        hash[31] = 5;
+        let at = MinedIn { number: 150, hash };
+        assert_eq!(read(&json!([log(|log| log["topics"][0] = canceled.clone())])), Ok(Some(Trace::Canceled(at))));
+        let nowhere = log(|log| (log["topics"][0], log["blockHash"]) = (canceled, Value::Null));
+        assert_eq!(read(&json!([nowhere])), Err(Fault::Answer));
         for height in ["0x65", "0xc8"] {
             assert!(read(&json!([log(|log| log["blockNumber"] = json!(height))])).is_ok());
         }

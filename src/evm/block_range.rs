@@ -2,7 +2,7 @@
 
 /// Blocks from a height up to another, or up to each endpoint's own latest block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockRange {
+pub(crate) struct BlockRange {
     from: u64,
     to: u64,
     /// Endpoints are not on the same block: the newest range ends where each of them does.
@@ -11,36 +11,41 @@ pub(super) struct BlockRange {
 
 impl BlockRange {
     /// The latest `width` blocks, by this head.
-    pub(super) const fn up_to_latest(head: u64, width: u64) -> Self {
+    pub(crate) const fn up_to_latest(head: u64, width: u64) -> Self {
         Self { from: head.saturating_add(1).saturating_sub(width), to: head, to_latest: true }
     }
 
+    /// That block alone.
+    pub(crate) const fn only(height: u64) -> Self {
+        Self { from: height, to: height, to_latest: false }
+    }
+
     /// The `width` blocks before these, as far as there are any.
-    pub(super) const fn before(&self, width: u64) -> Self {
+    pub(crate) const fn before(&self, width: u64) -> Self {
         Self { from: self.from.saturating_sub(width), to: self.from.saturating_sub(1), to_latest: false }
     }
 
     /// The last `width` of these blocks.
-    pub(super) fn last_of(&self, width: u64) -> Self {
+    pub(crate) fn last_of(&self, width: u64) -> Self {
         Self { from: self.from.max(self.to.saturating_add(1).saturating_sub(width)), ..*self }
     }
 
     /// The height of the first.
-    pub(super) const fn from(&self) -> u64 {
+    pub(crate) const fn from(&self) -> u64 {
         self.from
     }
 
     /// The first, as nodes are asked for it.
-    pub(super) fn first(&self) -> String {
+    pub(crate) fn first(&self) -> String {
         format!("{:#x}", self.from)
     }
 
     /// The last, as nodes are asked for it.
-    pub(super) fn last(&self) -> String {
+    pub(crate) fn last(&self) -> String {
         if self.to_latest { "latest".to_owned() } else { format!("{:#x}", self.to) }
     }
 
-    pub(super) const fn has(&self, height: u64) -> bool {
+    pub(crate) const fn has(&self, height: u64) -> bool {
         height >= self.from && (self.to_latest || height <= self.to)
     }
 }
@@ -71,6 +76,11 @@ mod tests {
             assert_eq!(next.has(height), is_in, "{height}");
         }
         assert!(newest.has(6_000), "mined since");
+        let one = BlockRange::only(4_000);
+        assert_eq!(
+            (one.first(), one.last(), one.has(4_000), one.has(4_001)),
+            ("0xfa0".into(), "0xfa0".into(), true, false)
+        );
         // A node may name any height.
         let highest = BlockRange::up_to_latest(u64::MAX, 2_000).last_of(1);
         assert_eq!((highest.from(), highest.before(1).from()), (u64::MAX - 1, u64::MAX - 2));

@@ -1,0 +1,177 @@
+//! Signs authorizations (EIP-3009): of which tokens, and until when.
+
+use std::{sync::PoisonError, time::Duration};
+
+use alloy::primitives::B256;
+use futures_util::{StreamExt as _, future::ready};
+use tokio::time::timeout;
+
+use super::{
+    account::Account,
+    prepare::{balance, has_decimals},
+};
+use crate::{
+    client::{AuthorizationRequest, PayerError, PreparedTransfer},
+    evm::{
+        eip3009,
+        wallet::{
+            account,
+            node::{Failure, Node},
+            nodes::Nodes,
+            token_domain::token_domain,
+        },
+    },
+    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, v2::SignedAuthorization},
+};
+
+/// The longest that nodes are asked for the chain's time, without which an authorization can be signed as well.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// How far ahead of this machine's clock a chain's time is believed. An authorization that ends in years would stay open for years.
+const AHEAD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the authorization");
+
+/// Returns the domain under which so much of an asset can be authorized.
+pub(super) async fn authorizes(
+    account: &Account,
+    asset: &Asset,
+    amount: Amount,
+) -> Result<Option<TokenDomain>, PayerError> {
+    let token = asset.contract();
+    if asset.network() != account.key.network || !has_decimals(account, asset).await? {
+        return Ok(None);
+    }
+    let Some(domain) = domain(account, token).await? else { return Ok(None) };
+    Ok((balance(account, token).await? >= amount).then_some(domain))
+}
+
+/// Returns a token's domain, as it is known here or as its contract states it. That it has none is not kept: a node may err.
+async fn domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
+    if let Some(usdc) = TokenDomain::usdc_of(account.key.network).filter(|usdc| usdc.token == token) {
+        return Ok(Some(usdc));
+    }
+    let known = || account.domains.lock().unwrap_or_else(PoisonError::into_inner);
+    let cached = known().get(&token).cloned();
+    if cached.is_some() {
+        return Ok(cached);
+    }
+    let stated = token_domain(&account.key, token).await?;
+    known().extend(stated.clone().map(|domain| (token, domain)));
+    Ok(stated)
+}
+
+/// Signs what is asked for. The wallet's turn is not needed: an authorization has a nonce of its own.
+pub(super) async fn authorize(
+    account: &account::Account,
+    request: &AuthorizationRequest,
+) -> Result<SignedAuthorization, PayerError> {
+    if request.network != account.network {
+        return Err(PayerError::WrongNetwork { asked: request.network, wallet: account.network });
+    }
+    let chain_time = chain_time(&account.nodes).await;
+    let believed = chain_time.filter(|time| *time <= request.now.after(AHEAD_MAX));
+    sign(account, request, believed).await
+}
+
+/// The newest block's time by the node that says it first.
+async fn chain_time(nodes: &Nodes) -> Option<ChainTime> {
+    let ask = |node| Node::head(node);
+    let mut heads = nodes.as_they_answer(&ask).filter_map(|head| ready(head.ok()));
+    let first = timeout(TIME_LIMIT, heads.next()).await.ok()??;
+    Some(first.time)
+}
+
+/// Signs what is asked for, at that time of the chain.
+pub(super) async fn sign(
+    account: &account::Account,
+    request: &AuthorizationRequest,
+    chain_time: Option<ChainTime>,
+) -> Result<SignedAuthorization, PayerError> {
+    let authorization = request.authorization(account.address, chain_time);
+    let signature = signed(account, eip3009::digest(&authorization, &request.domain, account.network)).await?;
+    Ok(SignedAuthorization::new(authorization, signature))
+}
+
+/// The signature of a digest as tokens take it: 65 bytes, with a low `s` and a `v` of 27 or 28.
+pub(super) async fn signed(account: &account::Account, digest: B256) -> Result<PaymentSignature, PayerError> {
+    let signature = account.signer.sign_hash(&digest).await.map_err(|_| UNSIGNED)?;
+    PaymentSignature::new(signature.normalized_s().as_bytes()).map_err(|_| UNSIGNED)
+}
+
+/// What was signed before, of a prepared payment of this account on this chain.
+///
+/// That is what its signature says, in which the chain is: the state of the same nonce on another chain must not decide over it.
+pub(super) async fn ours<'a>(
+    account: &Account,
+    prepared: &'a PreparedTransfer,
+) -> Result<(&'a SignedAuthorization, TokenDomain), PayerError> {
+    let account::Account { address, network, .. } = account.key;
+    let is_of_us = |signed: &&SignedAuthorization| prepared.payer == address && signed.authorization.from == address;
+    let signed = prepared.authorization.as_ref().filter(is_of_us).ok_or(PayerError::Foreign)?;
+    let domain = domain(account, prepared.token).await.map_err(|_| UNKNOWN_DOMAIN)?.ok_or(PayerError::Foreign)?;
+    let is_signed = eip3009::signer(signed, &domain, network) == Some(address);
+    if is_signed { Ok((signed, domain)) } else { Err(PayerError::Foreign) }
+}
+
+const UNKNOWN_DOMAIN: PayerError =
+    PayerError::Unavailable("no node says under which name the token's authorizations are signed");
+
+#[cfg(test)]
+mod tests {
+    use alloy::{
+        primitives::Signature,
+        signers::{SignerSync as _, local::PrivateKeySigner},
+    };
+
+    use super::*;
+    use crate::{
+        client::PurchaseId,
+        protocol::{Network, PaymentTag},
+    };
+
+    /// The second account of every anvil.
+    const KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+    /// What official clients sign of it.
+    const SIGNATURE: &str = "0x00a85e971266610be8a13b6aac294f29cd7461c1ae62fbc22f974c43b4ab2b1128016c5fd66fc9073ff0bf79f558194eaf294d0b68db9a54807c79cf4cc54cb91c";
+
+    fn account(signer: PrivateKeySigner) -> account::Account {
+        account::Account::new(Nodes::new(Vec::new(), 84532), Box::new(signer))
+    }
+
+    /// One that ends at 1893456000 by the layer's clock.
+    fn request() -> AuthorizationRequest {
+        let domain = TokenDomain::usdc_of(Network::BASE_SEPOLIA).unwrap();
+        let recipient = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC".parse().unwrap();
+        let (amount, now) = (Amount::from_base_units(10_000), ChainTime::from_unix(1_893_456_000 - 60));
+        let purchase = PurchaseId::new([1; 16]);
+        let request = AuthorizationRequest::new(purchase, Network::BASE_SEPOLIA, domain, recipient, amount, now);
+        AuthorizationRequest { nonce: PaymentTag::new([0x42; 32]), ..request }
+    }
+
+    #[tokio::test]
+    async fn it_signs_what_official_clients_sign() {
+        let account = account(KEY.parse().unwrap());
+        let signed = authorize(&account, &request()).await.unwrap();
+        assert_eq!(signed.authorization.valid_before, ChainTime::from_unix(1_893_456_000));
+        assert_eq!(signed.signature.to_string(), SIGNATURE);
+        let elsewhere = AuthorizationRequest { network: Network::BASE, ..request() };
+        let error = authorize(&account, &elsewhere).await.unwrap_err();
+        let (asked, wallet) = (Network::BASE, Network::BASE_SEPOLIA);
+        assert!(matches!(error, PayerError::WrongNetwork { asked: a, wallet: w } if (a, w) == (asked, wallet)));
+    }
+
+    #[tokio::test]
+    async fn signatures_are_as_tokens_take_them() {
+        let key = PrivateKeySigner::random();
+        let account = account(key.clone());
+        for byte in 0..50 {
+            let digest = B256::repeat_byte(byte);
+            let signature = signed(&account, digest).await.unwrap();
+            let bytes = signature.as_bytes();
+            assert!(bytes.len() == 65 && [27, 28].contains(&bytes[64]), "{signature}");
+            assert_eq!(Signature::from_raw(bytes).unwrap().normalize_s(), None, "a low s");
+            assert_eq!(bytes, key.sign_hash_sync(&digest).unwrap().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What became of an authorization, by nodes that may lag, forget, lie, or be several that disagree.
+//!
+//! One answer allows a second payment, and is given only on something seen, in a block that is still there, and deep, by every endpoint
+//! that answers: `Void`. Either that block is past the authorization's end, and its nonce was not used there; or its nonce was
+//! used up there by a cancellation. The present moment is that of the block: no clock of this machine is asked.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio::time::timeout;
+
+use super::{account::Account, authorization::ours, trace};
+use crate::{
+    client::{AuthorizationStatus, PayerError, PreparedTransfer},
+    evm::{
+        block::MinedIn,
+        eip3009::{Nonce, Trace},
+        wallet::{
+            node::{Failure, Node},
+            nodes::Nodes,
+        },
+    },
+    protocol::ChainTime,
+};
+
+/// The longest that one endpoint is searched for what used a nonce.
+const SEARCH_LIMIT: Duration = Duration::from_secs(20);
+
+const UNHEARD: PayerError = PayerError::Unavailable("no node says whether the authorization was used");
+const CANCELED: PayerError = PayerError::Unavailable(
+    "the authorization was cancelled, by some node and not for long enough, or not by all: ask again later",
+);
+
+pub(super) async fn status(
+    account: &Account,
+    final_after: u64,
+    prepared: &PreparedTransfer,
+    since: ChainTime,
+) -> Result<AuthorizationStatus, PayerError> {
+    let (signed, domain) = ours(account, prepared).await?;
+    let signed = &signed.authorization;
+    let nonce = &Nonce { token: domain.token, payer: signed.from, nonce: signed.nonce };
+    let nodes = &account.key.nodes;
+    let heard: Vec<bool> = nodes.each(|node| is_used(node, nonce)).await.into_iter().flatten().collect();
+    if heard.is_empty() {
+        return Err(UNHEARD);
+    }
+    // What is used by one endpoint is not paid again on the word of another.
+    if heard.contains(&true) {
+        return used(nodes, final_after, nonce, since).await;
+    }
+    let is_void = nodes.all_say(|node| has_ended(node, final_after, nonce, signed.valid_before)).await;
+    Ok(if is_void { AuthorizationStatus::Void } else { AuthorizationStatus::Unused })
+}
+
+async fn is_used(node: &Node, nonce: &Nonce) -> Result<bool, Failure> {
+    Ok(Nonce::read_state(&node.answer(&nonce.state_now()).await?)?)
+}
+
+/// Whether its time was over, and it was not used, at a block that is deep enough. An endpoint that has no state there says nothing.
+async fn has_ended(node: &Node, final_after: u64, nonce: &Nonce, end: ChainTime) -> Result<bool, Failure> {
+    let Some(deep) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
+    let block = node.block(deep).await?;
+    if !block.is_some_and(|block| block.number == deep && block.time >= end) {
+        return Ok(false);
+    }
+    let was_used = Nonce::read_state(&node.answer(&nonce.state_at(deep)).await?)?;
+    Ok(!was_used && !is_used(node, nonce).await?)
+}
+
+/// The status of a nonce that some endpoint says is used: by what the logs of any tell.
+async fn used(
+    nodes: &Nodes,
+    final_after: u64,
+    nonce: &Nonce,
+    since: ChainTime,
+) -> Result<AuthorizationStatus, PayerError> {
+    let search = async |node| timeout(SEARCH_LIMIT, trace::search(node, nonce, since)).await.unwrap_or(Ok(None));
+    let mut traces = nodes.as_they_answer(&search);
+    let mut canceled: Vec<MinedIn> = Vec::new();
+    while let Some(trace) = traces.next().await {
+        match trace {
+            Ok(Some(Trace::Used(transaction))) => {
+                return Ok(AuthorizationStatus::Used { transaction: Some(transaction) });
+            }
+            Ok(Some(Trace::Canceled(at))) if !canceled.contains(&at) => canceled.push(at),
+            // Logs that are refused, or that do not reach back so far, say nothing about the payment.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    for at in &canceled {
+        if nodes.all_say(|node| was_canceled(node, final_after, nonce, at)).await {
+            return Ok(AuthorizationStatus::Void);
+        }
+    }
+    if canceled.is_empty() { Ok(AuthorizationStatus::Used { transaction: None }) } else { Err(CANCELED) }
+}
+
+/// Whether it was cancelled in that block, which is there, and deep enough.
+async fn was_canceled(node: &Node, final_after: u64, nonce: &Nonce, at: &MinedIn) -> Result<bool, Failure> {
+    // The head before the block: what is mined in between makes it look shallower than it is, never deeper.
+    let is_deep = node.head().await?.number.checked_sub(at.number).is_some_and(|depth| depth >= final_after);
+    if !is_deep || !node.block(at.number).await?.is_some_and(|block| at.is(&block)) {
+        return Ok(false);
+    }
+    Ok(trace::in_block(node, nonce, at.number).await? == Some(Trace::Canceled(*at)))
+}

@@ -1,0 +1,60 @@
+//! Uses up an authorization's nonce without a transfer.
+
+use std::time::Duration;
+
+use alloy::{consensus::TxEip1559, primitives::TxKind};
+use tokio::time::timeout;
+
+use super::{
+    account::{Account, Policy},
+    authorization::{ours, signed},
+    means::{self, Means},
+};
+use crate::{
+    client::{PayerError, PreparedTransfer},
+    evm::eip3009,
+    protocol::{Address, TxHash},
+};
+
+/// The longest that nodes are asked for it: every other payment waits.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the cancellation");
+
+/// Sends the cancellation, from the account itself.
+pub(super) async fn cancel(
+    account: &Account,
+    policy: &Policy,
+    prepared: &PreparedTransfer,
+) -> Result<TxHash, PayerError> {
+    let (authorization, domain) = ours(account, prepared).await?;
+    let (payer, nonce) = (account.key.address, &authorization.authorization.nonce);
+    let digest = eip3009::cancel_digest(payer, nonce, &domain, account.key.network);
+    let signature = signed(&account.key, digest).await?;
+    let input = eip3009::cancel(payer, nonce, signature.as_bytes()).ok_or(UNSIGNED)?;
+
+    let _turn = account.key.turn.lock().await;
+    let late = PayerError::Unavailable("the nodes took too long to say what a cancellation needs");
+    let drafted = timeout(LIMIT, draft(account, policy, domain.token, input)).await;
+    let transaction = drafted.map_err(|_| late)??;
+    let nonce = transaction.nonce;
+    let signed = account.key.sign(transaction).await.ok_or(UNSIGNED)?;
+    account.key.send(nonce, &signed).await?;
+    Ok(signed.hash)
+}
+
+/// The transaction, all but signed.
+async fn draft(account: &Account, policy: &Policy, token: Address, input: Vec<u8>) -> Result<TxEip1559, PayerError> {
+    let means = Means::of(account).await?.within(policy)?;
+    let mut draft = TxEip1559 {
+        chain_id: account.key.network.chain_id(),
+        nonce: means.nonce,
+        to: TxKind::Call(token.as_bytes().into()),
+        input: input.into(),
+        ..TxEip1559::default()
+    };
+    let refused =
+        "the token would refuse the cancellation: the authorization is used or cancelled already, or about to be";
+    draft.gas_limit = means::gas(account, token, &draft, refused).await?;
+    means.paying(draft)
+}
