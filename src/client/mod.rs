@@ -116,9 +116,11 @@ mod drafts;
 mod error;
 mod events;
 mod exclusive;
+mod future;
 mod host;
 mod inner;
 mod journal;
+mod kept;
 mod layer;
 mod left_over;
 mod pacing;
@@ -156,6 +158,7 @@ pub use builder::PayLayerBuilder;
 pub use directives::{AlreadyPaid, ResumeOnly};
 pub use error::PayError;
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
+pub use future::ResponseFuture;
 pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
 pub use layer::PayLayer;
 pub use payer::{
@@ -168,6 +171,6 @@ pub use replay_request::ProofIn;
 #[cfg(feature = "reqwest")]
 pub use reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use response_body::ResponseBody;
-pub use service::{Pay, ResponseFuture};
+pub use service::Pay;
 #[cfg(feature = "wallet")]
 pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

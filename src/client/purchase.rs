@@ -37,6 +37,12 @@ use crate::protocol::{Asset, ChainTime, Quote, TokenDomain, TxHash};
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
 
+/// What the request without proof was answered with, and when it was sent.
+pub(super) struct FirstAnswer<R> {
+    pub(super) answer: Response<R>,
+    pub(super) asked: Instant,
+}
+
 /// One call of the layer.
 pub(super) struct PurchaseFlow<S, B> {
     inner: Arc<ClientInner>,
@@ -56,32 +62,34 @@ where
     B: ReplayBody,
     R: Body<Data = Bytes>,
 {
-    /// `service` was polled ready.
-    pub(super) fn new(inner: Arc<ClientInner>, service: S, request: ReplayRequest<B>) -> Self {
-        let now = Instant::now();
-        let deadline = now + inner.settings.patience;
+    /// `service` was polled ready, or the request has its first answer.
+    pub(super) fn new(inner: Arc<ClientInner>, service: S, request: ReplayRequest<B>, started: Instant) -> Self {
+        let deadline = started + inner.settings.patience;
         let RequestIdentity { host, what, .. } = &request.identity;
         let progress = Progress::new(PurchaseId::random(), host, what, inner.on_progress.clone());
         let seller = Seller::new(service, request);
-        Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started: now, deadline }
+        Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started, deadline }
     }
 
-    pub(super) async fn run(mut self) -> Result<Response<ResponseBody<R>>, PayError> {
+    /// Resumes what was begun, or buys; `first` is the answer to the plain request, where it was asked already.
+    pub(super) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
+        let mut first = first.map(|first| first.answer);
         if self.request().has_own_proof() {
             return self.seller.forward().await;
         }
         let mut payments = 0;
         loop {
-            let outcome = match self.resumed() {
+            let outcome = match if first.is_some() { None } else { self.resumed() } {
                 Some(guard) => self.finish(guard).await,
                 None => {
                     payments += 1;
-                    self.begin().await
+                    self.begin(first.take()).await
                 }
             };
             match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced | PayError::Lapsed) if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
+                Err(PayError::Displaced | PayError::Lapsed)
+                    if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
                 outcome => return outcome,
             }
         }
@@ -106,14 +114,17 @@ where
     }
 
     /// Begins a purchase of this request, of which nothing is left from before.
-    async fn begin(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn begin(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
         if self.request().resumes_only() {
             return Err(PayError::NothingToResume);
         }
         self.progress.turn_to(PurchaseId::random());
-        self.deadline = Instant::now() + self.inner.settings.patience;
+        if first.is_none() {
+            self.deadline = Instant::now() + self.inner.settings.patience;
+        }
         let inner = Arc::clone(&self.inner);
-        let asked = in_time(self.deadline, "the seller's first answer", self.seller.bill(&inner.budget, inner.now()));
+        let asked =
+            in_time(self.deadline, "the seller's first answer", self.seller.bill(first, &inner.budget, inner.now()));
         let bill = match asked.await?? {
             Offered::Answered(response) => return Ok(response),
             Offered::Billed(bill) => bill,
@@ -306,7 +317,7 @@ where
     async fn requote(&mut self) -> Option<Box<Quote>> {
         let patience = self.inner.settings.patience_until(self.deadline);
         let inner = Arc::clone(&self.inner);
-        match timeout(patience, self.seller.bill(&inner.budget, inner.now())).await {
+        match timeout(patience, self.seller.bill(None, &inner.budget, inner.now())).await {
             Ok(Ok(Offered::Billed(bill))) => {
                 bill.transfer.filter(|quote| self.asking(&inner).admit(quote).is_ok()).map(Box::new)
             }
@@ -320,19 +331,16 @@ where
     }
 
     /// The response for the caller.
-    fn answered(
-        &mut self,
-        entry: &JournalEntry,
-        parts: Parts,
-        body: ResponseBody<R>,
-    ) -> Response<ResponseBody<R>> {
+    fn answered(&mut self, entry: &JournalEntry, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
         self.timings.redeem = self.lap();
         let transaction = entry.transaction;
         let mined = entry.prepared.iter().find(|one| transaction.is_some() && one.transaction == transaction);
         let prepared = mined.or(entry.prepared.last());
         let confirmed = match entry.paid_by() {
             PaymentMethod::Authorization => entry.state == PurchaseState::Answered,
-            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction)),
+            PaymentMethod::Transfer => {
+                transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction))
+            }
         };
         let purchase = Purchase {
             id: entry.id,

@@ -33,6 +33,11 @@ impl PurchaseRegistry {
         Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
     }
 
+    /// Whether no purchase is open: then there is none to resume.
+    pub(super) fn is_idle(&self) -> bool {
+        self.inner.tables().open.is_empty()
+    }
+
     /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
     /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
     pub(super) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {

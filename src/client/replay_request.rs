@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use http::{
-    HeaderValue, Method, Request, header,
+    HeaderMap, HeaderValue, Method, Request, header,
     request::Parts,
     uri::{Authority, Scheme},
 };
@@ -70,7 +70,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     /// Whether the caller sends a proof of his own: then he pays for himself.
     pub(super) fn has_own_proof(&self) -> bool {
-        [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| self.parts.headers.contains_key(name))
+        has_proof(&self.parts.headers)
     }
 
     pub(super) fn is_head(&self) -> bool {
@@ -148,6 +148,11 @@ impl<B: ReplayBody> ReplayRequest<B> {
         let comma = if members.is_empty() { "" } else { "," };
         B::from_bytes(Bytes::from(format!("{{{proof}{comma}{rest}")))
     }
+}
+
+/// Whether there is a proof of the caller's own.
+pub(super) fn has_proof(headers: &HeaderMap) -> bool {
+    [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| headers.contains_key(name))
 }
 
 /// By the address, else by the only `Host` header.

@@ -65,12 +65,20 @@ where
         Ok(response.map(ResponseBody::untouched))
     }
 
-    /// Sends the request as it is, and reads a bill from the answer.
-    pub(super) async fn bill(&mut self, budget: &Budget, now: ChainTime) -> Result<Offered<R>, PayError> {
+    /// Sends the request as it is, unless its first answer is there already, and reads a bill from the answer.
+    pub(super) async fn bill(
+        &mut self,
+        first: Option<Response<R>>,
+        budget: &Budget,
+        now: ChainTime,
+    ) -> Result<Offered<R>, PayError> {
         let request = self.request.plain();
         let replayable = request.is_some() && self.request.identity.fingerprint.is_some();
         let request = request.or_else(|| self.request.take_plain()).ok_or(PayError::NotReplayable)?;
-        let response = self.send(request).await.map_err(PayError::Http)?;
+        let response = match first {
+            Some(response) => response,
+            None => self.send(request).await.map_err(PayError::Http)?,
+        };
         // A HEAD gets the price, and can redeem nothing.
         if response.status() != StatusCode::PAYMENT_REQUIRED || self.request.is_head() {
             return Ok(Offered::Answered(response.map(ResponseBody::untouched)));

@@ -1,10 +1,7 @@
 //! `Pay`: the client that pays.
 
 use std::{
-    fmt,
-    future::Future,
-    mem,
-    pin::Pin,
+    fmt, mem,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -13,12 +10,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
-use tracing::{Instrument as _, field::Empty, info_span};
 
-use super::{
-    PayError, ReplayBody, ResponseBody, box_error::BoxError, inner::ClientInner, purchase::PurchaseFlow,
-    replay_request::ReplayRequest,
-};
+use super::{PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, inner::ClientInner, kept::Kept};
 
 /// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
 #[derive(Clone)]
@@ -59,48 +52,30 @@ where
 {
     type Response = Response<ResponseBody<R>>;
     type Error = PayError;
-    type Future = ResponseFuture<R>;
+    type Future = ResponseFuture<S::Future, S, B, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PayError>> {
         self.service.poll_ready(cx).map_err(|error| PayError::Http(error.into()))
     }
 
-    fn call(&mut self, request: Request<B>) -> ResponseFuture<R> {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         // The instance that was polled is the one that is called.
         let unpolled = self.service.clone();
-        let polled = mem::replace(&mut self.service, unpolled);
-        let request = ReplayRequest::new(request);
-        let (host, what) = (&request.identity.host, &request.identity.what);
-        let span = info_span!("purchase", host, request = what, purchase = Empty, transaction = Empty);
-        let flow = PurchaseFlow::new(Arc::clone(&self.inner), polled, request);
-        ResponseFuture { future: Box::pin(flow.run().instrument(span)) }
+        let mut polled = mem::replace(&mut self.service, unpolled);
+        // Most answers are free: nothing is done for them that is not needed to go on after a 402.
+        let kept = Some(&request).filter(|_| self.inner.registry.is_idle()).and_then(Kept::of);
+        match kept {
+            Some(kept) => {
+                let asked = polled.call(request);
+                ResponseFuture::asking(asked, polled, kept, Arc::clone(&self.inner))
+            }
+            None => ResponseFuture::purchase(Arc::clone(&self.inner), polled, request),
+        }
     }
 }
 
 impl<S: fmt::Debug> fmt::Debug for Pay<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pay").field("inner", &self.service).finish_non_exhaustive()
-    }
-}
-
-/// The future of an answer. If it is dropped, a purchase that has begun is left to the next call of the same request.
-#[must_use = "futures do nothing unless polled"]
-pub struct ResponseFuture<R> {
-    future: Pin<Box<dyn Future<Output = Outcome<R>> + Send>>,
-}
-
-type Outcome<R> = Result<Response<ResponseBody<R>>, PayError>;
-
-impl<R> Future for ResponseFuture<R> {
-    type Output = Outcome<R>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.future.as_mut().poll(cx)
-    }
-}
-
-impl<R> fmt::Debug for ResponseFuture<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ResponseFuture")
     }
 }

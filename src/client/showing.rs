@@ -195,8 +195,9 @@ impl<'a> Showing<'a> {
                 Ok(None)
             }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
-                Some(reason) if reason == Reason::SETTLEMENT_PENDING => self.failed(guard).await,
-                reason => Err(outstanding(guard.entry(), reason)),
+                Some(reason) if is_final(&reason) => Err(outstanding(guard.entry(), Some(reason))),
+                // What a facilitator failed at may work in a moment.
+                _ => self.failed(guard).await,
             },
             AuthorizationStatus::Used { .. } => {
                 if let SellerReply::Fresh(intent) = reply {
@@ -283,6 +284,12 @@ impl<'a> Showing<'a> {
     }
 }
 
+/// Whether a refusal is about the payment, so that showing it again changes nothing.
+fn is_final(reason: &Reason) -> bool {
+    let passing = [Reason::SETTLEMENT_PENDING, Reason::UNEXPECTED_VERIFY_ERROR, Reason::UNEXPECTED_SETTLE_ERROR];
+    !passing.contains(reason)
+}
+
 /// Asks the chain what became of a purchase's authorization.
 pub(super) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, PayError> {
     let Some(prepared) = entry.prepared.last() else { return Err(unsettled(entry, None)) };
@@ -299,7 +306,8 @@ pub(super) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
 
 /// What the error of a purchase is whose authorization may still be used.
 pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> PayError {
-    let valid_before = entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
+    let valid_before =
+        entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
     PayError::Outstanding { purchase: entry.id, valid_before, reason }
 }
 

@@ -69,7 +69,8 @@ async fn a_lost_transfer_whose_quote_is_over_is_sent_again_under_a_fresh_one() {
         }
     });
     let request = Request::post("https://seller.example/x").body(RequestBody::from("{}")).unwrap();
-    let answer = PurchaseFlow::new(inner, service, ReplayRequest::new(request)).run().await.unwrap();
+    let answer =
+        PurchaseFlow::new(inner, service, ReplayRequest::new(request), Instant::now()).run(None).await.unwrap();
     let bought = answer.extensions().get::<Purchase>().unwrap().clone();
     assert_eq!((bought.state, bought.sent), (PurchaseState::Answered, 1));
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "the answer");

@@ -29,6 +29,10 @@ struct Record {
 }
 
 impl OpenPurchases {
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Enters a purchase in its current state.
     pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
         self.close(entry.id);

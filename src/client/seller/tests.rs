@@ -23,7 +23,7 @@ fn bill() -> Answer {
 /// What a service that answers so makes of a request without proof.
 async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Full<Bytes>>, PayError> {
     let service = service_fn(move |_: Request<RequestBody>| std::future::ready(Ok::<_, Infallible>(answer())));
-    Seller::new(service, request(body)).bill(&Budget::nothing(), ChainTime::from_unix(1)).await
+    Seller::new(service, request(body)).bill(None, &Budget::nothing(), ChainTime::from_unix(1)).await
 }
 
 #[tokio::test]

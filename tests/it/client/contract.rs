@@ -13,9 +13,7 @@ use http::{Request, Response};
 use tokio::time::timeout;
 use tower::{Layer as _, Service, ServiceExt as _, limit::ConcurrencyLimit};
 use tower_x402::{
-    client::{
-        Body, Budget, MemoryJournal, Pay, PayError, PayLayer, Purchase, ReqwestClient, ResponseBody, ResponseFuture,
-    },
+    client::{Body, Budget, MemoryJournal, Pay, PayError, PayLayer, Purchase, ReqwestClient, ResponseBody},
     testing::Sending,
 };
 
@@ -34,7 +32,7 @@ fn everything_can_be_shared() {
         shared::<Budget>();
         shared::<MemoryJournal>();
         shared::<Purchase>();
-        sent::<ResponseFuture<AnyBody>>();
+        sent::<<Pay<Seller> as Service<Request<Body>>>::Future>();
         sent::<ResponseBody<AnyBody>>();
         sent::<PayError>();
     }

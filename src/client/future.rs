@@ -1,0 +1,149 @@
+//! `ResponseFuture`: the first answer, and the purchase that follows where it is a 402.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tower_service::Service;
+use tracing::{Instrument as _, field::Empty, info_span};
+
+use super::{
+    PayError, ReplayBody, ResponseBody,
+    box_error::BoxError,
+    inner::ClientInner,
+    kept::Kept,
+    purchase::{FirstAnswer, PurchaseFlow},
+    replay_request::ReplayRequest,
+};
+
+pin_project! {
+    /// The future of an answer. If it is dropped, a purchase that has begun is left to the next call of the same request.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F, S, B, R> {
+        #[pin]
+        state: State<F, S, B, R>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<F, S, B, R> {
+        // The request as it is. What is answered without a bill is the answer.
+        Asking {
+            #[pin]
+            asked: F,
+            // Made once the answer is not there at once.
+            #[pin]
+            patience: Option<Sleep>,
+            started: Instant,
+            rest: Option<Rest<S, B>>,
+        },
+        Purchase { flow: Flow<R> },
+    }
+}
+
+type Outcome<R> = Result<Response<ResponseBody<R>>, PayError>;
+type Flow<R> = Pin<Box<dyn Future<Output = Outcome<R>> + Send>>;
+
+/// What goes on after a bill.
+struct Rest<S, B> {
+    service: S,
+    kept: Kept<B>,
+    inner: Arc<ClientInner>,
+}
+
+impl<F, S, B, R> ResponseFuture<F, S, B, R>
+where
+    S: Service<Request<B>, Response = Response<R>, Future = F> + Clone + Send + 'static,
+    F: Send,
+    S::Error: Into<BoxError>,
+    B: ReplayBody + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    /// Waits for the answer to a request that was sent already.
+    pub(super) fn asking(asked: F, service: S, kept: Kept<B>, inner: Arc<ClientInner>) -> Self {
+        let rest = Some(Rest { service, kept, inner });
+        Self { state: State::Asking { asked, patience: None, started: Instant::now(), rest } }
+    }
+
+    /// Resumes or begins a purchase; `service` was polled ready.
+    pub(super) fn purchase(inner: Arc<ClientInner>, service: S, request: Request<B>) -> Self {
+        Self { state: State::Purchase { flow: flow(inner, service, request, None) } }
+    }
+}
+
+fn flow<S, B, R>(inner: Arc<ClientInner>, service: S, request: Request<B>, first: Option<FirstAnswer<R>>) -> Flow<R>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: ReplayBody + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    let request = ReplayRequest::new(request);
+    let (host, what) = (&request.identity.host, &request.identity.what);
+    let span = info_span!("purchase", host, request = what, purchase = Empty, transaction = Empty);
+    let started = first.as_ref().map_or_else(Instant::now, |first| first.asked);
+    Box::pin(PurchaseFlow::new(inner, service, request, started).run(first).instrument(span))
+}
+
+impl<F, S, B, R> Future for ResponseFuture<F, S, B, R>
+where
+    S: Service<Request<B>, Response = Response<R>, Future = F> + Clone + Send + 'static,
+    F: Future<Output = Result<Response<R>, S::Error>> + Send,
+    S::Error: Into<BoxError>,
+    B: ReplayBody + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    type Output = Outcome<R>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let flow = match this.state.as_mut().project() {
+                StateProjection::Purchase { flow } => return flow.as_mut().poll(cx),
+                StateProjection::Asking { asked, mut patience, started, rest } => {
+                    let Poll::Ready(answer) = asked.poll(cx) else {
+                        if patience.is_none() {
+                            let longest =
+                                rest.as_ref().map_or_else(Default::default, |rest| rest.inner.settings.patience);
+                            patience.set(Some(sleep_until(*started + longest)));
+                        }
+                        if let Some(patience) = patience.as_pin_mut() {
+                            ready!(patience.poll(cx));
+                        }
+                        return Poll::Ready(Err(PayError::TimedOut("the seller's first answer")));
+                    };
+                    let answer = match answer {
+                        Ok(answer) => answer,
+                        Err(error) => return Poll::Ready(Err(PayError::Http(error.into()))),
+                    };
+                    let status = answer.status();
+                    let Some(Rest { service, kept, inner }) = rest.take_if(|rest| rest.kept.is_billed(status)) else {
+                        return Poll::Ready(Ok(answer.map(ResponseBody::untouched)));
+                    };
+                    flow(inner, service, kept.into_request(), Some(FirstAnswer { answer, asked: *started }))
+                }
+            };
+            this.state.set(State::Purchase { flow });
+        }
+    }
+}
+
+impl<F, S, B, R> fmt::Debug for ResponseFuture<F, S, B, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponseFuture")
+    }
+}
