@@ -36,11 +36,11 @@ impl<'a> Authorized<'a> {
     /// keys or for a recipient that the merchant no longer has.
     pub(crate) fn read(
         request: &'a PricedRequest,
-        payload: PaymentPayload,
+        payload: &PaymentPayload,
         now: Option<Amount>,
     ) -> Result<Self, Reason> {
         let merchant = &*request.route.merchant;
-        let (accepted, signed) = exact(&payload)?;
+        let (accepted, signed) = exact(payload)?;
         if accepted.network != merchant.network {
             return Err(Reason::INVALID_NETWORK);
         }
