@@ -36,11 +36,11 @@ impl<'a> Authorized<'a> {
     /// keys or for a recipient that the merchant no longer has.
     pub(crate) fn read(
         request: &'a PricedRequest,
-        payload: PaymentPayload,
+        payload: &PaymentPayload,
         now: Option<Amount>,
     ) -> Result<Self, Reason> {
         let merchant = &*request.route.merchant;
-        let (accepted, signed) = exact(&payload)?;
+        let (accepted, signed) = exact(payload)?;
         if accepted.network != merchant.network {
             return Err(Reason::INVALID_NETWORK);
         }
@@ -136,7 +136,8 @@ fn timely(
     now: Option<Amount>,
     quoted: bool,
 ) -> Result<(), Reason> {
-    let clock = request.route.merchant.clock.unix();
+    let merchant = &request.route.merchant;
+    let clock = merchant.clock.unix();
     let honoured = now.is_some_and(|now| match quoted {
         true => opened.honours(request, now),
         false => now == opened.terms.amount,
@@ -145,6 +146,10 @@ fn timely(
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
     }
     if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    }
+    // A quote's payment is refused after the quote's time. Without one it could still be settled when the ledger has forgotten it.
+    if !quoted && authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
         return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
     }
     if authorization.valid_after.unix() > clock {

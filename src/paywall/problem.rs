@@ -252,7 +252,11 @@ impl Rejection {
                 tracing::info!(resource, "delivered again");
                 answer.map(ResponseBody::whole)
             }
-            Self::Quoted(answer) => answer.map(ResponseBody::whole),
+            Self::Quoted(answer) => {
+                let mut response = answer.map(ResponseBody::whole);
+                format.apply(&mut response, ProblemCode::AuthorizationRefused);
+                response
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ async fn accept(
         Ok(amount) => (Some(amount), None),
         Err(rejection) => (None, Some(rejection)),
     };
-    let authorized = match (Authorized::read(request, payload.clone(), now), unpriced) {
+    let authorized = match (Authorized::read(request, &payload, now), unpriced) {
         (Ok(authorized), None) => authorized,
         (Ok(authorized), Some(unpriced)) => {
             let shown = authorized.shown();

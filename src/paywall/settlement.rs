@@ -154,6 +154,8 @@ impl Unsettled {
     /// Settles it, and waits until the verifier confirms it.
     pub(crate) async fn settle(&self) -> Settled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment)).await {
+            // In no transaction, nothing is settled that anyone can name.
+            Ok(Settlement::Settled(transaction)) if transaction == TxHash::NONE => self.look(None).await,
             Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
             Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
                 None if calls_it_used(&reason) => Settled::Unknown(None),
@@ -162,7 +164,9 @@ impl Unsettled {
                 Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
                 Some(Err(_)) => Settled::Unknown(None),
             },
-            Ok(Settlement::Unknown(transaction)) => self.look(transaction).await,
+            Ok(Settlement::Unknown(transaction)) => {
+                self.look(transaction.filter(|transaction| *transaction != TxHash::NONE)).await
+            }
             Err(_) => self.look(None).await,
         }
     }

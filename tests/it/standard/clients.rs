@@ -35,6 +35,11 @@ impl<'a> Order<'a> {
         Self { url, method: "POST", body: Some(body), payer: Payer::Plain }
     }
 
+    /// An answer that needs no question.
+    pub fn get(url: &'a str) -> Self {
+        Self { url, method: "GET", body: None, payer: Payer::Plain }
+    }
+
     pub fn by(self, payer: Payer) -> Self {
         Self { payer, ..self }
     }
@@ -87,7 +92,7 @@ impl Purchase {
         &self.0["body"]
     }
 
-    /// `PAYMENT-RESPONSE` of that answer.
+    /// `PAYMENT-RESPONSE` of that answer, which version 1 calls `X-PAYMENT-RESPONSE`.
     pub fn settled(&self) -> &Value {
         &self.0["settled"]
     }

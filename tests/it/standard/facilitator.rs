@@ -31,6 +31,11 @@ impl Facilitator {
         assert!(answer.status().is_success(), "{name}");
     }
 
+    /// Ends it: nobody answers there any more.
+    pub async fn kill(&mut self) {
+        self.server.kill().await;
+    }
+
     /// How often it was asked for this.
     pub async fn calls(&self, path: &str) -> u64 {
         let answer = self.http.get(format!("{}/calls", self.url())).send().await.unwrap();

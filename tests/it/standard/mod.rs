@@ -7,6 +7,7 @@ mod clients;
 mod facilitator;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod faults;
+pub mod foreign;
 mod messages;
 #[cfg(all(feature = "facilitator", feature = "wallet", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod program;

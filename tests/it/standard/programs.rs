@@ -32,7 +32,7 @@ pub async fn lines(command: &mut Command) -> Vec<Value> {
 pub struct Server {
     pub url: String,
     // Its standard input ends with it, and so does the script.
-    _process: Child,
+    process: Child,
 }
 
 impl Server {
@@ -42,6 +42,11 @@ impl Server {
         let mut printed = BufReader::new(process.stdout.take().unwrap()).lines();
         let line = timeout(PATIENT, printed.next_line()).await.expect("it listens").unwrap().expect("it runs");
         let url = line.strip_prefix("listening on ").expect("where it listens").to_owned();
-        Self { url, _process: process }
+        Self { url, process }
+    }
+
+    /// Ends it at once, whatever it is doing.
+    pub async fn kill(&mut self) {
+        self.process.kill().await.unwrap();
     }
 }

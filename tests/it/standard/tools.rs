@@ -14,11 +14,14 @@ use crate::support::servers::missing;
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 7] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
+    ("express.mjs", include_str!("js/express.mjs")),
+    ("express_v1.mjs", include_str!("js/express_v1.mjs")),
     ("facilitator.mjs", include_str!("js/facilitator.mjs")),
+    ("shop.mjs", include_str!("js/shop.mjs")),
 ];
 const REQUIREMENTS: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements.txt"))];
 

@@ -1,5 +1,7 @@
 //! Which payments are refused, in the standard's words: nothing is run, nothing is held, and a new quote is there.
 
+use http::{HeaderValue, header};
+use http_body_util::BodyExt as _;
 use tower_x402::{
     protocol::{
         Address, ChainTime,
@@ -145,4 +147,37 @@ async fn an_expired_quote_is_renewed() {
     assert_problem(answer, 402, "authorization_refused").await;
     let again = authorization(&fresh, NONCE).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(NOW + 9_999));
     assert_eq!(ask(&service, paid(&sign(&fresh, again))).await.status(), 200);
+}
+
+/// The new quote is in its trailers, as the first one was.
+#[tokio::test]
+async fn a_grpc_client_is_refused_in_its_own_way() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let called = |payment: &PaymentPayload| {
+        let mut request = paid(payment);
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
+        request
+    };
+    let offer = offered(&service).await;
+    let unmatched = sign(&offer, authorization(&offer, NONCE).paying(offer.pay_to, units(1)));
+    stall.settler.answer_verify(Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)));
+    for payment in [unmatched, pays(&offer)] {
+        let answer = ask(&service, called(&payment)).await;
+        assert_eq!(answer.status(), 200);
+        let headers = answer.headers();
+        for (name, value) in [
+            ("content-type", "application/grpc"),
+            ("grpc-status", "9"),
+            ("grpc-message", "authorization_refused"),
+            ("x402-error", "authorization_refused"),
+        ] {
+            assert_eq!(headers[name], value, "{name}");
+        }
+        assert!(!settled(&answer).success && requirements(&answer).intent().unwrap().is_some());
+        assert!(!headers.contains_key("content-length"));
+        assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
 }

@@ -10,13 +10,13 @@ use std::{
 
 use tower_x402::{
     Price,
-    protocol::{Amount, Asset, Network, Terms, TxHash, v2::PaymentRequirements},
+    protocol::{Amount, Asset, ChainTime, Network, Terms, TxHash, v2::PaymentRequirements},
     testing::{ScriptedVerifier, Settling},
     verify::{Verdict, Verifier as _},
 };
 
 use super::{NONCE, Stall, authorization, offered, paid, pays, requirements, sign};
-use crate::support::{Counter, ask, assert_problem, echo, layered, payer, recipient};
+use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, payer, recipient};
 
 fn unquoted(offer: &PaymentRequirements) -> PaymentRequirements {
     let mut offer = offer.clone();
@@ -90,6 +90,30 @@ async fn a_payment_without_a_quote_that_may_still_be_mined_is_not_billed_anew_at
     let answer = ask(&service, paid(&other)).await;
     assert_eq!(requirements(&answer).amount, Amount::from_base_units(500_000));
     assert_problem(answer, 402, "authorization_refused").await;
+}
+
+/// By the end of a quote a payment is over; without one, what the ledger forgets must be over as well.
+#[tokio::test]
+async fn a_payment_without_a_quote_is_over_before_the_ledger_forgets_it() {
+    const HOUR: u64 = 3_600;
+    let age = Duration::from_secs(2 * HOUR);
+    let stall = Stall::open_with(|builder| builder.max_payment_age(age)).await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let quoted = offered(&service).await;
+    let offer = unquoted(&quoted);
+    let until = |offer: &PaymentRequirements, nonce, end| {
+        sign(offer, authorization(offer, nonce).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(end)))
+    };
+    for end in [NOW + 2 * HOUR + 1, u64::MAX] {
+        let body =
+            assert_problem(ask(&service, paid(&until(&offer, NONCE, end))).await, 402, "authorization_refused").await;
+        assert_eq!(body["reason"], "invalid_exact_evm_payload_authorization_valid_before");
+    }
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+    assert_eq!(ask(&service, paid(&until(&offer, NONCE, NOW + 2 * HOUR))).await.status(), 200);
+    // Under a quote the quote ends it.
+    assert_eq!(ask(&service, paid(&until(&quoted, [9; 32], u64::MAX))).await.status(), 200);
 }
 
 /// All that it shows is public once it is settled: nobody resumes it, and nobody has its answer again.

@@ -48,6 +48,19 @@ async fn it_asks_for_signed_payments_alone_and_sells_for_them() {
     assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }
 
+/// A settled payment is in a transaction: one that is named by nothing but zeros is none.
+#[tokio::test]
+async fn a_settlement_in_no_transaction_is_not_known() {
+    let (merchant, settler, _) = open(false, true).await.unwrap();
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
+    settler.script([Settling::Claimed(TxHash::NONE)]);
+    let answer = ask(&service, paid(&pays(&offered(&service).await))).await;
+    let told = settled(&answer);
+    assert_eq!((told.success, told.transaction), (false, None));
+    assert_eq!(told.error_reason.unwrap().as_str(), "settlement_pending");
+    assert_problem(answer, 503, "outcome_unknown").await;
+}
+
 /// Its word is what there is; where it has none, the payment is neither sold for nor asked for again.
 #[tokio::test(start_paused = true)]
 async fn what_the_settler_does_not_know_nobody_does() {

@@ -1,10 +1,11 @@
 // Buys with the official client, unmodified: node buy.mjs URL KEY RPC METHOD BODY [TIMES] [--account ADDRESS] [--keep].
-// Prints a line of JSON for each purchase. With --account KEY is the owner of that contract account, which pays; with --keep
+// From a seller of version 1 as well. Prints a line of JSON for each purchase. With --account KEY is the owner of that contract account, which pays; with --keep
 // what is signed is printed and not sent.
 import { parseArgs } from "node:util";
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { toClientEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { reader } from "./chain.mjs";
@@ -15,13 +16,15 @@ const [url, key, rpc, method, body, times = "1"] = positionals;
 
 const owner = privateKeyToAccount(key);
 const payer = { address: values.account ?? owner.address, signTypedData: (message) => owner.signTypedData(message) };
-const client = new x402Client().register("eip155:*", new ExactEvmScheme(toClientEvmSigner(payer, await reader(rpc))));
+const signer = toClientEvmSigner(payer, await reader(rpc));
+const client = new x402Client().register("eip155:*", new ExactEvmScheme(signer)).registerV1("base", new ExactEvmSchemeV1(signer));
 
 const request = { method, ...(body && { body, headers: { "content-type": "application/json" } }) };
 const header = (response, name, decode) => {
   const value = response?.headers.get(name);
   return value ? decode(value) : null;
 };
+const either = (response, name, former, decode) => header(response, name, decode) ?? header(response, former, decode);
 
 async function reported(response, more) {
   const text = await response.text();
@@ -32,7 +35,7 @@ async function reported(response, more) {
   console.log(JSON.stringify({
     ...more,
     status: response.status,
-    settled: header(response, "payment-response", decodePaymentResponseHeader),
+    settled: either(response, "payment-response", "x-payment-response", decodePaymentResponseHeader),
     required: header(response, "payment-required", decodePaymentRequiredHeader),
     body: json,
   }));
@@ -43,11 +46,11 @@ async function buy() {
   const watched = async (input, init) => {
     const sent = new Request(input, init);
     seen.requests += 1;
-    seen.signature = sent.headers.get("payment-signature");
+    seen.signature = sent.headers.get("payment-signature") ?? sent.headers.get("x-payment");
     if (seen.signature && values.keep) throw new Error("kept");
     const response = await fetch(sent);
     if (!seen.signature && response.status === 402) {
-      seen.offered = header(response, "payment-required", decodePaymentRequiredHeader);
+      seen.offered = header(response, "payment-required", decodePaymentRequiredHeader) ?? (await response.clone().json().catch(() => null));
     }
     return response;
   };

@@ -26,7 +26,7 @@ export async function wallet(rpc, key) {
 }
 
 // Serves until the standard input ends, which it does with whoever started this.
-export function announce(server) {
+export function announce(server, port = 0) {
   process.stdin.resume().on("end", () => process.exit());
-  server.listen(0, "127.0.0.1", () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
+  server.listen(port, "127.0.0.1", () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
 }
