@@ -2,7 +2,7 @@
 //!
 //! `cargo test --all-features --test allocations -- --nocapture` prints the table.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-#![cfg(all(feature = "axum", feature = "test-util"))]
+#![cfg(all(feature = "axum", feature = "client", feature = "test-util"))]
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../benches/paths/mod.rs"]

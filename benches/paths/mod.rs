@@ -5,6 +5,7 @@
 //! one for each request, until its answer's body has been read.
 
 mod baselines;
+mod client;
 mod prices;
 mod redemptions;
 mod refusals;
@@ -68,6 +69,7 @@ pub fn all() -> Vec<Path> {
     paths.extend(redemptions::paths(&shop));
     paths.extend(standard::paths(&shop));
     paths.extend(refusals::paths(&shop));
+    paths.extend(client::paths());
     paths
 }
 

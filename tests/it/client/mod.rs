@@ -22,6 +22,7 @@ mod patience;
 mod programs;
 mod reqwest_client;
 mod rig;
+mod signed;
 pub mod wallet;
 
 use std::convert::Infallible;
