@@ -23,9 +23,9 @@ features:
 docs *args:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --all-features {{ args }}
 
-# What a request costs in time, and the parts alone: sealing, reading proofs, judging receipts
+# What a request costs in time, and the parts alone: sealing, reading proofs, judging receipts, signing authorizations
 bench *args:
-    cargo bench --all-features --bench paywall --bench protocol --bench verify -- {{ args }}
+    cargo bench --all-features --bench paywall --bench protocol --bench verify --bench wallet -- {{ args }}
 
 # What a request costs in instructions, against the baseline (`--write` makes a new one); needs valgrind
 bench-instructions *args:

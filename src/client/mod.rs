@@ -172,5 +172,8 @@ pub use replay_request::ProofIn;
 pub use reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use response_body::ResponseBody;
 pub use service::Pay;
+#[cfg(all(feature = "wallet", feature = "bench-internals"))]
+#[doc(hidden)]
+pub use wallet::bench;
 #[cfg(feature = "wallet")]
 pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

@@ -3,6 +3,9 @@
 mod account;
 mod authorization;
 mod authorization_status;
+#[cfg(feature = "bench-internals")]
+#[doc(hidden)]
+pub mod bench;
 mod builder;
 mod cancel;
 mod error;

@@ -101,7 +101,8 @@ async fn the_first_way_that_is_known_and_that_the_budget_allows_is_taken() {
 /// Signed under another name it would be worth nothing to the seller, or something elsewhere.
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_is_not_the_tokens_own_is_not_signed_for() {
-    for (member, lie) in [("name", json!("USDC")), ("version", json!("1")), ("name", json!(7)), ("version", json!({}))] {
+    for (member, lie) in [("name", json!("USDC")), ("version", json!("1")), ("name", json!(7)), ("version", json!({}))]
+    {
         let market = Market::open().await;
         let mut lying = way("490000");
         lying["extra"][member] = lie;
@@ -132,7 +133,8 @@ async fn the_budget_is_the_same_for_both() {
     assert!(matches!(error, PayError::Declined(BudgetDenial::PerDay { .. })), "{error}");
     assert_eq!(market.wallet.authorizations(), 10);
     let hook = Market::budget().approve(async |_| false).build().unwrap();
-    let builder = tower_x402::client::PayLayer::builder(market.wallet.clone(), hook, tower_x402::client::MemoryJournal::new());
+    let builder =
+        tower_x402::client::PayLayer::builder(market.wallet.clone(), hook, tower_x402::client::MemoryJournal::new());
     let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     let error = ask(&layer, &seller, get()).await.unwrap_err();
     assert!(matches!(error, PayError::Declined(BudgetDenial::NotApproved)), "{error}");

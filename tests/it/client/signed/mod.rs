@@ -60,7 +60,9 @@ pub fn nonces(seller: &Seller) -> (Vec<[u8; 32]>, usize) {
 }
 
 pub fn signed(payment: &PaymentPayload) -> tower_x402::protocol::v2::Authorization {
-    let tower_x402::protocol::v2::SchemePayload::Authorization(signed) = &payment.payload else { panic!("{payment:?}") };
+    let tower_x402::protocol::v2::SchemePayload::Authorization(signed) = &payment.payload else {
+        panic!("{payment:?}")
+    };
     signed.authorization.clone()
 }
 

@@ -26,10 +26,9 @@ async fn market() -> (Market, ScriptedSettler) {
 
 #[tokio::test(start_paused = true)]
 async fn one_client_pays_our_sellers_in_both_ways() {
-    for (preferred, proved) in [
-        (PaymentMethod::Authorization, ProvedBy::Authorization),
-        (PaymentMethod::Transfer, ProvedBy::Tag),
-    ] {
+    for (preferred, proved) in
+        [(PaymentMethod::Authorization, ProvedBy::Authorization), (PaymentMethod::Transfer, ProvedBy::Tag)]
+    {
         let (market, settler) = market().await;
         let seller = market.seller_of(move |request| {
             assert_eq!(request.extensions().get::<Receipt>().unwrap().proved_by(), proved);
@@ -102,7 +101,11 @@ async fn an_answer_that_was_lost_is_delivered_again_for_the_same_authorization()
     let layer = market.shop.layer().redeliver(Redelivery::default());
     let handler = tower::service_fn(move |_: http::Request<tower_x402::RequestBody<Body>>| {
         runs.run();
-        async { Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::<bytes::Bytes>::from("the answer"))) }
+        async {
+            Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::<bytes::Bytes>::from(
+                "the answer",
+            )))
+        }
     });
     let sold = tower::Layer::layer(&layer, handler);
     let lossy = tower::service_fn({

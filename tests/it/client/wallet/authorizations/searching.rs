@@ -130,7 +130,7 @@ async fn what_one_of_two_finds_is_found() {
             proxies[silent].set(method, odd);
             let begun = Instant::now();
             assert_eq!(known(&wallet, &prepared).await, used(hash), "{silent} {method}");
-            assert!(begun.elapsed() < Duration::from_secs(9), "another one has it: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(18), "another one has it: {:?}", begun.elapsed());
             proxies[silent].clear();
         }
     }

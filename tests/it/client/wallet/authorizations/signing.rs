@@ -171,7 +171,7 @@ async fn signing_waits_two_seconds_for_nodes_and_for_no_other_payment() {
             let begun = Instant::now();
             let signed = wallet.authorize(&slow).await.unwrap();
             assert_eq!(signed.authorization.valid_before, ends.after(MINUTE), "{silent:?}");
-            assert!(begun.elapsed() < Duration::from_secs(6), "{silent:?}: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(9), "{silent:?}: {:?}", begun.elapsed());
         }
     }
     drop(turn);
