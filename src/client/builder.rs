@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, PaymentMethod, ProofIn, PurchaseEvent, PurchaseProgress,
+    Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, PaymentMethod, ProofIn, PurchaseEvent,
+    PurchaseProgress,
     inner::ClientInner,
     journal::ErasedJournal,
     payer::{ErasedPayer, NoPayer},

@@ -92,7 +92,9 @@ pub enum PayError {
         reason: Option<Reason>,
     },
     /// The authorization that was signed for this request was not used, and can never be: nothing was paid. The same request pays anew.
-    #[error("the signed payment was never used, and no longer can be: nothing was paid; send the request again to pay anew")]
+    #[error(
+        "the signed payment was never used, and no longer can be: nothing was paid; send the request again to pay anew"
+    )]
     Lapsed,
     /// The seller refuses the payment for good.
     #[error("payment {transaction} refused by the seller: {} {}", code.as_str(), code.detail())]

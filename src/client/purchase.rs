@@ -81,7 +81,8 @@ where
             };
             match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced | PayError::Lapsed) if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
+                Err(PayError::Displaced | PayError::Lapsed)
+                    if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
                 outcome => return outcome,
             }
         }
@@ -320,19 +321,16 @@ where
     }
 
     /// The response for the caller.
-    fn answered(
-        &mut self,
-        entry: &JournalEntry,
-        parts: Parts,
-        body: ResponseBody<R>,
-    ) -> Response<ResponseBody<R>> {
+    fn answered(&mut self, entry: &JournalEntry, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
         self.timings.redeem = self.lap();
         let transaction = entry.transaction;
         let mined = entry.prepared.iter().find(|one| transaction.is_some() && one.transaction == transaction);
         let prepared = mined.or(entry.prepared.last());
         let confirmed = match entry.paid_by() {
             PaymentMethod::Authorization => entry.state == PurchaseState::Answered,
-            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction)),
+            PaymentMethod::Transfer => {
+                transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction))
+            }
         };
         let purchase = Purchase {
             id: entry.id,

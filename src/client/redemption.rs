@@ -4,7 +4,10 @@ mod answer;
 mod failing;
 mod payer_signature;
 
-pub(super) use self::{answer::{close, read_ahead}, failing::count_bill};
+pub(super) use self::{
+    answer::{close, read_ahead},
+    failing::count_bill,
+};
 
 use std::time::Duration;
 

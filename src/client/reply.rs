@@ -95,7 +95,10 @@ pub(super) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
 
 /// The transaction that settled an authorization, by the seller's word.
 pub(super) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
-    taken(headers).filter(|taken| taken.success == Some(true))?.transaction.filter(|transaction| *transaction != TxHash::NONE)
+    taken(headers)
+        .filter(|taken| taken.success == Some(true))?
+        .transaction
+        .filter(|transaction| *transaction != TxHash::NONE)
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.

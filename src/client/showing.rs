@@ -299,7 +299,8 @@ pub(super) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
 
 /// What the error of a purchase is whose authorization may still be used.
 pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> PayError {
-    let valid_before = entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
+    let valid_before =
+        entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
     PayError::Outstanding { purchase: entry.id, valid_before, reason }
 }
 

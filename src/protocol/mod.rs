@@ -67,10 +67,10 @@ pub use tx_hash::{ParseTxHashError, TxHash};
 
 pub(crate) use challenge::{Challenge, Origin, ResourceUrl, Way};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
-pub(crate) use loopback::is_loopback;
-pub(crate) use media::Media;
 #[cfg(feature = "client")]
 pub(crate) use encoding::decode_base64;
+pub(crate) use loopback::is_loopback;
+pub(crate) use media::Media;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};

@@ -134,8 +134,11 @@ mod tests {
             (r#":"10000""#, r#":"1e4""#),
             ("0x3C44", "0X3C44"),
             ("0x036C", "0x036"),
-            (r#""maxTimeoutSeconds":60,
-"#, "\n"),
+            (
+                r#""maxTimeoutSeconds":60,
+"#,
+                "\n",
+            ),
         ] {
             let broken = BODY.replace(good, bad);
             assert_ne!(broken, BODY, "{good}");

@@ -24,15 +24,10 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
         message: &'a str,
         prepared: &'a PreparedTransfer,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
-    fn authorizes<'a>(
-        &'a self,
-        asset: &'a Asset,
-        amount: Amount,
-    ) -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
-    fn authorize<'a>(
-        &'a self,
-        request: &'a AuthorizationRequest,
-    ) -> Boxed<'a, Result<SignedAuthorization, PayerError>>;
+    fn authorizes<'a>(&'a self, asset: &'a Asset, amount: Amount)
+    -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
+    fn authorize<'a>(&'a self, request: &'a AuthorizationRequest)
+    -> Boxed<'a, Result<SignedAuthorization, PayerError>>;
     fn authorization_status<'a>(
         &'a self,
         prepared: &'a PreparedTransfer,

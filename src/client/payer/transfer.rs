@@ -72,7 +72,14 @@ impl PreparedTransfer {
     /// Describes a signed transaction, whose hash and nonce are known.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
-        Self { payer, token, transaction: Some(transaction), nonce: Some(nonce), payload: raw.into(), authorization: None }
+        Self {
+            payer,
+            token,
+            transaction: Some(transaction),
+            nonce: Some(nonce),
+            payload: raw.into(),
+            authorization: None,
+        }
     }
 
     /// Describes an order to a custodian, under a key with which sending twice pays once.

@@ -30,7 +30,10 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a member from its JSON text.
-    pub(in crate::protocol) fn json<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, InvalidMessage> {
+    pub(in crate::protocol) fn json<T: Deserialize<'a>>(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<T>, InvalidMessage> {
         let read = |json| serde_json::from_str(json).map_err(|_| InvalidMessage::member(name));
         self.written(name)?.map(read).transpose()
     }
