@@ -73,7 +73,8 @@ async fn run(args: &Args) -> Result<(), BoxError> {
     for task in &tasks {
         let [cost, by, answer] = told(ask(&client, task).await);
         let left = layer.remaining().to_decimal(layer.budget().decimals());
-        println!("{:<36} {cost:>8}  {by:<13}  {left:>7}  {answer}", task.name());
+        let line = format!("{:<36} {cost:>8}  {by:<13}  {left:>7}  {answer}", task.name());
+        println!("{}", line.trim_end());
     }
     let shown = |amount: tower_x402::protocol::Amount| amount.to_decimal(layer.budget().decimals());
     println!(

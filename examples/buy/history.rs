@@ -135,10 +135,7 @@ mod tests {
         assert!(lines[0].starts_with("WHEN (UTC)           HOST"), "{table}");
         assert!(lines[1].starts_with("2023-11-14 22:13:20  api.example") && lines[1].contains("0.49 USDC"), "{table}");
         assert!(lines[1].contains("answered  transfer"), "{table}");
-        assert!(
-            lines[2].contains(r"evil\u001b[2J.example") && lines[2].ends_with("unspent   transfer       -"),
-            "{table}"
-        );
+        assert!(lines[2].contains(r"evil\u001b[2J.example") && lines[2].ends_with("unspent   transfer  -"), "{table}");
     }
 
     #[test]

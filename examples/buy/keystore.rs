@@ -46,8 +46,8 @@ fn password(file: Option<&Path>) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// An example of the format's own description, with scrypt.
-    const KEYSTORE: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"83dbcc02d8ccb40e466191a123791e0e"},"ciphertext":"d172bf743a674da9cdad04534d56926ef8358534d458fffccd4e6ad2fbde479c","kdf":"scrypt","kdfparams":{"dklen":32,"n":262144,"r":1,"p":8,"salt":"ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19"},"mac":"2103ac29920d71da29f15d75b4a16dbe95cfd7ff8faea1056c33131d846e3097"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
+    /// Made by Python's `eth_keyfile`.
+    const KEYSTORE: &str = r#"{"address":"008AeEda4D805471dF9b2A5B0f38A0C3bCBA786b","crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"a46945e2bb75ad0ee6691f0dcf973cbc"},"ciphertext":"c01cd3d8fa2d7351476d8a0b04e7f9d4224b2650459a3bf39a6cee10f5f03a58","kdf":"scrypt","kdfparams":{"dklen":32,"n":4096,"r":8,"p":1,"salt":"f25ad133c85db9e62c91e69f942a1543"},"mac":"53c8b2fbe5e90d4b516e75786faae1d007390f115fb4ebc52c9ed3f21d74a8ec"},"id":"d5bff4ce-2c00-41b6-bcf9-6d8bf97b6946","version":3}"#;
     const KEY: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 
     #[tokio::test]

@@ -63,12 +63,16 @@ impl Bought {
         }
     }
 
-    /// Says what an answer alone does not: that the seller wants money in a way that is not known here.
+    /// Says what an answer alone does not: that it is none, and was free.
     pub(crate) fn remark(&self) {
-        if self.status == http::StatusCode::PAYMENT_REQUIRED && self.purchase.is_none() {
+        if self.purchase.is_some() || self.status.is_success() {
+            return;
+        }
+        eprintln!("error: the seller answered {}: nothing was paid", self.status);
+        if self.status == http::StatusCode::PAYMENT_REQUIRED {
             eprintln!(
-                "error: the seller asks for money, but neither by a `Pay` header nor by a scheme of the x402 standard that is \
-                 known here (`exact` on an EVM chain): nothing was paid"
+                "It asks for money, but neither by a `Pay` header nor by a scheme of the x402 standard that is known here, \
+                 which is `exact` on an EVM chain by EIP-3009."
             );
         }
     }

@@ -62,7 +62,7 @@ async fn each_dialect_pays_in_its_way_and_the_history_says_so() {
     let place = Place::open_to_both(&[]).await;
     let (folder, url) = (place.folder.path(), place.app.insights());
     let (code, _, said) = place.buys(&[&url, r#"{"query":"a"}"#, "--dialect", "transfer"]).await;
-    assert!(code == Some(0) && said.contains("paying ") && !said.contains("signed "), "{said}");
+    assert!(code == Some(0) && said.contains("paying    ") && !said.contains("signed    "), "{said}");
 
     // From a keystore, and with no other key about.
     let key = place.chain.accounts()[8].private_key().trim_start_matches("0x");
@@ -81,7 +81,7 @@ async fn each_dialect_pays_in_its_way_and_the_history_says_so() {
     let (code, _, said) = ended(command).await;
     assert!(code == Some(1) && said.contains("does not open"), "{said}");
     let (code, stdout, said) = ended(with_keystore(&["--password-file", "password"])).await;
-    assert!(code == Some(0) && said.contains("signed ") && !said.contains("paying "), "{said}");
+    assert!(code == Some(0) && said.contains("signed    ") && !said.contains("paying    "), "{said}");
     let bought = json(&stdout);
     assert_eq!(bought["purchase"]["payer"], place.chain.accounts()[8].address().to_string());
     assert_eq!(place.takings().await, 2 * PRICE);
@@ -101,7 +101,7 @@ async fn each_dialect_pays_in_its_way_and_the_history_says_so() {
 #[tokio::test]
 async fn a_dialect_that_the_seller_does_not_speak_pays_nothing() {
     let place = Place::open(&[]).await;
-    let (code, _, said) = place.buys(&[&place.app.insights(), "--dialect", "authorization"]).await;
+    let (code, _, said) = place.buys(&[&place.app.insights(), r#"{"query":"a"}"#, "--dialect", "authorization"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing was paid") && said.contains("--dialect authorization sends no transfer"), "{said}");
 
@@ -147,7 +147,7 @@ async fn a_get_has_no_body() {
     let answer = async |method: Method, headers: HeaderMap, body: AxumBytes| {
         format!("{method}, {:?}, {} bytes", headers.get("content-type"), body.len())
     };
-    let url = serve(Router::new().route("/answer", any(answer).route_layer(layer))).await;
+    let url = serve(Router::new().route("/answer", any(answer)).route_layer(layer)).await;
     let mining = async {
         while market.takings().await < PRICE {
             market.block().await;
@@ -236,7 +236,7 @@ async fn a_signed_payment_that_nobody_used_is_cancelled() {
 
     // Shown once more, it is not taken either. It is not signed anew.
     let (code, _, said) = place.buys(&["resume"]).await;
-    assert!(code == Some(4) && !said.contains("signed "), "{said}");
+    assert!(code == Some(4) && !said.contains("signed    "), "{said}");
 
     let (code, _, said) = place.buys(&["cancel", &purchase]).await;
     assert!(code == Some(1) && said.contains("add --yes"), "{said}");
