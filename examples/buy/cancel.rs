@@ -27,6 +27,7 @@ async fn act(args: &Cancel) -> Result<u8, BoxError> {
         eprintln!("Nothing was changed. To go on, add --yes.");
         return Ok(1);
     }
+    eprintln!("Cancelling, and waiting until the chain will not change its mind: a dozen blocks.");
     let state = layer.cancel(args.purchase).await?;
     purchase::forget(&Requests::beside(path), &layer);
     match state {
