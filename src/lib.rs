@@ -123,8 +123,8 @@ pub mod testing;
 pub mod verify;
 
 pub use paywall::{
-    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Redelivery, Refusal,
-    RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
+    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing, QuotePage,
+    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;
 
