@@ -115,6 +115,8 @@ mod evm;
 #[cfg(doc)]
 pub mod guide;
 pub mod ledger;
+#[cfg(feature = "page")]
+pub mod page;
 mod paywall;
 pub mod protocol;
 pub mod settle;
