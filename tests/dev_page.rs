@@ -1,0 +1,5 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub, dead_code)]
+#[path = "it/browser/mod.rs"]
+mod browser;
+#[path = "it/support/mod.rs"]
+mod support;

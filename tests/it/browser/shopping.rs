@@ -1,0 +1,1 @@
+//! The datasets in a browser.
