@@ -94,13 +94,14 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
     let _ = write!(
         out,
-        r#"<section class="card"><p class="label">{}</p><h1>{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p><div id="terms"><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        r#"<section class="card"><p class="label">{}</p><h1>{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p><div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
         words.of(Text::Buying),
         Escaped(&quote.label),
         question(words, uri),
         Escaped(&data::price(quote)),
         Escaped(&quote.symbol),
         words.of(Text::OnNetwork),
+        words.of(Text::Intro),
         words.of(Text::HoldsUntil).replace("{time}", &until),
         words.of(Text::Expired),
         words.of(Text::NewPrice),
@@ -206,7 +207,7 @@ fn hidden_field(out: &mut String, name: &str, value: &str) {
 fn answer(out: &mut String, words: &Words<'_>) {
     let _ = write!(
         out,
-        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="region" aria-labelledby="answer-title"></div><p><a id="download" class="button" href="#" download>{}</a></p></section>"##,
+        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p><a id="download" class="button" href="#" download>{}</a></p></section>"##,
         words.of(Text::Answer),
         words.of(Text::Download),
     );

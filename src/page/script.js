@@ -51,6 +51,7 @@
     show("pay", open && (data.signed || data.transfer));
     show("else", open && data.transfer);
     show("late", visible && !open);
+    show("terms", visible);
   };
   const button = (text, act, plain) => {
     const made = document.createElement("button");
@@ -279,7 +280,6 @@
     save({ ...state, done: true });
     tell("paid", {}, "good");
     show("form", false);
-    show("terms", false);
     actions();
     const { transaction } = taken(response);
     byId("receipt").textContent = transaction ? say("paid_by", { hash: transaction }) : "";

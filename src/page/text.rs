@@ -38,6 +38,8 @@ texts! {
     Asked = "asked", "You asked";
     /// Behind the price.
     OnNetwork = "on", "on {network}";
+    /// Below the price.
+    Intro = "intro", "Pay once, and the answer appears on this page. You need no account.";
     /// Beside the price.
     HoldsUntil = "holds", "This price holds until {time}.";
     /// The countdown.

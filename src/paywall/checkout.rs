@@ -210,7 +210,7 @@ where
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
         let answer = self.reject(code);
         match &self.request.route.page {
-            Some(page) if self.request.media == Media::Form => page.for_form(&self.request.parts, None).dress(answer),
+            Some(page) if takes_form(&self.request) => page.for_form(&self.request.parts, None).dress(answer),
             _ => answer,
         }
     }
@@ -223,14 +223,17 @@ where
     }
 }
 
+/// Whether a body may be the form of a page.
+fn takes_form(request: &PricedRequest) -> bool {
+    request.media == Media::Form && request.parts.method == Method::POST && request.route.page.is_some()
+}
+
 /// How the body is read, where it must be: for a proof, for the price or a digest, or ahead of a redemption.
 fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Option<ReadPlan> {
     let (route, headers) = (&request.route, &request.parts.headers);
     let scan = match shown {
         Ok(None) if route.header_only => ScanPolicy::Never,
-        Ok(None) if request.media == Media::Form && route.page.is_some() && request.parts.method == Method::POST => {
-            ScanPolicy::PageForm
-        }
+        Ok(None) if takes_form(request) => ScanPolicy::PageForm,
         Ok(None) => ScanPolicy::of(request.media),
         _ => ScanPolicy::Never,
     };

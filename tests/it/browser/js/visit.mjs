@@ -218,7 +218,7 @@ const scenarios = {
     await untilShown(page, "#wallets button");
     const found = await examined(page, "quote");
     await rpc(chain, "evm_setIntervalMining", [0]);
-    await press(page, "Pay with");
+    await press(page, "or send a transaction");
     await untilSays(page, "Waiting for the network");
     found.push(...await examined(page, "waiting"));
     await rpc(chain, "evm_setIntervalMining", [1]);
