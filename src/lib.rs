@@ -136,7 +136,14 @@ struct Readme;
 
 #[cfg(all(
     test,
-    not(all(feature = "axum", feature = "evm", feature = "devchain", feature = "wallet", feature = "reqwest"))
+    not(all(
+        feature = "axum",
+        feature = "evm",
+        feature = "devchain",
+        feature = "page",
+        feature = "wallet",
+        feature = "reqwest"
+    ))
 ))]
 #[test]
 #[ignore = "the integration tests want features: cargo test --all-features"]

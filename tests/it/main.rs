@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 // The programs that are tested share a file.
 #![allow(clippy::duplicate_mod)]
-#![cfg(all(feature = "axum", feature = "evm", feature = "devchain"))]
+#![cfg(all(feature = "axum", feature = "evm", feature = "devchain", feature = "page"))]
 
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
