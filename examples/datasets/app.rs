@@ -285,12 +285,6 @@ mod tests {
         Shop { app, chain, now }
     }
 
-    fn pay(chain: &ScriptedVerifier, now: u64) -> String {
-        let (now, price) = (ChainTime::from_unix(now), Amount::from_base_units(490_000));
-        chain.set_head(now);
-        chain.pay(RECIPIENT, Asset::USDC_BASE.contract(), PAYER, price, now).to_string()
-    }
-
     impl Shop {
         async fn post(&self, path: &str, body: &Value) -> (StatusCode, http::HeaderMap, Value) {
             let request = Request::post(path).header("content-type", "application/json");
@@ -303,7 +297,10 @@ mod tests {
         /// Mines a block with a payment in it.
         fn pay(&mut self) -> String {
             self.now += 2;
-            pay(&self.chain, self.now)
+            let now = ChainTime::from_unix(self.now);
+            self.chain.set_head(now);
+            let price = Amount::from_base_units(490_000);
+            self.chain.pay(RECIPIENT, Asset::USDC_BASE.contract(), PAYER, price, now).to_string()
         }
 
         async fn bought(&mut self, path: &str, mut body: Value) -> Value {
@@ -418,6 +415,7 @@ mod tests {
     #[tokio::test]
     async fn browsers_get_pages_and_programs_json_for_the_same_price() {
         let mut shop = shop().await;
+        let app = shop.app.clone();
         for (path, part, member) in [
             ("/demand-insights?query=pricing", "<h2>Themes</h2>", "reply"),
             ("/ai-early-adopters-goals?query=support", "<h1>", "reply"),
@@ -428,7 +426,7 @@ mod tests {
                     let request = Request::get(path).header("accept", accept);
                     let request =
                         proof.into_iter().fold(request, |request, proof| request.header("x402-payment", proof));
-                    shop.app.clone().oneshot(request.body(Body::empty()).unwrap())
+                    app.clone().oneshot(request.body(Body::empty()).unwrap())
                 };
                 let quote = get(None).await.unwrap();
                 assert_eq!(quote.status(), StatusCode::PAYMENT_REQUIRED, "{path}");
@@ -437,7 +435,7 @@ mod tests {
                 let vary: Vec<_> = quote.headers().get_all("vary").iter().map(|line| line.to_str().unwrap()).collect();
                 assert!(vary.contains(&"Accept"), "{vary:?}");
                 let intent = quote.headers()["x-price-intent"].to_str().unwrap().to_owned();
-                let paid = pay(&shop.chain, shop.now);
+                let paid = shop.pay();
                 let answer = get(Some(format!(r#"{{"intentId":"{intent}","txHash":"{paid}"}}"#))).await.unwrap();
                 assert_eq!(answer.status(), StatusCode::OK, "{path}");
                 let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -447,7 +445,6 @@ mod tests {
                     false => assert!(!serde_json::from_str::<Value>(body).unwrap()[member].is_null(), "{body}"),
                 }
             }
-            shop.now += 2;
         }
         for (path, words) in
             [("/demand-insights", "1 to 2000 characters"), ("/analytics/agent-conversions?country=x", "not allowed")]

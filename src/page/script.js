@@ -300,7 +300,9 @@
     view.replaceChildren();
     const text = body.size < 2e6 && /^text\/|[/+](json|xml)$/.test(type) ? await body.text() : null;
     if (type === "text/html" && text !== null) {
-      copyMarkup(new DOMParser().parseFromString(text, "text/html").body, view);
+      // Browsers complain of styles that are not taken over, even where nobody sees them.
+      const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
+      copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
     } else if (text !== null) {
       const pre = document.createElement("pre");
       pre.textContent = /json$/.test(type) ? indented(text) : text;

@@ -4,6 +4,8 @@
 #![allow(clippy::duplicate_mod)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "devchain", feature = "page"))]
 
+#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod browser;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/buy.rs"]
@@ -18,6 +20,7 @@ mod devchain;
 mod e2e;
 mod evm;
 mod ledger;
+mod page;
 mod paywall;
 mod repository;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]

@@ -275,6 +275,7 @@ const scenarios = {
     const { page, seen } = await openTab(browser, { wallet });
     await page.goto(url);
     const found = await examined(page, "welcome");
+    await page.$eval(settings.field, (field) => { field.value = ""; });
     await page.type(settings.field, settings.question);
     await Promise.all([page.waitForNavigation(), page.click(settings.submit)]);
     const quoted = { address: page.url(), text: await textOf(page, "main") };
