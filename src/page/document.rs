@@ -180,7 +180,7 @@ fn form(out: &mut String, words: &Words<'_>, offer: &Offer) {
 fn hash_field(out: &mut String, words: &Words<'_>, value: &str) {
     let _ = write!(
         out,
-        r#"<label for="hash">{}</label><input id="hash" name="txHash" value="{}" required autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="hint"><p class="hint" id="hint">{}</p>"#,
+        r#"<label for="hash">{}</label><input id="hash" name="txHash" value="{}" required pattern="0x[0-9a-fA-F]{{64}}" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="hint"><p class="hint" id="hint">{}</p>"#,
         words.of(Text::Hash),
         Escaped(value),
         words.of(Text::HashHint),

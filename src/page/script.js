@@ -392,6 +392,8 @@
     }, 2000);
   }
 
+  // What is typed may be an address with a hash in it: it is looked at here.
+  if (byId("form")) byId("form").noValidate = true;
   byId("form")?.addEventListener("submit", (event) => {
     event.preventDefault();
     const field = byId("hash");

@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, Response, request::Parts};
+use http::{HeaderMap, Response};
 
-use super::{document, policy, text::Text};
-use crate::{Offer, QuotePage, protocol::Redemption};
+use super::{policy, text::Text};
 
 pub(super) const SCRIPT: &str = include_str!("script.js");
 const STYLE: &str = include_str!("style.css");
@@ -117,20 +116,11 @@ impl Page {
         self.texts.get(&text).map_or(text.english(), String::as_str)
     }
 
-    fn sent(&self, document: String) -> Response<Bytes> {
+    /// A document with the headers that guard it.
+    pub(super) fn sent(&self, document: String) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(document));
         response.headers_mut().clone_from(&self.prepared().headers);
         response
-    }
-}
-
-impl QuotePage for Page {
-    fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
-        Some(self.sent(document::quote(self, &head.uri, offer)))
-    }
-
-    fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
-        Some(self.sent(document::refusal(self, &head.uri, shown, problem)))
     }
 }
 

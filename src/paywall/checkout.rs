@@ -17,6 +17,7 @@ use super::{
     bypass::AnswerFilter,
     client_submitted::redemption_in,
     deliver::deliver,
+    dressing::FormPage,
     inner_service::InnerService,
     priced_request::PricedRequest,
     problem::{Rejection, without_bill},
@@ -198,7 +199,7 @@ where
 
     /// The same for what a page's form showed: a person reads what is refused.
     async fn redeem_by_form(self, shown: Redemption) -> Answer<ResB, S::Error> {
-        let page = self.request.route.page.as_ref().map(|page| page.for_form(&self.request.parts, Some(shown.clone())));
+        let page = FormPage::of(&self.request, Some(shown.clone()));
         let answer = self.redeem(Proof::Redemption(shown)).await?;
         Ok(match page {
             Some(page) => page.dress(answer),
@@ -209,9 +210,9 @@ where
     /// Refuses a request for its body. If that is a form on a route with a page, a person may read it.
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
         let answer = self.reject(code);
-        match &self.request.route.page {
-            Some(page) if takes_form(&self.request) => page.for_form(&self.request.parts, None).dress(answer),
-            _ => answer,
+        match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {
+            Some(page) => page.dress(answer),
+            None => answer,
         }
     }
 

@@ -10,6 +10,7 @@ mod claimant;
 mod client_submitted;
 mod consumption;
 mod deliver;
+mod dressing;
 mod error;
 mod future;
 mod inner_service;

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::{
     body::ResponseBody,
+    dressing::{dress_quote, vary},
     priced_request::PricedRequest,
     pricing::Price,
     problem::{ASK_AGAIN, Fault, Problem, Rejection},
-    quote_page::vary,
     route::Route,
     settlement::Unsettled,
 };
@@ -61,12 +61,11 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
     }
     let terms = request.intent_terms(route.seals.current(), amount);
     let quote = bill.render(route, &terms, request.redeem_by, || resource_url(route, &request.parts));
-    let intent = route.page.as_ref().map(|page| (page, String::from_utf8_lossy(quote.intent()).into_owned()));
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
-    if let Some((page, intent)) = intent {
-        response = page.dress_quote(request, &terms, &bill.label, response, &intent);
+    if let Some(page) = &route.page {
+        response = dress_quote(page, request, &terms, &bill.label, response);
     }
     request.format().apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");

@@ -161,7 +161,7 @@ pub(crate) fn scan_form(form: &[u8]) -> ScanResult {
     }
 }
 
-/// Writes a form's fields that belong to the payer as a JSON object. White space around a value is what copying leaves there.
+/// Writes a form's fields that belong to the payer as a JSON object.
 fn form_members(form: &[u8]) -> Option<String> {
     let mut members = String::from("{");
     for pair in form.split(|byte| *byte == b'&') {
@@ -170,7 +170,7 @@ fn form_members(form: &[u8]) -> Option<String> {
         if is_proof_member(&name) {
             let value = form_text(pair.get(at + 1..).unwrap_or_default())?;
             let comma = if members.len() > 1 { "," } else { "" };
-            members.push_str(&format!("{comma}{}:{}", ascii_json(&name), ascii_json(value.trim())));
+            members.push_str(&format!("{comma}{}:{}", ascii_json(&name), ascii_json(&value)));
         }
     }
     members.push('}');

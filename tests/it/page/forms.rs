@@ -30,8 +30,14 @@ async fn it_redeems_the_get_of_the_same_address() {
     let service = layered(&shop.layer().page(Page::new()), witness(counter.clone()));
     let intent = intent_of(&ask(&service, navigation("/answer?query=why")).await);
     let paid = shop.pay(490_000);
-    let (status, headers, body) =
-        text(ask(&service, form("/answer?query=why", &format!("intentId={intent}&txHash=+{paid}%20&x=y"))).await).await;
+    let (status, headers, body) = text(
+        ask(
+            &service,
+            form("/answer?query=why", &format!("intentId={intent}&txHash=%30x{}&x=y", &paid.to_string()[2..])),
+        )
+        .await,
+    )
+    .await;
     assert_eq!((status, body.as_str()), (200, "GET /answer?query=why  false true"));
     assert!(headers.contains_key("payment-response"));
     let again = ask(&service, form("/answer?query=why", &format!("intentId={intent}&txHash={paid}"))).await;
@@ -72,6 +78,7 @@ async fn what_is_no_whole_redemption_is_refused_and_never_billed() {
         format!("intentId={intent}"),
         format!("txHash={paid}"),
         format!("intentId={intent}&txHash="),
+        format!("intentId={intent}&txHash=+{paid}"),
         format!("intentId={intent}&txHash={paid}0"),
         format!("intentId={intent}&txHash={paid}&txHash={paid}"),
         format!("intentId={intent}&intentId={intent}&txHash={paid}"),
