@@ -66,6 +66,7 @@
 //! | [`verify`] | is it paid? [`Verifier`](verify::Verifier), and with `evm` ERC-20 transfers over JSON-RPC |
 //! | [`settle`] | make it paid: [`Settler`](settle::Settler) turns a signed authorization into a transfer |
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
+//! | `page` (feature) | the 402 as a page for people, with a button for their wallet |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`protocol`] | what goes over the wire: values and headers |
 //! | [`clock`] | what time is it |
@@ -76,6 +77,7 @@
 //!
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
 //! - [The standard](guide::standard): signed payments of x402 version 2
+//! - [The page](guide::page): what browsers get instead of JSON
 //! - [Ledgers](guide::ledgers): where sales are recorded
 //! - [Verification](guide::verification): endpoints and finality
 //! - [Operating](guide::operating): health, keys, restarts, backups, logs
@@ -94,6 +96,7 @@
 //! | `axum` | [`Receipt`] as an axum extractor |
 //! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC |
 //! | `facilitator` | [`settle`]`::FacilitatorSettler`: a facilitator settles signed payments |
+//! | `page` | `page::Page`: the 402 as a page for browsers, with a QR code and a button for wallets |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
@@ -115,6 +118,8 @@ mod evm;
 #[cfg(doc)]
 pub mod guide;
 pub mod ledger;
+#[cfg(feature = "page")]
+pub mod page;
 mod paywall;
 pub mod protocol;
 pub mod settle;
@@ -123,8 +128,8 @@ pub mod testing;
 pub mod verify;
 
 pub use paywall::{
-    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Redelivery, Refusal,
-    RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
+    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing, QuotePage,
+    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
 };
 pub use protocol::Receipt;
 
@@ -134,7 +139,14 @@ struct Readme;
 
 #[cfg(all(
     test,
-    not(all(feature = "axum", feature = "evm", feature = "devchain", feature = "wallet", feature = "reqwest"))
+    not(all(
+        feature = "axum",
+        feature = "evm",
+        feature = "devchain",
+        feature = "page",
+        feature = "wallet",
+        feature = "reqwest"
+    ))
 ))]
 #[test]
 #[ignore = "the integration tests want features: cargo test --all-features"]

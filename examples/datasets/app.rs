@@ -30,19 +30,23 @@ pub(crate) mod steps;
 pub(crate) mod text;
 pub(crate) mod theft;
 pub(crate) mod units;
+pub(crate) mod web;
 
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::State,
-    routing::{get, post},
+    extract::{FromRequest, Request, State},
+    response::{IntoResponse, Response},
+    routing::get,
 };
 use bytes::Bytes;
-use http::request::Parts;
+use http::{HeaderMap, header, request::Parts};
 use serde::Serialize;
+use serde_json::Value;
 use tower_x402::{
     BuildError, Merchant, Price, Redelivery,
+    page::Page,
     protocol::{Amount, Asset},
 };
 
@@ -83,27 +87,31 @@ pub(crate) fn router(
     kept: Redelivery,
 ) -> Result<Router, BuildError> {
     let price = amount(merchant, price)?;
+    let page = || Page::new().title("Answers from three datasets");
     let priced = |resource: &str, label, check| {
-        merchant.price_with(resource, price_if(check, price))?.redeliver(kept).label(label)
+        merchant.price_with(resource, price_if(check, price))?.redeliver(kept).page(page()).label(label)
     };
     let allowed = service.allowed.clone();
-    let check_filters = move |_: &Parts, body: &Bytes| request::check_filters(&allowed, body);
+    let check_filters = move |head: &Parts, body: &Bytes| request::check_filters(&allowed, head, body);
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
     let conversions = merchant
         .price_with("agent-conversions", price_if(check_filters, price))?
         .redeliver(kept)
+        .page(page())
         .label("Agent conversions")?;
     let ready = Readiness::of(merchant);
+    let welcome = Arc::new(Welcome::new(merchant, price));
+    // A browser's form arrives by POST, and is the GET that it redeems: one handler for both.
     Ok(Router::new()
-        .route("/demand-insights", post(demand_insights).route_layer(insights))
-        .route("/ai-early-adopters-goals", post(early_adopters_goals).route_layer(goals))
-        .route("/analytics/agent-conversions", post(agent_conversions).route_layer(conversions))
+        .route("/demand-insights", get(demand_insights).post(demand_insights).route_layer(insights))
+        .route("/ai-early-adopters-goals", get(early_adopters_goals).post(early_adopters_goals).route_layer(goals))
+        .route("/analytics/agent-conversions", get(agent_conversions).post(agent_conversions).route_layer(conversions))
         .route("/developer/analytics-filters", get(analytics_filters))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(move || ready.answer()))
-        .route("/", get(async || include_str!("welcome.txt")))
+        .route("/", get(async move |State(service): Shared, headers: HeaderMap| welcome.page(&service, &headers)))
         .with_state(service))
 }
 
@@ -117,11 +125,59 @@ fn amount(merchant: &Merchant, price: &str) -> Result<Amount, BuildError> {
 fn price_if(check: impl Fn(&Parts, &Bytes) -> Result<(), Problem>, price: Amount) -> impl Fn(&Parts, &Bytes) -> Price {
     move |parts, body| match check(parts, body) {
         Ok(()) => Price::Charge(price),
-        Err(refusal) => Price::Refuse(refusal.into_http().into()),
+        Err(refusal) => Price::Refuse(refusal.into_http_for(parts).into()),
     }
 }
 
 type Shared = State<Arc<Service>>;
+
+/// The first page, for people and for programs.
+struct Welcome {
+    price: String,
+    symbol: String,
+}
+
+impl Welcome {
+    fn new(merchant: &Merchant, price: Amount) -> Self {
+        let asset = merchant.assets().first();
+        let price = price.to_decimal(asset.map_or(0, Asset::decimals));
+        Self { price, symbol: asset.map_or("", Asset::symbol).to_owned() }
+    }
+
+    fn page(&self, service: &Service, headers: &HeaderMap) -> Response {
+        match web::wants_html(headers) {
+            true => web::welcome(&self.price, &self.symbol, &service.allowed).map(Into::into),
+            false => ([(header::VARY, "Accept")], include_str!("welcome.txt")).into_response(),
+        }
+    }
+}
+
+/// A request whose question may stand in the address or in the body.
+struct Asked {
+    head: Parts,
+    body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Asked {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let (head, body) = request.into_parts();
+        let body = Bytes::from_request(Request::from_parts(head.clone(), body), state).await;
+        Ok(Self { head, body: body.map_err(IntoResponse::into_response)? })
+    }
+}
+
+impl Asked {
+    /// The answer as JSON, or for a browser as a page.
+    fn answer(&self, answer: impl Serialize, page: impl FnOnce(&Value) -> http::Response<Bytes>) -> Response {
+        let answer = serde_json::to_value(answer).unwrap_or_default();
+        match web::wants_html(&self.head.headers) {
+            true => page(&answer).map(Into::into),
+            false => ([(header::VARY, "Accept")], Json(answer)).into_response(),
+        }
+    }
+}
 
 /// The answer to a question in words.
 #[derive(Serialize)]
@@ -135,28 +191,30 @@ struct Reply {
     dataset_count: Option<usize>,
 }
 
-async fn demand_insights(State(service): Shared, body: Bytes) -> Result<Json<Reply>, Problem> {
-    let query = request::query(&body)?;
+async fn demand_insights(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
+    let query = request::question(&asked.head.method, &asked.head.uri, &asked.body)?;
     let reply = insights::answer(&service.data, &service.index, &query).await;
-    Ok(Json(Reply {
+    let reply = Reply {
         result_type: "chat",
         reply: reply.map_err(|error| Problem::internal(&error))?,
         data_hash: service.data.chats.hash.clone(),
         schema_version: "chat/v1",
         dataset_count: None,
-    }))
+    };
+    Ok(asked.answer(reply, |answer| web::reply("Demand insights", answer)))
 }
 
-async fn early_adopters_goals(State(service): Shared, body: Bytes) -> Result<Json<Reply>, Problem> {
-    let query = request::query(&body)?;
+async fn early_adopters_goals(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
+    let query = request::question(&asked.head.method, &asked.head.uri, &asked.body)?;
     let reply = goals::answer(&service.data, &service.index, &query).await;
-    Ok(Json(Reply {
+    let reply = Reply {
         result_type: "chat",
         reply: reply.map_err(|error| Problem::internal(&error))?,
         data_hash: service.data.goals.hash.clone(),
         schema_version: "chat/v1",
         dataset_count: Some(service.data.goals.records.len()),
-    }))
+    };
+    Ok(asked.answer(reply, |answer| web::reply("AI early adopters' goals", answer)))
 }
 
 /// The answer in numbers.
@@ -168,13 +226,14 @@ struct Numbers {
     schema_version: &'static str,
 }
 
-async fn agent_conversions(State(service): Shared, body: Bytes) -> Result<Json<Numbers>, Problem> {
-    let filters = request::filters(&service.allowed, &body)?;
-    Ok(Json(Numbers {
+async fn agent_conversions(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
+    let filters = request::choice(&service.allowed, &asked.head.method, &asked.head.uri, &asked.body)?;
+    let numbers = Numbers {
         result_type: "analytics",
         stats: analytics::answer(&service.data, &filters),
         schema_version: "agent-conversions/v1",
-    }))
+    };
+    Ok(asked.answer(numbers, |answer| web::numbers("Agent conversions", answer)))
 }
 
 async fn analytics_filters(State(service): Shared) -> Json<Allowed> {
@@ -188,7 +247,7 @@ mod tests {
     use axum::body::Body;
     use http::{Request, StatusCode};
     use http_body_util::BodyExt;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tower::ServiceExt;
     use tower_x402::{
         clock::{Clock, SystemClock},
@@ -350,6 +409,57 @@ mod tests {
         ] {
             assert!(exposed.contains(name), "{name} in {exposed}");
         }
+    }
+
+    #[tokio::test]
+    async fn browsers_get_pages_and_programs_json_for_the_same_price() {
+        let mut shop = shop().await;
+        let app = shop.app.clone();
+        for (path, part, member) in [
+            ("/demand-insights?query=pricing", "<h2>Themes</h2>", "reply"),
+            ("/ai-early-adopters-goals?query=support", "<h1>", "reply"),
+            ("/analytics/agent-conversions?aggregate=agent&country=Germany", "<tbody>", "stats"),
+        ] {
+            for (accept, page) in [("text/html,*/*;q=0.8", true), ("*/*", false)] {
+                let get = |proof: Option<String>| {
+                    let request = Request::get(path).header("accept", accept);
+                    let request =
+                        proof.into_iter().fold(request, |request, proof| request.header("x402-payment", proof));
+                    app.clone().oneshot(request.body(Body::empty()).unwrap())
+                };
+                let quote = get(None).await.unwrap();
+                assert_eq!(quote.status(), StatusCode::PAYMENT_REQUIRED, "{path}");
+                assert!(quote.headers()["pay"].to_str().unwrap().contains(r#""amount":"490000""#));
+                assert_eq!(quote.headers()["content-type"].to_str().unwrap().starts_with("text/html"), page);
+                let vary: Vec<_> = quote.headers().get_all("vary").iter().map(|line| line.to_str().unwrap()).collect();
+                assert!(vary.contains(&"Accept"), "{vary:?}");
+                let intent = quote.headers()["x-price-intent"].to_str().unwrap().to_owned();
+                let paid = shop.pay();
+                let answer = get(Some(format!(r#"{{"intentId":"{intent}","txHash":"{paid}"}}"#))).await.unwrap();
+                assert_eq!(answer.status(), StatusCode::OK, "{path}");
+                let body = answer.into_body().collect().await.unwrap().to_bytes();
+                let body = std::str::from_utf8(&body).unwrap();
+                match page {
+                    true => assert!(body.starts_with("<!doctype html>") && body.contains(part), "{body}"),
+                    false => assert!(!serde_json::from_str::<Value>(body).unwrap()[member].is_null(), "{body}"),
+                }
+            }
+        }
+        for (path, words) in
+            [("/demand-insights", "1 to 2000 characters"), ("/analytics/agent-conversions?country=x", "not allowed")]
+        {
+            let request = Request::get(path).header("accept", "text/html").body(Body::empty()).unwrap();
+            let answer = shop.app.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let body = std::str::from_utf8(&body).unwrap();
+            assert!(body.contains(words) && body.contains("Back to the questions"), "{body}");
+        }
+        let request = Request::get("/").header("accept", "text/html").body(Body::empty()).unwrap();
+        let welcome = shop.app.clone().oneshot(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+        let welcome = std::str::from_utf8(&welcome).unwrap();
+        assert_eq!(welcome.matches("<form").count(), 3);
+        assert!(welcome.contains("0.49 USDC"));
     }
 
     #[tokio::test]

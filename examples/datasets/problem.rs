@@ -2,7 +2,9 @@
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
+
+use super::web;
 
 /// A refusal: a short code for programs, a sentence for people.
 #[derive(Debug)]
@@ -33,6 +35,16 @@ impl Problem {
             error: "internal_error",
             detail: "The answer could not be made. Nothing was taken: send the same request again.".to_owned(),
         }
+    }
+
+    /// The refusal as this client reads it: a page for a browser that opened one.
+    pub(crate) fn into_http_for(self, head: &Parts) -> http::Response<Bytes> {
+        if head.method != Method::GET || !web::wants_html(&head.headers) {
+            return self.into_http();
+        }
+        let mut page = web::refusal(self.title, &self.detail);
+        *page.status_mut() = self.status;
+        page
     }
 
     /// The refusal as a response with a plain body, which the pricing of a route can give too.

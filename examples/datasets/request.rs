@@ -1,8 +1,10 @@
 //! What may be asked: one place for the handlers and for the pricing, so that nobody is quoted a
 //! price for a request that could not be answered.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use http::request::Parts;
+use http::{Method, Uri, request::Parts};
 use serde_json::{Map, Value};
 
 use super::{
@@ -16,16 +18,54 @@ const MAX_QUERY: usize = 2_000;
 ///
 /// # Errors
 /// What the request is refused with.
-pub(crate) fn check_query(_: &Parts, body: &Bytes) -> Result<(), Problem> {
-    query(body).map(drop)
+pub(crate) fn check_query(head: &Parts, body: &Bytes) -> Result<(), Problem> {
+    question(&head.method, &head.uri, body).map(drop)
 }
 
 /// For the pricing of the analytics route.
 ///
 /// # Errors
 /// What the request is refused with.
-pub(crate) fn check_filters(allowed: &Allowed, body: &Bytes) -> Result<(), Problem> {
-    filters(allowed, body).map(drop)
+pub(crate) fn check_filters(allowed: &Allowed, head: &Parts, body: &Bytes) -> Result<(), Problem> {
+    choice(allowed, &head.method, &head.uri, body).map(drop)
+}
+
+/// The question: of a browser in the address, of a program in the body.
+///
+/// # Errors
+/// As [`query`].
+pub(crate) fn question(method: &Method, uri: &Uri, body: &[u8]) -> Result<String, Problem> {
+    if is_asked_by_address(method) { query(&members(uri)) } else { query(body) }
+}
+
+/// The filters, likewise.
+///
+/// # Errors
+/// As [`filters`].
+pub(crate) fn choice(allowed: &Allowed, method: &Method, uri: &Uri, body: &[u8]) -> Result<Filters, Problem> {
+    if !is_asked_by_address(method) {
+        return filters(allowed, body);
+    }
+    let filled: Map<String, Value> = fields(uri).filter(|(_, value)| value != "").collect();
+    filters(allowed, Value::from_iter([("filters", Value::Object(filled))]).to_string().as_bytes())
+}
+
+fn is_asked_by_address(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// The fields of an address as a JSON object. A name that comes twice is no text any more, and so nothing that is asked for.
+fn members(uri: &Uri) -> Vec<u8> {
+    Value::Object(fields(uri).collect()).to_string().into_bytes()
+}
+
+fn fields(uri: &Uri) -> impl Iterator<Item = (String, Value)> {
+    let mut all = BTreeMap::<String, Value>::new();
+    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        let value = if all.contains_key(&*name) { Value::Null } else { value.into_owned().into() };
+        all.insert(name.into_owned(), value);
+    }
+    all.into_iter()
 }
 
 /// The question in `body`, without white space around it.
@@ -140,6 +180,33 @@ mod tests {
         let both = parse("{\"filters\":{\"aggregate\":\"agent\",\"country\":\"Germany\"}}").unwrap();
         assert_eq!(both.aggregate, Aggregate::Agent);
         assert_eq!(both.only, Some((Aggregate::Country, "Germany".to_owned())));
+    }
+
+    #[test]
+    fn a_browser_asks_in_the_address() {
+        let allowed = Allowed::new(&data::Data::example().unwrap());
+        let ask = |uri: &str| question(&Method::GET, &uri.parse().unwrap(), b"{\"query\":\"no\"}");
+        assert_eq!(ask("/?query=+why%3F+%C3%A9+&utm=x").unwrap(), "why? é");
+        for uri in ["/", "/?query=", "/?query=+", "/?query=a&query=b", "/?Query=a"] {
+            assert_eq!(code(ask(uri)), "invalid_query", "{uri}");
+        }
+        assert_eq!(question(&Method::POST, &"/?query=no".parse().unwrap(), b"{\"query\":\"why\"}").unwrap(), "why");
+        let choose = |uri: &str| choice(&allowed, &Method::HEAD, &uri.parse().unwrap(), b"");
+        assert_eq!(choose("/").unwrap(), Filters::default());
+        assert_eq!(choose("/?aggregate=category&country=").unwrap(), Filters::default());
+        let german = choose("/?aggregate=agent&country=Germany&industry=").unwrap();
+        assert_eq!(
+            (german.aggregate, german.only),
+            (Aggregate::Agent, Some((Aggregate::Country, "Germany".to_owned())))
+        );
+        for uri in [
+            "/?country=Atlantis",
+            "/?aggregate=agent&aggregate=agent",
+            "/?colour=blue",
+            "/?country=Germany&industry=Retail",
+        ] {
+            assert_eq!(code(choose(uri)), "invalid_filters", "{uri}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | take signed payments of x402 version 2, from official clients |
+//! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
 //! | [`ledgers`] | choose where sales are recorded |
 //! | [`verification`] | choose RPC endpoints and finality |
@@ -29,6 +30,7 @@ macro_rules! guides {
                         feature = "axum",
                         feature = "wallet",
                         feature = "facilitator",
+                        feature = "page",
                         feature = "reqwest",
                         feature = "evm",
                         feature = "postgres",
@@ -47,6 +49,7 @@ macro_rules! guides {
 guides! {
     selling = "selling.md";
     standard = "standard.md";
+    page = "page.md";
     payment_proof = "payment_proof.md";
     ledgers = "ledgers.md";
     verification = "verification.md";

@@ -103,6 +103,14 @@ impl<B> ResponseBody<B> {
         Self { kind: Kind::whole(data, trailers) }
     }
 
+    /// All of it, where the layer wrote or read it, and none of it was sent.
+    pub(crate) fn as_whole(&self) -> Option<&Bytes> {
+        match &self.kind {
+            Kind::Whole { data, trailers: None } => data.as_ref(),
+            _ => None,
+        }
+    }
+
     /// A body of which this was read, and the rest is still to come.
     pub(crate) fn continued(data: Bytes, trailers: Trailers, rest: Pin<Box<B>>) -> Self {
         let data = Some(data).filter(|data| !data.is_empty());

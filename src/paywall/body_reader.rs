@@ -13,7 +13,9 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 
 use super::body::Trailers;
-use crate::protocol::{Media, ProblemCode, Proof, ScanResult, begins_json, form_names_proof, names_proof, scan_body};
+use crate::protocol::{
+    Media, ProblemCode, Proof, Redemption, ScanResult, begins_json, form_names_proof, names_proof, scan_body, scan_form,
+};
 
 /// Whether, and how, a body is scanned for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum ScanPolicy {
     Json,
     /// A form has no place for a proof, but a client that puts one there has paid.
     Form,
+    /// A form on a route with a page, whose own form redeems.
+    PageForm,
     /// Only if it begins like JSON that may hold a proof.
     Guess,
 }
@@ -42,8 +46,8 @@ impl ScanPolicy {
     fn applies(self, begins: Option<u8>) -> Option<bool> {
         match self {
             Self::Never => Some(false),
-            Self::Json | Self::Form => Some(true),
-            Self::Guess => begins.map(|byte| matches!(byte, b'{' | b'[' | b'"')),
+            Self::Json | Self::Form | Self::PageForm => Some(true),
+            Self::Guess => begins.map(|byte| begins_as_json(Some(byte))),
         }
     }
 
@@ -62,12 +66,15 @@ impl ScanPolicy {
                 ScanResult::NotJson => ScanResult::Nothing,
                 result => result,
             },
-            (Self::Guess, Some(b'{')) | (Self::Form, Some(b'{' | b'[' | b'"')) => match scan_body(data) {
-                // A typing error is no reason to send another bill to a client that shows a payment.
-                ScanResult::NotJson if names_proof(data) => ScanResult::Invalid,
-                ScanResult::NotJson => ScanResult::Nothing,
-                result => result,
-            },
+            (Self::Guess, Some(b'{')) | (Self::Form | Self::PageForm, _) if begins_as_json(begins) => {
+                match scan_body(data) {
+                    // A typing error is no reason to send another bill to a client that shows a payment.
+                    ScanResult::NotJson if names_proof(data) => ScanResult::Invalid,
+                    ScanResult::NotJson => ScanResult::Nothing,
+                    result => result,
+                }
+            }
+            (Self::PageForm, _) => scan_form(data),
             (Self::Form, _) if form_names_proof(data) => ScanResult::Invalid,
             (Self::Form | Self::Guess, _) => ScanResult::Nothing,
         };
@@ -105,6 +112,8 @@ pub(crate) struct ReadPlan {
 pub(crate) enum Read {
     /// All of it that is needed.
     Whole { data: Bytes, trailers: Trailers, proof: Option<Proof> },
+    /// The redemption that a page's form sends. Nothing else in it matters.
+    PageForm(Redemption),
     /// It is too long to be kept, and no member in it is named like a proof's.
     TooLong,
 }
@@ -267,8 +276,17 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
             Some(shown) => Some(shown),
             None => this.plan.scan.scan(*this.begins, &data)?,
         };
+        let is_form = this.plan.scan == ScanPolicy::PageForm && !begins_as_json(*this.begins);
+        if let (true, Some(Proof::Redemption(shown))) = (is_form, &proof) {
+            return Ok(Read::PageForm(shown.clone()));
+        }
         Ok(Read::Whole { data, trailers: this.trailers.take(), proof })
     }
+}
+
+/// Whether a body that begins with this byte may be JSON that holds a proof.
+const fn begins_as_json(begins: Option<u8>) -> bool {
+    matches!(begins, Some(b'{' | b'[' | b'"'))
 }
 
 /// White space, or a byte of the UTF-8 byte order mark, which some clients put before their JSON.

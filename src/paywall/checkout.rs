@@ -17,6 +17,7 @@ use super::{
     bypass::AnswerFilter,
     client_submitted::redemption_in,
     deliver::deliver,
+    dressing::FormPage,
     inner_service::InnerService,
     priced_request::PricedRequest,
     problem::{Rejection, without_bill},
@@ -24,7 +25,7 @@ use super::{
     redeem::{reserve, unless_consumed},
     route::Route,
 };
-use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy, Redemption};
+use crate::protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What may have to wait, boxed for it.
@@ -128,6 +129,10 @@ where
                 self.request.set_body(data, trailers);
                 self.decide(Ok(proof))
             }
+            Ok(Read::PageForm(shown)) => {
+                self.request.become_get();
+                self.run(|checkout| checkout.redeem_by_form(shown))
+            }
             // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
             // about at a fixed price only.
             Ok(Read::TooLong) => {
@@ -135,7 +140,7 @@ where
                 self.decide(Ok(None))
             }
             Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
-                None => Next::Answer(self.reject(code)),
+                None => Next::Answer(self.refuse_body(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
                     Ok(checkout.reject(rejection))
@@ -192,6 +197,25 @@ where
         }
     }
 
+    /// The same for what a page's form showed: a person reads what is refused.
+    async fn redeem_by_form(self, shown: Redemption) -> Answer<ResB, S::Error> {
+        let page = FormPage::of(&self.request, Some(shown.clone()));
+        let answer = self.redeem(Proof::Redemption(shown)).await?;
+        Ok(match page {
+            Some(page) => page.dress(answer),
+            None => answer,
+        })
+    }
+
+    /// Refuses a request for its body. If that is a form on a route with a page, a person may read it.
+    fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
+        let answer = self.reject(code);
+        match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {
+            Some(page) => page.dress(answer),
+            None => answer,
+        }
+    }
+
     /// The handler, without the layer.
     async fn serve(self) -> Answer<ResB, S::Error> {
         let mut inner = self.inner;
@@ -200,11 +224,18 @@ where
     }
 }
 
+/// Whether a body may be the form of a page.
+fn takes_form(request: &PricedRequest) -> bool {
+    request.media == Media::Form && request.parts.method == Method::POST && request.route.page.is_some()
+}
+
 /// How the body is read, where it must be: for a proof, for the price or a digest, or ahead of a redemption.
 fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Option<ReadPlan> {
     let (route, headers) = (&request.route, &request.parts.headers);
     let scan = match shown {
-        Ok(None) if !route.header_only => ScanPolicy::of(request.media),
+        Ok(None) if route.header_only => ScanPolicy::Never,
+        Ok(None) if takes_form(request) => ScanPolicy::PageForm,
+        Ok(None) => ScanPolicy::of(request.media),
         _ => ScanPolicy::Never,
     };
     let whole = shown.is_ok() && (route.binds() || reads_ahead(route, shown, body));

@@ -6,7 +6,13 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Part
 use tower_layer::Layer;
 
 use super::{
-    error::BuildError, inner_service::CloneService, redelivery::Redelivery, route::Route, service::X402, text,
+    error::BuildError,
+    inner_service::CloneService,
+    quote_page::{PageHook, QuotePage},
+    redelivery::Redelivery,
+    route::Route,
+    service::X402,
+    text,
 };
 
 /// Puts a price on a service.
@@ -238,6 +244,26 @@ impl X402Layer {
     /// By default none is kept: what is sold and lost is gone. See [`Redelivery`] for what is stored, where and for how long.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
         self.set(|route| route.redelivery = Some(redelivery).filter(Redelivery::is_on))
+    }
+}
+
+impl X402Layer {
+    /// Sets the page that browsers get instead of the quote's JSON; see [`QuotePage`]. By default it is the
+    /// [merchant's](crate::MerchantBuilder::quote_page), if that has one.
+    ///
+    /// The route then also takes the form of such a page, for browsers without script: a POST of
+    /// `application/x-www-form-urlencoded` whose fields `intentId` and `txHash` (and `paymentSecret`, `paymentSignature`) are a
+    /// redemption. The service sees a GET of the same URL without a body, and its answer is the page that the browser shows. Other
+    /// forms pass as ever, and a form that names a proof without being one is refused.
+    ///
+    /// So the service must answer for both methods: in axum, `get(handler).post(handler).route_layer(paid)`.
+    pub fn quote_page(self, page: impl QuotePage) -> Self {
+        self.set(|route| route.page = Some(PageHook::new(page)))
+    }
+
+    /// Answers browsers as everybody else: takes back a page that the merchant has for all routes.
+    pub fn without_page(self) -> Self {
+        self.set(|route| route.page = None)
     }
 }
 

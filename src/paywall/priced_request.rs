@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
-use http::{Request, Response, request::Parts};
+use http::{Method, Request, Response, header, request::Parts};
 use tokio::time::timeout;
 
 use super::{
@@ -44,6 +44,17 @@ impl PricedRequest {
     #[inline]
     pub(crate) fn set_body(&mut self, data: Bytes, trailers: Trailers) {
         self.read = Some(ReadBody { data, trailers });
+    }
+
+    /// Makes what a page's form sent the request that it redeems: a GET of the same URL, without a body.
+    pub(crate) fn become_get(&mut self) {
+        self.parts.method = Method::GET;
+        for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::TRANSFER_ENCODING]
+        {
+            self.parts.headers.remove(name);
+        }
+        self.media = Media::of(&self.parts.headers);
+        self.set_body(Bytes::new(), None);
     }
 
     /// The request for the handler, with the body that was read, or else with the one that was not.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     body::ResponseBody,
+    dressing::{dress_quote, vary},
     priced_request::PricedRequest,
     pricing::Price,
     problem::{ASK_AGAIN, Fault, Problem, Rejection},
@@ -63,6 +64,9 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
+    if let Some(page) = &route.page {
+        response = dress_quote(page, request, &terms, &bill.label, response);
+    }
     request.format().apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     response
@@ -72,17 +76,19 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
 pub(crate) struct Bill<'a> {
     template: Cow<'a, QuoteTemplate>,
     challenge: Option<Cow<'a, Challenge>>,
+    label: Cow<'a, str>,
 }
 
 impl<'a> Bill<'a> {
     pub(crate) fn of(route: &'a Route) -> Self {
-        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge() }
+        let label = Cow::Borrowed(route.description());
+        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge(), label }
     }
 
-    fn saying(route: &'a Route, label: &str) -> Self {
+    fn saying(route: &'a Route, label: &'a str) -> Self {
         let label = route.fitting(label);
         let challenge = route.challenge_saying(&label).map(Cow::Owned);
-        Self { template: Cow::Owned(route.template_saying(&label)), challenge }
+        Self { template: Cow::Owned(route.template_saying(&label)), challenge, label }
     }
 
     /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
@@ -177,6 +183,9 @@ impl Requote {
         headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
         let body = explained(&body, code, reason);
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if self.route.page.is_some() {
+            vary(&mut headers);
+        }
         let mut response = Response::new(body);
         *response.status_mut() = code.status();
         *response.headers_mut() = headers;

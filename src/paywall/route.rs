@@ -16,6 +16,7 @@ use super::{
     merchant::{Listing, MerchantInner},
     nested::Nested,
     pricing::Prices,
+    quote_page::PageHook,
     redelivery::Redelivery,
     text,
 };
@@ -50,6 +51,8 @@ pub(crate) struct Route {
     pub(crate) consumes: Arc<ConsumeRule>,
     /// Whether answers are kept.
     pub(crate) redelivery: Option<Redelivery>,
+    /// What people get instead of JSON.
+    pub(crate) page: Option<PageHook>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
 }
@@ -63,6 +66,7 @@ impl Route {
             Prices::Fixed(amount) => Some(template.price(amount)),
             Prices::Now(_) | Prices::Later(_) => None,
         };
+        let page = merchant.page.clone();
         Self {
             merchant,
             resource,
@@ -84,6 +88,7 @@ impl Route {
             bound_headers: Vec::new(),
             consumes: Arc::new(delivers),
             redelivery: None,
+            page,
             nested: Nested::default(),
         }
     }
@@ -125,7 +130,7 @@ impl Route {
         template(&self.merchant, label)
     }
 
-    fn description(&self) -> &str {
+    pub(crate) fn description(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.resource)
     }
 
@@ -176,6 +181,7 @@ impl fmt::Debug for Route {
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
             .field("redelivery", &self.redelivery)
+            .field("page", &self.page)
             .finish_non_exhaustive()
     }
 }

@@ -73,7 +73,9 @@ pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;
-pub(crate) use redemption::{ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body};
+pub(crate) use redemption::{
+    ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body, scan_form,
+};
 pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy, RenderedQuote};

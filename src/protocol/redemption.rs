@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{
-    IntentId, PaymentSecret, PaymentSignature, TxHash,
+    IntentId, PaymentSecret, PaymentSignature, TxHash, ascii_json,
     encoding::decode_base64,
     headers::{HEADER_MAX, PAYMENT_SIGNATURE, X402_PAYMENT},
     json_text::Text,
@@ -148,6 +148,39 @@ pub(crate) fn query_names_proof(query: &str) -> bool {
 /// Returns whether a form has a field with the name of a proof's member. Proofs do not belong in forms, so this is a client's mistake.
 pub(crate) fn form_names_proof(form: &[u8]) -> bool {
     has_field(form, INTENT) || has_field(form, TX)
+}
+
+/// Reads the proof in a form that a page sends: the members of a redemption as fields, each once and by the rules of the JSON object.
+///
+/// Only a whole redemption is one. Everything else that names a proof is what it is in any other form: a mistake.
+pub(crate) fn scan_form(form: &[u8]) -> ScanResult {
+    match form_members(form).map(|members| scan_body(members.as_bytes())) {
+        Some(ScanResult::Proof(proof @ Proof::Redemption(_))) => ScanResult::Proof(proof),
+        _ if form_names_proof(form) => ScanResult::Invalid,
+        _ => ScanResult::Nothing,
+    }
+}
+
+/// Writes a form's fields that belong to the payer as a JSON object.
+fn form_members(form: &[u8]) -> Option<String> {
+    let mut members = String::from("{");
+    for pair in form.split(|byte| *byte == b'&') {
+        let at = memchr::memchr(b'=', pair).unwrap_or(pair.len());
+        let name = form_text(&pair[..at])?;
+        if is_proof_member(&name) {
+            let value = form_text(pair.get(at + 1..).unwrap_or_default())?;
+            let comma = if members.len() > 1 { "," } else { "" };
+            members.push_str(&format!("{comma}{}:{}", ascii_json(&name), ascii_json(&value)));
+        }
+    }
+    members.push('}');
+    Some(members)
+}
+
+/// A name or a value of a form; `None` where it is not UTF-8.
+fn form_text(encoded: &[u8]) -> Option<String> {
+    let spaced: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(percent_decoded(&spaced).collect()).ok()
 }
 
 /// Returns whether a form or a query has a field of this name, percent-encoded or not.

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 // The programs that are tested share a file.
 #![allow(clippy::duplicate_mod)]
-#![cfg(all(feature = "axum", feature = "evm", feature = "devchain"))]
+#![cfg(all(feature = "axum", feature = "evm", feature = "devchain", feature = "page"))]
 
+#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod browser;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/agent.rs"]
@@ -26,6 +28,7 @@ mod evm;
 #[path = "../../examples/hyper_client.rs"]
 mod hyper_client;
 mod ledger;
+mod page;
 mod paywall;
 mod repository;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]

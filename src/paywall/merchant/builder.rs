@@ -6,7 +6,12 @@ use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
-    paywall::{claimant::UnboundPolicy, error::BuildError, text},
+    paywall::{
+        claimant::UnboundPolicy,
+        error::BuildError,
+        quote_page::{PageHook, QuotePage},
+        text,
+    },
     protocol::{Address, Asset, Network, SealingKeys},
     settle::{ErasedSettler, Settler},
     verify::{ErasedVerifier, Verifier},
@@ -66,6 +71,7 @@ pub struct MerchantBuilder {
     /// `None`: as by default.
     hold_unbound: Option<Duration>,
     require_bound: bool,
+    page: Option<PageHook>,
     lazily: bool,
 }
 
@@ -99,6 +105,7 @@ impl MerchantBuilder {
             contact: None,
             hold_unbound: None,
             require_bound: false,
+            page: None,
             lazily: false,
         }
     }
@@ -245,6 +252,15 @@ impl MerchantBuilder {
         self
     }
 
+    /// Sets the page that browsers get instead of a quote's JSON, for all routes that have no
+    /// [page of their own](crate::X402Layer::quote_page). By default there is none.
+    ///
+    /// It is for the layers that are made from here on, and for redeeming by form, as described there.
+    pub fn quote_page(mut self, page: impl QuotePage) -> Self {
+        self.page = Some(PageHook::new(page));
+        self
+    }
+
     /// Sets the clock by which quotes are dated, for tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -365,6 +381,7 @@ impl MerchantBuilder {
             lease: self.lease,
             contact: self.contact,
             unbound: UnboundPolicy { hold: whole_seconds(hold), refuse: self.require_bound },
+            page: self.page,
             start,
             catalog: Catalog::default(),
         })

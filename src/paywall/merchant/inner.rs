@@ -6,7 +6,7 @@ use super::{catalog::Catalog, standard::Standard, start::Start};
 use crate::{
     clock::Clock,
     ledger::ErasedLedger,
-    paywall::{claimant::UnboundPolicy, error::HealthError, problem::Problem},
+    paywall::{claimant::UnboundPolicy, error::HealthError, problem::Problem, quote_page::PageHook},
     protocol::{Address, Asset, Network, SealingKeys, Way},
     verify::ErasedVerifier,
 };
@@ -39,6 +39,8 @@ pub(crate) struct MerchantInner {
     pub(crate) lease: Duration,
     pub(crate) contact: Option<String>,
     pub(crate) unbound: UnboundPolicy,
+    /// That of its routes, unless they have another.
+    pub(crate) page: Option<PageHook>,
     pub(crate) start: Start,
     pub(crate) catalog: Catalog,
 }

@@ -3,6 +3,7 @@
 pub mod authorization;
 pub mod faults;
 pub mod servers;
+pub mod tools;
 
 use std::{
     sync::{

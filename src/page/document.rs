@@ -1,0 +1,237 @@
+//! The page as HTML: for a quote, and for a form that did not redeem.
+
+use std::fmt::{Display, Write as _};
+
+use bytes::Bytes;
+use http::{Response, Uri, header};
+use serde_json::Value;
+
+use super::{
+    data,
+    escape::{Escaped, json_in_html},
+    qr, request,
+    settings::{Page, SCRIPT},
+    text::Text,
+    time,
+};
+use crate::{
+    Offer,
+    protocol::{Quote, Redemption, headers::X_PRICE_INTENT},
+};
+
+/// The page for a quote.
+pub(super) fn quote(page: &Page, uri: &Uri, offer: &Offer) -> String {
+    let words = Words { page, quote: Some(&offer.quote) };
+    let title = format!("{} · {} {}", offer.quote.label, data::price(&offer.quote), offer.quote.symbol);
+    let mut main = String::new();
+    what_is_sold(&mut main, &words, uri, offer);
+    main.push_str(
+        r#"<p id="status" role="status"></p><progress id="bar" hidden aria-labelledby="status"></progress><div id="actions" class="row"></div><p id="said" class="sr" aria-live="polite"></p>"#,
+    );
+    wallets(&mut main, &words, offer);
+    if offer.takes_transfers {
+        elsewhere(&mut main, &words, &offer.quote);
+        form(&mut main, &words, offer);
+    }
+    answer(&mut main, &words);
+    let _ = write!(main, "<footer><p>{}</p></footer>", words.of(Text::Once));
+    let block = json_in_html(&data::block(page, offer));
+    let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{SCRIPT}</script>"#);
+    document(page, &title, &main, &script)
+}
+
+/// The page for a form that did not redeem: why, and the same form to send again.
+pub(super) fn refusal(page: &Page, uri: &Uri, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
+    let words = Words { page, quote: None };
+    let told: Value = serde_json::from_slice(problem.body()).unwrap_or_default();
+    let member = |name: &str| told[name].as_str().unwrap_or_default();
+    let code = member("error");
+    let fresh = problem.headers().get(X_PRICE_INTENT).and_then(|intent| intent.to_str().ok());
+    let asks_again = fresh.is_some() || problem.headers().contains_key(header::RETRY_AFTER);
+    let title = words.of(if asks_again { Text::NotYet } else { Text::NotDelivered });
+    let detail = Text::of_error(code).map_or(member("detail"), |text| page.words(text));
+    let mut main = String::new();
+    let _ = write!(
+        main,
+        r#"<section class="card"><h1>{title}</h1>{}<p>{} <span class="soft">({})</span></p></section>"#,
+        question(&words, uri),
+        Escaped(detail),
+        Escaped(code)
+    );
+    if let Some(shown) = shown {
+        send_again(&mut main, &words, shown, fresh);
+    }
+    let _ = write!(main, "<footer><p>{}</p></footer>", words.of(Text::Once));
+    document(page, &title, &main, "")
+}
+
+/// The frame of both.
+fn document(page: &Page, title: &str, main: &str, script: &str) -> String {
+    let shop = page.shown_title();
+    let full_title = shop.map_or_else(|| title.to_owned(), |shop| format!("{title} · {shop}"));
+    let mut head = String::new();
+    if page.shown_logo().is_some() || shop.is_some() {
+        head.push_str("<header>");
+        if let Some(logo) = page.shown_logo() {
+            // The title beside it says what it shows.
+            let _ = write!(head, r#"<img src="{}" alt="">"#, Escaped(logo));
+        }
+        let _ = write!(head, "<span>{}</span></header>", Escaped(shop.unwrap_or_default()));
+    }
+    format!(
+        r#"<!doctype html><html lang="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
+        Escaped(page.shown_lang()),
+        Escaped(&full_title),
+        page.style(),
+    )
+}
+
+// Writing to a String cannot fail.
+
+fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
+    let quote = &offer.quote;
+    let until = time::shown(quote.expiry);
+    let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
+    let _ = write!(
+        out,
+        r#"<section class="card"><p class="label">{}</p><h1>{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p><div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        words.of(Text::Buying),
+        Escaped(&quote.label),
+        question(words, uri),
+        Escaped(&data::price(quote)),
+        Escaped(&quote.symbol),
+        words.of(Text::OnNetwork),
+        words.of(Text::Intro),
+        words.of(Text::HoldsUntil).replace("{time}", &until),
+        words.of(Text::Expired),
+        words.of(Text::NewPrice),
+    );
+    if offer.bound_only {
+        let _ = write!(out, r#"<p class="card">{}</p>"#, words.of(Text::BoundOnly));
+    }
+    if !offer.takes_transfers {
+        let _ = write!(out, r#"<p class="card" id="needed">{}</p>"#, words.of(Text::SignedOnly));
+    }
+}
+
+/// What the visitor asked, if the address has a question.
+fn question(words: &Words<'_>, uri: &Uri) -> String {
+    match request::question(uri) {
+        Some(asked) => {
+            format!(r#"<p class="label">{}</p><p class="asked">{}</p>"#, words.of(Text::Asked), Escaped(&asked))
+        }
+        None => String::new(),
+    }
+}
+
+/// For the script: nothing of it works without.
+fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
+    let none = if offer.takes_transfers { Text::NoWallet } else { Text::SignedOnly };
+    let _ = write!(
+        out,
+        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><div id="wallets"></div><p id="none" class="soft" hidden>{}</p></section>"#,
+        words.of(Text::WithWallet),
+        words.of(none),
+    );
+}
+
+fn elsewhere(out: &mut String, words: &Words<'_>, quote: &Quote) {
+    let _ = write!(
+        out,
+        r#"<section class="card" id="else" aria-labelledby="else-title"><h2 id="else-title">{}</h2><p>{}</p><div class="pay">"#,
+        words.of(Text::Elsewhere),
+        words.of(Text::Scan)
+    );
+    let label = words.of(Text::QrLabel);
+    if let Some(code) = qr::payment_url(quote).and_then(|url| qr::svg(&url, &label)) {
+        out.push_str(&code);
+    }
+    out.push_str("<dl>");
+    let amount = data::price(quote);
+    detail(out, words, Text::Amount, "c-amount", &amount, Some(&quote.symbol));
+    detail(out, words, Text::Recipient, "c-recipient", &quote.recipient.to_string(), None);
+    for (index, contract) in quote.contracts.iter().enumerate() {
+        detail(out, words, Text::Token, &format!("c-token-{index}"), &contract.to_string(), None);
+    }
+    let chain = format!("{} ({})", data::network_name(quote.network), quote.network.chain_id());
+    let _ = write!(out, "<dt>{}</dt><dd>{}</dd></dl></div></section>", words.of(Text::Network), Escaped(&chain));
+}
+
+/// One detail of a transfer, to be copied.
+fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str, unit: Option<&str>) {
+    let (name, copy) = (words.of(name), words.of(Text::Copy));
+    let unit = unit.map(|unit| format!(" <span>{}</span>", Escaped(unit))).unwrap_or_default();
+    let _ = write!(
+        out,
+        r#"<dt id="{id}-name">{name}</dt><dd><span class="value"><code id="{id}">{}</code>{unit}</span> <button type="button" class="plain small" id="{id}-copy" data-copy="{id}" aria-labelledby="{id}-copy {id}-name" hidden>{copy}</button></dd>"#,
+        Escaped(value),
+    );
+}
+
+/// The way back with a hash: by script, and where the route takes forms without it.
+fn form(out: &mut String, words: &Words<'_>, offer: &Offer) {
+    let hidden = if offer.takes_forms { "" } else { " hidden" };
+    let _ = write!(out, r#"<form class="card" id="form" method="post"{hidden}><h2>{}</h2>"#, words.of(Text::HavePaid),);
+    hidden_field(out, "intentId", offer.quote.intent.as_str());
+    hash_field(out, words, "");
+    let _ = write!(out, r#"<button type="submit">{}</button></form>"#, words.of(Text::Redeem));
+}
+
+fn hash_field(out: &mut String, words: &Words<'_>, value: &str) {
+    let _ = write!(
+        out,
+        r#"<label for="hash">{}</label><input id="hash" name="txHash" value="{}" required pattern="0x[0-9a-fA-F]{{64}}" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="hint"><p class="hint" id="hint">{}</p>"#,
+        words.of(Text::Hash),
+        Escaped(value),
+        words.of(Text::HashHint),
+    );
+}
+
+/// The same payment once more: under a new intent, if there is one, with the old one as its secret.
+fn send_again(out: &mut String, words: &Words<'_>, shown: &Redemption, fresh: Option<&str>) {
+    let (intent, secret) = (shown.intent.as_str(), shown.secret.as_ref().map(|secret| secret.as_str()));
+    out.push_str(r#"<form class="card" method="post">"#);
+    hidden_field(out, "intentId", fresh.unwrap_or(intent));
+    if let Some(secret) = secret.or(fresh.map(|_| intent)) {
+        hidden_field(out, "paymentSecret", secret);
+    }
+    hash_field(out, words, &shown.transaction.to_string());
+    let _ = write!(out, r#"<button type="submit">{}</button></form>"#, words.of(Text::Again));
+}
+
+fn hidden_field(out: &mut String, name: &str, value: &str) {
+    let _ = write!(out, r#"<input type="hidden" name="{name}" value="{}">"#, Escaped(value));
+}
+
+/// Where the script puts the answer.
+fn answer(out: &mut String, words: &Words<'_>) {
+    let _ = write!(
+        out,
+        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p><a id="download" class="button" href="#" download>{}</a></p></section>"##,
+        words.of(Text::Answer),
+        words.of(Text::Download),
+    );
+}
+
+/// The page's texts, with the quote's own words in them, escaped.
+struct Words<'a> {
+    page: &'a Page,
+    quote: Option<&'a Quote>,
+}
+
+impl Words<'_> {
+    fn of(&self, text: Text) -> String {
+        let words = self.page.words(text);
+        let words = match self.quote {
+            None => words.to_owned(),
+            Some(quote) => {
+                let filled = |words: String, name: &str, value: &dyn Display| words.replace(name, &value.to_string());
+                let words = filled(words.to_owned(), "{price}", &data::price(quote));
+                let words = filled(words, "{network}", &data::network_name(quote.network));
+                let words = filled(words, "{recipient}", &quote.recipient);
+                filled(words, "{symbol}", &quote.symbol)
+            }
+        };
+        Escaped(&words).to_string()
+    }
+}

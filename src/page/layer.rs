@@ -1,0 +1,31 @@
+//! The page as the hook's implementation, and the short way to set it on a route or on a merchant.
+
+use bytes::Bytes;
+use http::{Response, request::Parts};
+
+use super::{document, settings::Page};
+use crate::{MerchantBuilder, Offer, QuotePage, X402Layer, protocol::Redemption};
+
+impl QuotePage for Page {
+    fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
+        Some(self.sent(document::quote(self, &head.uri, offer)))
+    }
+
+    fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
+        Some(self.sent(document::refusal(self, &head.uri, shown, problem)))
+    }
+}
+
+impl X402Layer {
+    /// Answers browsers with this page instead of the quote's JSON, as [`quote_page`](Self::quote_page) does.
+    pub fn page(self, page: Page) -> Self {
+        self.quote_page(page)
+    }
+}
+
+impl MerchantBuilder {
+    /// Sets this page for all routes, as [`quote_page`](Self::quote_page) does.
+    pub fn page(self, page: Page) -> Self {
+        self.quote_page(page)
+    }
+}

@@ -1,0 +1,46 @@
+//! What the page may do: its Content-Security-Policy, with the hashes of its script and its style.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use sha2::{Digest as _, Sha256};
+
+/// The headers that guard a page with this script and this style.
+pub(super) fn headers(script: &str, style: &str, has_logo: bool) -> HeaderMap {
+    let logo = if has_logo { " data:" } else { "" };
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src blob:{logo}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        source(script),
+        source(style)
+    );
+    HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        // Hashes and the words above are a header value; the fall-back cannot be reached, and forbids everything.
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'")),
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+        // The address bar may hold a question that is nobody else's business.
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        // Some wallets open a window and talk with it.
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin-allow-popups")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    ])
+}
+
+/// The hash of an inline text, as a source of the policy.
+fn source(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the standard's own example has it.
+    #[test]
+    fn the_hash_is_that_of_the_standard() {
+        assert_eq!(source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
+    }
+}

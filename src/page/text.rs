@@ -1,0 +1,198 @@
+//! Every text of the page, in one table, so that it can be translated.
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, $english:literal;)+) => {
+        /// One text of the page. Words in braces are replaced.
+        ///
+        /// Those with a key that begins with `error.` stand in for the `detail` of a problem of that code.
+        ///
+        /// ```
+        /// use tower_x402::page::{Page, Text};
+        /// let page = Page::new().lang("de").text(Text::Buying, "Sie kaufen").text(Text::Redeem, "Antwort abholen");
+        /// assert_eq!(Text::Buying.english(), "You are buying");
+        /// # let _ = page;
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Text { $($(#[$doc])* #[doc = concat!("“", $english, "”")] $name,)+ }
+
+        impl Text {
+            /// Every text.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The name by which the page's script knows it.
+            #[must_use]
+            pub const fn key(self) -> &'static str { match self { $(Self::$name => $key,)+ } }
+
+            /// The text as it is unless it is set.
+            #[must_use]
+            pub const fn english(self) -> &'static str { match self { $(Self::$name => $english,)+ } }
+        }
+    };
+}
+
+texts! {
+    /// Above what is sold.
+    Buying = "buying", "You are buying";
+    /// Above what the visitor asked.
+    Asked = "asked", "You asked";
+    /// Behind the price.
+    OnNetwork = "on", "on {network}";
+    /// Below the price.
+    Intro = "intro", "Pay once, and the answer appears on this page. You need no account.";
+    /// Beside the price.
+    HoldsUntil = "holds", "This price holds until {time}.";
+    /// The countdown.
+    TimeLeft = "left", "{time} left at this price";
+    /// Once it has run down.
+    Expired = "expired", "This price has expired. If you have not paid, get a new one.";
+    /// A button.
+    NewPrice = "renew", "Get a new price";
+    /// A heading.
+    WithWallet = "with_wallet", "Pay with your wallet";
+    /// A button, where signed payments are taken.
+    Sign = "sign", "Pay with {wallet}, without network fee";
+    /// A button: the same by a transaction.
+    Send = "send", "Pay with {wallet}";
+    /// The other way, below the first.
+    SendInstead = "send_instead", "or send a transaction with {wallet}";
+    /// A wallet that does not tell its name.
+    Nameless = "nameless", "browser wallet";
+    /// Where there is none.
+    NoWallet = "no_wallet", "No wallet was found in this browser.";
+    /// A heading.
+    Elsewhere = "elsewhere", "Pay from another wallet";
+    /// Beside the QR code.
+    Scan = "scan", "Scan this code with your wallet, or send a transfer with these details:";
+    /// What the QR code is, for those who do not see it.
+    QrLabel = "qr", "QR code: pay {price} {symbol} on {network} to {recipient}";
+    /// A detail.
+    Amount = "amount", "Amount";
+    /// A detail.
+    Token = "token", "Token contract";
+    /// A detail.
+    Recipient = "recipient", "Recipient";
+    /// A detail.
+    Network = "network", "Network";
+    /// A button.
+    Copy = "copy", "Copy";
+    /// What that button says for a moment.
+    Copied = "copied", "Copied";
+    /// A heading.
+    HavePaid = "have_paid", "I have paid";
+    /// A field.
+    Hash = "hash", "Transaction hash";
+    /// Below that field.
+    HashHint = "hash_hint", "Your wallet shows it once the payment is sent: 0x and 64 letters and digits.";
+    /// A button.
+    Redeem = "redeem", "Get the answer";
+    /// At the end.
+    Once = "once", "One payment buys one answer. It is never necessary to pay twice: a payment that was made stays good until its answer is delivered.";
+    /// Where an ordinary transfer is not enough.
+    BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
+    /// Where no transfers are taken.
+    SignedOnly = "signed_only", "This seller takes signed payments: you need a wallet in this browser, and script.";
+    /// While the wallet asks.
+    Confirm = "confirm", "Confirm the payment in your wallet.";
+    /// While the wallet asks for the network.
+    Switching = "switching", "Your wallet is asked to use {network}.";
+    /// A wallet that stays where it is.
+    WrongNetwork = "wrong_network", "Your wallet is not on {network}. Nothing was sent.";
+    /// The person said no.
+    Declined = "declined", "You declined in your wallet. Nothing was sent.";
+    /// A wallet that fails at a transaction.
+    WalletFailed = "wallet_failed", "Your wallet reports an error. If it shows that the payment was sent, enter its transaction hash below, and do not pay again.";
+    /// A wallet that fails before anything could be sent.
+    WalletFailedEarly = "wallet_failed_early", "Your wallet reports an error. Nothing was sent.";
+    /// Nothing was heard of the wallet.
+    Began = "began", "You began to pay here. If your wallet shows that the payment was sent, enter its transaction hash below, and do not pay again. If nothing was sent, you can pay now.";
+    /// The first request.
+    Fetching = "fetching", "Payment sent. Getting your answer.";
+    /// The transaction is not in a block.
+    Waiting = "waiting", "Payment sent. Waiting for the network to confirm it.";
+    /// The seller asks to be asked again.
+    Later = "later", "The seller cannot answer right now. Your payment is safe. Asking again in {seconds} s.";
+    /// No connection.
+    Offline = "offline", "There is no connection to the seller. Your payment is safe. Asking again in {seconds} s.";
+    /// The service's own refusal.
+    Unsold = "unsold", "The seller did not answer your request ({status}). Your payment is kept: you can try again.";
+    /// A button.
+    Again = "again", "Try again";
+    /// A button.
+    Forget = "forget", "Forget this payment and start over";
+    /// What was typed is none.
+    NoHash = "no_hash", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f.";
+    /// A heading.
+    Answer = "answer", "Your answer";
+    /// Above the answer.
+    Paid = "paid", "Paid {price} {symbol}.";
+    /// Above the answer.
+    PaidBy = "paid_by", "Transaction {hash}";
+    /// A button.
+    Download = "download", "Download";
+    /// An answer that is no text.
+    File = "file", "Your answer is a file.";
+    /// A button.
+    Prove = "prove", "Sign as the payer with {wallet}";
+    /// The wallet asks for a signature.
+    Proving = "proving", "Sign the message in your wallet. It costs nothing.";
+    /// The title of a refusal, without script.
+    NotYet = "not_yet", "Not delivered yet";
+    /// The title of a refusal that asking again does not change.
+    NotDelivered = "not_delivered", "Not delivered";
+    /// A refusal of a signed payment.
+    AuthorizationRefused = "error.authorization_refused", "The signed payment was refused, and nothing was taken.";
+    /// A refusal.
+    TxNotConfirmed = "error.tx_not_confirmed", "The network has not confirmed this transaction yet. Ask again in a few seconds. Do not pay again.";
+    /// A refusal.
+    TransferNotFound = "error.transfer_not_found", "This transaction does not pay this seller: it has no transfer of an accepted token to the recipient. Check the hash, and find out what was sent before you pay again.";
+    /// A refusal.
+    Insufficient = "error.insufficient_amount", "This transaction pays less than the price. Payments are not added up. Write to the seller before you pay again.";
+    /// A refusal.
+    PaymentBound = "error.payment_bound", "This payment was made with another purchase, or by somebody else. Whoever paid can show it with a signature.";
+    /// A refusal.
+    PayerProof = "error.payer_proof_required", "This seller asks who paid: sign with the wallet that sent the payment.";
+    /// A refusal.
+    WrongSigner = "error.invalid_signature", "The account that signed is not the one that paid. Choose the account that sent the payment.";
+    /// A refusal.
+    TooOld = "error.payment_too_old", "This payment is older than the seller accepts. Write to the seller.";
+    /// A refusal.
+    AlreadyUsed = "error.tx_already_used", "This transaction has bought an answer already. Nothing was taken now.";
+    /// A refusal.
+    AlreadyConsumed = "error.already_consumed", "This purchase was delivered already. Nothing was taken now.";
+    /// A refusal.
+    InProgress = "error.redemption_in_progress", "This payment is being redeemed right now. Ask again in a few seconds. Do not pay again.";
+    /// A refusal.
+    Malformed = "error.invalid_redemption", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f. Do not pay again.";
+    /// A refusal.
+    NotFound = "error.intent_not_found", "This payment can still be redeemed: ask again. Do not pay again.";
+    /// A refusal.
+    PaidLate = "error.intent_expired", "The payment came after its price had expired. It can still be redeemed: ask again. Do not pay again.";
+}
+
+impl Text {
+    /// The text for a problem of this code.
+    pub(super) fn of_error(code: &str) -> Option<Self> {
+        let of_code = |text: &&Self| text.key().strip_prefix("error.") == Some(code);
+        Self::ALL.iter().find(of_code).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::protocol::ProblemCode;
+
+    #[test]
+    fn keys_are_unique_and_those_of_errors_are_codes() {
+        let keys: HashSet<_> = Text::ALL.iter().map(|text| text.key()).collect();
+        assert_eq!(keys.len(), Text::ALL.len());
+        for code in keys.iter().filter_map(|key| key.strip_prefix("error.")) {
+            assert!(code.parse::<ProblemCode>().is_ok(), "{code}");
+            assert!(Text::of_error(code).is_some());
+        }
+        assert_eq!(Text::of_error("no_such_code"), None);
+    }
+}

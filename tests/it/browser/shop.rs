@@ -1,0 +1,149 @@
+//! A shop with pages, on a socket and a chain of its own.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use http::{HeaderMap, Method, StatusCode, header};
+use tower_x402::{
+    Merchant, MerchantBuilder, Receipt, Redelivery, X402Layer,
+    ledger::MemoryLedger,
+    page::Page,
+    protocol::{Address, SealingKeys},
+    settle::WalletSettler,
+    testing::DevChain,
+    verify::evm::EvmVerifier,
+};
+
+use crate::support::Counter;
+
+/// Nobody that the chain begins with.
+pub const SELLER: Address = Address::new([0x5e; 20]);
+pub const PRICE: &str = "0.49 USDC";
+pub const UNITS: u128 = 490_000;
+
+/// What is sold to a browser.
+const REPORT: &str = r#"<!doctype html><title>r</title><h1>The report</h1>
+<p>What visitors <strong>say</strong>, <a href="https://example.org/more">more</a>.</p>
+<table><tr><th scope="col">Theme</th><th scope="col">Chats</th></tr><tr><td>pricing</td><td>12</td></tr></table>"#;
+/// The same with markup that the page does not take over.
+const HOSTILE: &str = r##"<!doctype html><title>r</title><style>h1{color:red}</style><h1 onclick="__pwned()">The report</h1>
+<p style="position:fixed">A <a href="javascript:__pwned()">link</a>, <a href=" java&#10;script:__pwned()">another</a>.</p>
+<script>__pwned()</script><img src="x" onerror="__pwned()"><svg onload="__pwned()"></svg><iframe srcdoc="<script>__pwned()</script>"></iframe>
+<math><mtext><table><mglyph><style><img src=x onerror="__pwned()"></style></mglyph></table></mtext></math>
+<form action="/steal"><input name="q"></form><template><img src=x onerror="__pwned()"></template>"##;
+
+/// A chain that mines every second, and what is sold on it.
+pub struct Shop {
+    pub chain: DevChain,
+    pub url: String,
+    pub handler: Counter,
+}
+
+/// How a shop differs from the usual.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    /// Whether signed payments are taken.
+    pub settles: bool,
+    /// Whether unbound payments are refused.
+    pub bound_only: bool,
+    /// Whether answers are kept.
+    pub keeps: bool,
+    /// A label for each of `/0`, `/1`, …
+    pub labels: Vec<String>,
+}
+
+impl Shop {
+    pub async fn open(kind: Kind) -> Self {
+        let chain =
+            DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+        let mut builder = merchant(&chain).await;
+        if kind.settles {
+            let key = chain.accounts()[3].private_key();
+            builder =
+                builder.settler(WalletSettler::builder().key(key).endpoint(chain.rpc_url()).connect().await.unwrap());
+        }
+        if kind.bound_only {
+            builder = builder.require_bound();
+        }
+        let merchant = builder.page(Page::new().title("A shop & more")).build().await.unwrap();
+        let handler = Counter::default();
+        let app = routes(&merchant, &kind).with_state(handler.clone());
+        Self { chain, url: serve(app).await, handler }
+    }
+
+    /// Who pays.
+    pub fn buyer(&self) -> Address {
+        self.chain.accounts()[1].address()
+    }
+
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    pub async fn takings(&self) -> u128 {
+        self.chain.usdc_balance(SELLER).await.unwrap().to_string().parse().unwrap()
+    }
+}
+
+/// The seller of these shops, without a page yet.
+pub async fn merchant(chain: &DevChain) -> MerchantBuilder {
+    let verifier = EvmVerifier::builder().endpoints([chain.rpc_url()]).connect().await.unwrap();
+    Merchant::builder(SELLER)
+        .hold_unbound(Duration::from_secs(2))
+        .verifier(verifier)
+        .ledger(MemoryLedger::new())
+        .sealing_keys(SealingKeys::new([7; 32]))
+}
+
+fn routes(merchant: &Merchant, kind: &Kind) -> Router<Counter> {
+    let layer = |name: &str, label: &str| -> X402Layer {
+        let layer = merchant.charge(name, PRICE).unwrap().label(label).unwrap();
+        if kind.keeps { layer.redeliver(Redelivery::for_(Duration::from_secs(600))) } else { layer }
+    };
+    let mut app = Router::new().route("/report", get(answer).post(answer).route_layer(layer("report", "The report")));
+    for (number, label) in kind.labels.iter().enumerate() {
+        let layer = layer(&format!("label {number}"), label);
+        app = app.route(&format!("/{number}"), get(answer).post(answer).route_layer(layer));
+    }
+    app.route("/frame", get(async || ([(header::CONTENT_TYPE, "text/html")], r#"<iframe src="/report"></iframe>"#)))
+}
+
+/// By what the address asks for: HTML for browsers and JSON for others, unless it says `as=text` or `as=file`.
+async fn answer(
+    State(handler): State<Counter>,
+    receipt: Receipt,
+    method: Method,
+    headers: HeaderMap,
+    request: Request,
+) -> Response {
+    handler.run();
+    assert_eq!(method, Method::GET, "what a form sent arrives as what it redeems");
+    let of_type = |name: &'static str, body: Body| ([(header::CONTENT_TYPE, name)], body).into_response();
+    let query = request.uri().query().unwrap_or_default();
+    let html = headers.get_all(header::ACCEPT).iter().any(|accept| accept.to_str().unwrap().contains("text/html"));
+    match query {
+        query if query.contains("as=text") => of_type("text/plain; charset=utf-8", "a plain\nanswer".into()),
+        query if query.contains("as=file") => of_type("application/octet-stream", vec![0_u8, 1, 2].into()),
+        query if query.contains("as=json") => of_type("application/json", r#"{"payer":"json"}"#.into()),
+        query if query.contains("as=failure") && handler.runs() == 1 => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "no such report").into_response()
+        }
+        query if query.contains("as=hostile") => of_type("text/html", HOSTILE.into()),
+        _ if html => of_type("text/html; charset=utf-8", REPORT.into()),
+        _ => of_type("application/json", format!(r#"{{"payer":"{}"}}"#, receipt.payer()).into()),
+    }
+}
+
+/// Serves on a free port until the test ends; answers where.
+pub async fn serve(app: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    url
+}
