@@ -24,7 +24,10 @@ use super::{
     redeem::{reserve, unless_consumed},
     route::Route,
 };
-use crate::protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy, Redemption};
+use crate::{
+    metrics,
+    protocol::{InvalidRedemption, ProblemCode, Proof, RedeemBy, Redemption},
+};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What may have to wait, boxed for it.
@@ -63,8 +66,9 @@ impl<S, B> Checkout<S, B> {
         self.request.is_paid_already()
     }
 
-    pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        self.request.reject(rejection)
+    /// Refuses the request before a payment was looked at.
+    pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        self.request.turn_away(rejection)
     }
 }
 
@@ -101,7 +105,7 @@ where
                     self.serve().await.map(|response| filter.apply(response))
                 }
                 Ok(false) => price(self, body).await,
-                Err(problem) => Ok(self.reject(problem)),
+                Err(problem) => Ok(self.turn_away(problem)),
             }
         })
     }
@@ -135,10 +139,10 @@ where
                 self.decide(Ok(None))
             }
             Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
-                None => Next::Answer(self.reject(code)),
+                None => Next::Answer(self.turn_away(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
-                    Ok(checkout.reject(rejection))
+                    Ok(checkout.request.deny(rejection))
                 }),
             },
         }
@@ -150,8 +154,8 @@ where
         let request = &self.request;
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
-            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
-            Ok(None) if request.query_shows_proof() => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
+            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
+            Ok(None) if request.query_shows_proof() => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
             Ok(None) if !request.route.merchant.start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
@@ -185,10 +189,11 @@ where
         match reserve(&self.request, proof).await {
             Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
             Ok(None) => {
+                metrics::redeemed(&self.request.route.resource, "free");
                 let format = self.request.format();
                 self.serve().await.map(|answer| without_bill(answer, format))
             }
-            Err(rejection) => Ok(self.reject(rejection)),
+            Err(rejection) => Ok(self.request.deny(rejection)),
         }
     }
 
