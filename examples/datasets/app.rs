@@ -14,6 +14,7 @@ pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod merchant;
+pub(crate) mod metrics;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
 pub(crate) mod ready;

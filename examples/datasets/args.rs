@@ -122,6 +122,9 @@ pub(crate) struct Args {
     /// How long what is in flight may take once the server is asked to end; less than whoever asks it waits
     #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) shutdown_timeout: Duration,
+    /// Serve what is counted and timed to Prometheus, at /metrics of this address; keep it private
+    #[arg(long, env = "X402_METRICS", value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// What is written to standard error
     #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]
     pub(crate) log: Log,
@@ -350,6 +353,7 @@ mod tests {
             "sealing-key",
             "ledger",
             "data",
+            "metrics",
         ] {
             let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
             assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");

@@ -13,6 +13,7 @@ use super::{
     ledger::LedgerArg,
     log::{Log, TARGET},
     merchant::merchant,
+    metrics,
     raise_mark::raise_mark,
     router, serve, settler, units,
 };
@@ -87,6 +88,9 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let listener = serve::listen(args.listen).await.map_err(Failure::world)?;
     let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
 
+    if let Some(address) = args.metrics {
+        metrics::start(address).await?;
+    }
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let kept = Redelivery::for_(args.redeliver);

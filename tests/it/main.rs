@@ -18,6 +18,8 @@ mod devchain;
 mod e2e;
 mod evm;
 mod ledger;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod paywall;
 mod repository;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
