@@ -139,6 +139,7 @@ where
                 self.decide(Ok(None))
             }
             Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
+                None if code == ProblemCode::InvalidRedemption => Next::Answer(self.request.deny(code)),
                 None => Next::Answer(self.turn_away(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;

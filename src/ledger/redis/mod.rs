@@ -44,6 +44,7 @@
 #![doc = include_str!("sold_today.sh")]
 //! ```
 
+mod book;
 mod builder;
 mod commands;
 mod connection;
