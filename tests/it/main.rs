@@ -10,7 +10,14 @@
 mod buy;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 mod client;
-#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(all(
+    feature = "wallet",
+    feature = "reqwest",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite",
+    feature = "metrics"
+))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/datasets/app.rs"]
 mod datasets;

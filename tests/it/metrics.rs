@@ -96,6 +96,26 @@ fn has_the_labels_of_the_guide(metrics: &Metrics) {
     }
 }
 
+/// The dashboard asks for every name of the guide, and for no other.
+#[test]
+fn the_dashboard_asks_for_what_there_is() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../examples/datasets/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let asked =
+        panels.flat_map(|panel| panel["targets"].as_array().unwrap()).map(|target| target["expr"].as_str().unwrap());
+    let asked: String = asked.collect::<Vec<_>>().join(" ");
+    let words = asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("x402_"));
+    let known: Vec<_> = table().into_iter().map(|[name, ..]| name).collect();
+    let mut met = std::collections::BTreeSet::new();
+    for word in words {
+        let name = ["_bucket", "_count", "_sum"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+        assert!(known.iter().any(|known| known == name), "{word}");
+        met.insert(name);
+    }
+    assert_eq!(met.len(), known.len(), "{met:?}");
+}
+
 const ANSWER: (&str, &str) = ("resource", "answer");
 
 #[test]

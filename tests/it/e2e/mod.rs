@@ -4,6 +4,8 @@ mod anew;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod app;
 mod buying;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "metrics"))]
+mod counted;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
