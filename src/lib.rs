@@ -127,7 +127,7 @@ pub mod verify;
 
 pub use paywall::{
     BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Pricing, Redelivery, Refusal,
-    RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
+    RequestBody, ResponseBody, ResponseFuture, Unredeemed, UnredeemedReason, X402, X402Layer,
 };
 pub use protocol::Receipt;
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod analytics;
 pub(crate) mod args;
+pub(crate) mod book;
 pub(crate) mod data;
 pub(crate) mod dev;
 pub(crate) mod generate;
@@ -20,6 +21,7 @@ pub(crate) mod raise_mark;
 pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod request;
+pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod secret;

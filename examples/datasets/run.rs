@@ -7,6 +7,7 @@ use tower_x402::{BuildError, Merchant, Redelivery};
 use super::{
     Service,
     args::{Args, Command, Ending, LedgerCommand},
+    book,
     data::Data,
     dev::Dev,
     generate, keys,
@@ -76,6 +77,9 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
     let log = args.log;
     let ended = match args.command {
         Some(Command::Ledger(LedgerCommand::RaiseMark { to })) => raise_mark(&args, to).await,
+        Some(Command::Sales(ref asked)) => book::sales(&args, asked).await,
+        Some(Command::Refund(ref given)) => book::refund(&args, given).await,
+        Some(Command::Unredeemed(ref span)) => book::unredeemed(&args, span).await,
         None => sell(args).await,
     };
     ended.map_err(|Failure(code, reason, _)| Failure(code, reason, log))

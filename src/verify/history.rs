@@ -49,7 +49,9 @@ pub struct TransferQuery {
 impl TransferQuery {
     /// Asks for all transfers of these tokens to these accounts.
     pub fn new(recipients: impl IntoIterator<Item = Address>, assets: impl IntoIterator<Item = Asset>) -> Self {
-        let (recipients, assets) = (recipients.into_iter().collect(), assets.into_iter().collect());
+        let (mut recipients, assets): (Vec<_>, _) = (recipients.into_iter().collect(), assets.into_iter().collect());
+        recipients.sort_unstable();
+        recipients.dedup();
         Self { recipients, assets, since: ChainTime::from_unix(0), until: None }
     }
 

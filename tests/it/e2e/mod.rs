@@ -38,4 +38,6 @@ mod start;
 mod succession;
 mod theft;
 mod time;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod unredeemed;
 mod wallet;
