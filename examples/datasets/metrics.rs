@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use axum::{Router, routing::get};
 use http::header;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tokio::{net::TcpListener, time::interval};
+use tokio::time::interval;
 
 use super::{log::TARGET, run::Failure, serve};
 

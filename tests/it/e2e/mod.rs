@@ -3,6 +3,8 @@
 mod anew;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod app;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "metrics"))]
+mod booking;
 mod buying;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "metrics"))]
 mod counted;
