@@ -6,8 +6,19 @@ use std::{fmt, future::Future, sync::Arc};
 #[inline]
 pub(crate) fn describe() {}
 
-#[inline]
-pub(crate) fn quoted(_: &Arc<str>) {}
+/// The quotes of one resource.
+#[derive(Clone)]
+pub(crate) struct Quotes;
+
+impl Quotes {
+    #[inline]
+    pub(crate) fn of(_: &Arc<str>) -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) {}
+}
 
 #[inline]
 pub(crate) fn refused(_: &Arc<str>, _: &'static str) {}

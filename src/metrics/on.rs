@@ -3,7 +3,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Instant};
 
-use ::metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use ::metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 const QUOTES: &str = "x402_quotes_total";
 const REFUSALS: &str = "x402_refusals_total";
@@ -54,8 +54,18 @@ pub(crate) fn describe() {
     describe_counter!(REORGANISED, Unit::Count, "Accepted payments that a reorganisation removed from the chain.");
 }
 
-pub(crate) fn quoted(resource: &Arc<str>) {
-    counter!(QUOTES, "resource" => Arc::clone(resource)).increment(1);
+/// The quotes of one resource, in the recorder that was there when its layer was made: to count one costs nothing else.
+#[derive(Clone)]
+pub(crate) struct Quotes(Counter);
+
+impl Quotes {
+    pub(crate) fn of(resource: &Arc<str>) -> Self {
+        Self(counter!(QUOTES, "resource" => Arc::clone(resource)))
+    }
+
+    pub(crate) fn count(&self) {
+        self.0.increment(1);
+    }
 }
 
 /// Before a payment was looked at.

@@ -14,13 +14,10 @@ use super::{
     route::Route,
     settlement::Unsettled,
 };
-use crate::{
-    metrics,
-    protocol::{
-        Amount, Challenge, IntentTerms, Origin, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
-        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR},
-        v2::{PaymentPayload, PaymentRequired, Reason, SchemePayload, SettleResponse},
-    },
+use crate::protocol::{
+    Amount, Challenge, IntentTerms, Origin, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
+    headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR},
+    v2::{PaymentPayload, PaymentRequired, Reason, SchemePayload, SettleResponse},
 };
 
 /// Answers a request without proof whose price is known; `None` where it is free.
@@ -68,7 +65,7 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
     *response.headers_mut() = quote.headers;
     request.format().apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
-    metrics::quoted(&route.resource);
+    route.quotes.count();
     response
 }
 

@@ -19,7 +19,10 @@ use super::{
     redelivery::Redelivery,
     text,
 };
-use crate::protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms};
+use crate::{
+    metrics::Quotes,
+    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms},
+};
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
 #[derive(Clone)]
@@ -52,6 +55,7 @@ pub(crate) struct Route {
     pub(crate) redelivery: Option<Redelivery>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
+    pub(crate) quotes: Quotes,
 }
 
 impl Route {
@@ -63,6 +67,7 @@ impl Route {
             Prices::Fixed(amount) => Some(template.price(amount)),
             Prices::Now(_) | Prices::Later(_) => None,
         };
+        let quotes = Quotes::of(&resource);
         Self {
             merchant,
             resource,
@@ -85,6 +90,7 @@ impl Route {
             consumes: Arc::new(delivers),
             redelivery: None,
             nested: Nested::default(),
+            quotes,
         }
     }
 

@@ -143,8 +143,8 @@ async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
 
 async fn what_is_not_sold_is_not_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let (held, freed) = (fixture.paid(), fixture.paid());
-    let _held = fixture.hold(&fixture.claim(fixture.intent(), &[held.clone()])).await?;
-    let lease = fixture.hold(&fixture.claim(fixture.intent(), &[freed.clone()])).await?;
+    let _held = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&held))).await?;
+    let lease = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&freed))).await?;
     fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     must_be!(all(&*fixture.ledger, everything()).await?.len(), 0, "the number of sales");
     let known = fixture.ledger.known(&[held.payment_id(), freed.payment_id()]).await?;

@@ -34,8 +34,8 @@ async fn prometheus_reads_what_was_sold() {
         assert!(text.lines().any(|told| told == line), "{line} in\n{text}");
     }
     assert!(text.contains("x402_rpc_calls_total{endpoint=\"0\"}") && text.contains("x402_head_lag_seconds "), "{text}");
-    for secret in [&intent, &payment.to_string(), market.chain.rpc_url()] {
-        assert!(!text.contains(secret.as_str()), "{secret}");
+    for secret in [intent.as_str(), &payment.to_string(), market.chain.rpc_url()] {
+        assert!(!text.contains(secret), "{secret}");
     }
 }
 
