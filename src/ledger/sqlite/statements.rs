@@ -372,7 +372,7 @@ FROM ledger_memory";
 /// Sales from `?1` until before `?2`, and of those of the first moment only such whose payment is behind `?3`; of the resource `?4`,
 /// where that is one; `?5` at most. From the sales that are remembered and from those that were forgotten, each by its index.
 const PAGE: &str = "
-SELECT sale.*, refund.tx_hash, refund.noted_at
+SELECT told.*, refund.tx_hash, refund.noted_at
 FROM (
     SELECT * FROM (
         SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
@@ -391,9 +391,9 @@ FROM (
             AND (?4 IS NULL OR resource = ?4)
         ORDER BY consumed_at, payment LIMIT ?5
     )
-) AS sale
-LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
-ORDER BY sale.consumed_at, sale.payment LIMIT ?5";
+) AS told
+LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
+ORDER BY told.consumed_at, told.payment LIMIT ?5";
 
 /// Of each payment of `?1`, whether it is sold, and its refund.
 const KNOWN: &str = "
