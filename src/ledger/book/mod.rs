@@ -17,9 +17,6 @@ pub use totals::DayTotal;
 use super::LedgerError;
 use crate::protocol::{PaymentId, TxHash};
 
-/// How many sales are asked for at once.
-const PAGE: usize = 500;
-
 /// The seller's book: every sale that a ledger has on record, and the refunds that the seller noted.
 ///
 /// The durable ledgers implement it. The paywall asks none of this: a question to the book changes nothing of what is sold, and a
@@ -89,7 +86,10 @@ pub trait SalesBook: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        Sales::of(self, query)
+        Sales::asking(move |after| {
+            let query = query.clone();
+            Box::pin(async move { self.page(&query, after.as_ref(), stream::PAGE).await })
+        })
     }
 
     /// Returns the sums of these sales, one for each UTC day, resource, network and token, in that order.
@@ -102,7 +102,7 @@ pub trait SalesBook: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        totals::of(self, query)
+        totals::of(self.sales(query))
     }
 }
 

@@ -10,14 +10,17 @@ use std::{
 
 use futures_core::Stream;
 
-use super::{BookedSale, PAGE, SalesBook, SalesQuery};
+use super::BookedSale;
 use crate::ledger::LedgerError;
 
-type Page<'a> = Pin<Box<dyn Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send + 'a>>;
-/// Asks for what comes behind a sale.
+/// How many sales are asked for at once.
+pub(super) const PAGE: usize = 500;
+
+pub(super) type Page<'a> = Pin<Box<dyn Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send + 'a>>;
+/// Asks for up to [`PAGE`] sales that come behind one.
 type Ask<'a> = Box<dyn Fn(Option<BookedSale>) -> Page<'a> + Send + 'a>;
 
-/// A stream of sales, oldest first. Returned by [`SalesBook::sales`].
+/// A stream of sales, oldest first. Returned by [`SalesBook::sales`](super::SalesBook::sales).
 ///
 /// It ends after the last sale, or after an error. No sale comes twice, and none is left out.
 #[must_use = "streams do nothing unless they are polled"]
@@ -29,11 +32,8 @@ pub struct Sales<'a> {
 }
 
 impl<'a> Sales<'a> {
-    pub(super) fn of<B: SalesBook>(book: &'a B, query: SalesQuery) -> Self {
-        let ask: Ask<'a> = Box::new(move |after| {
-            let query = query.clone();
-            Box::pin(async move { book.page(&query, after.as_ref(), PAGE).await })
-        });
+    pub(super) fn asking(ask: impl Fn(Option<BookedSale>) -> Page<'a> + Send + 'a) -> Self {
+        let ask: Ask<'a> = Box::new(ask);
         Self { page: Some(ask(None)), ask, read: VecDeque::new() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BookedSale, SalesBook, SalesQuery, UtcDay};
+use super::{BookedSale, Sales, UtcDay};
 use crate::{
     ledger::LedgerError,
     protocol::{Address, Amount, Network},
@@ -43,9 +43,8 @@ impl Sum {
     const NOTHING: Self = Self { sales: 0, base_units: Amount::ZERO, refunds: 0, refunded: Amount::ZERO };
 }
 
-pub(super) async fn of<B: SalesBook>(book: &B, query: SalesQuery) -> Result<Vec<DayTotal>, LedgerError> {
+pub(super) async fn of(mut sales: Sales<'_>) -> Result<Vec<DayTotal>, LedgerError> {
     let mut sums = BTreeMap::<Key, Sum>::new();
-    let mut sales = book.sales(query);
     while let Some(sale) = sales.next().await {
         let sale = sale?;
         let sum = sums.entry(key(&sale)).or_insert(Sum::NOTHING);
