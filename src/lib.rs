@@ -81,6 +81,7 @@
 //! - [Ledgers](guide::ledgers): where sales are recorded
 //! - [Verification](guide::verification): endpoints and finality
 //! - [Operating](guide::operating): health, keys, restarts, backups, logs
+//! - [Metrics](guide::metrics): names, labels, a dashboard
 //! - [Paying](guide::paying): redeeming by hand, refusals, the client
 //! - [Security](guide::security): what is guarded, and what is not
 //! - [Testing](guide::testing): a service of your own, without a chain
@@ -103,6 +104,7 @@
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
 //! | `wallet` | `client::WalletPayer` and [`settle`]`::WalletSettler`: pays, or settles signed payments, from a key of your own or any alloy signer; implies `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
+//! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
 //! | `full` | all but `test-util` and `devchain` |
@@ -118,6 +120,7 @@ mod evm;
 #[cfg(doc)]
 pub mod guide;
 pub mod ledger;
+mod metrics;
 #[cfg(feature = "page")]
 pub mod page;
 mod paywall;
@@ -129,7 +132,7 @@ pub mod verify;
 
 pub use paywall::{
     BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing, QuotePage,
-    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, X402, X402Layer,
+    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, Unredeemed, UnredeemedReason, X402, X402Layer,
 };
 pub use protocol::Receipt;
 

@@ -21,11 +21,45 @@ fn every_path_allocates_what_its_table_says() {
     for mut path in paths::all() {
         let found = allocations(&mut path);
         println!("| {} | {found} |", path.name);
-        if found != path.allocations {
-            wrong.push(format!("{}: {found} allocations, and {} in the table", path.name, path.allocations));
+        let expected = path.allocations + if cfg!(feature = "metrics") { counted(path.name) } else { 0 };
+        if found != expected {
+            wrong.push(format!("{}: {found} allocations, and {expected} in the table", path.name));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What counting it takes, with the feature `metrics` and without a recorder: the labels of each series that is not a route's own. A quote
+/// and an answer that is free take nothing.
+fn counted(path: &str) -> u64 {
+    match path {
+        "intent_required"
+        | "tx_required"
+        | "invalid_redemption"
+        | "intent_not_found"
+        | "invalid_body"
+        | "body_too_large"
+        | "unsupported_encoding" => 1,
+        "tx_not_confirmed"
+        | "transfer_not_found"
+        | "insufficient_amount"
+        | "intent_expired"
+        | "payment_too_old"
+        | "verification_unavailable"
+        | "already_consumed"
+        | "tx_already_used"
+        | "redemption_in_progress"
+        | "too_many_attempts" => 3,
+        "answer delivered again" => 4,
+        "upstream_payment_required" => 5,
+        "redemption by body"
+        | "redemption by header"
+        | "redemption, tagged"
+        | "redemption, bound by nonce"
+        | "redemption, answer kept" => 13,
+        "signed payment" => 14,
+        _ => 0,
+    }
 }
 
 fn allocations(path: &mut Path) -> u64 {

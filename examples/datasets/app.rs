@@ -4,6 +4,7 @@
 
 pub(crate) mod analytics;
 pub(crate) mod args;
+pub(crate) mod book;
 pub(crate) mod data;
 pub(crate) mod dev;
 pub(crate) mod generate;
@@ -14,11 +15,13 @@ pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod merchant;
+pub(crate) mod metrics;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
 pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod request;
+pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod secret;

@@ -10,6 +10,7 @@ use clap::{
 use tower_x402::{protocol::Address, verify::evm::Finality};
 
 use super::{
+    book::{RefundArgs, Sales, Span},
     keys,
     ledger::LedgerArg,
     log::Log,
@@ -51,19 +52,19 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_CHAIN_ID", value_name = "ID", global = true)]
     pub(crate) chain_id: Option<u64>,
     /// Who is paid
-    #[arg(long, env = "X402_RECIPIENT", value_name = "0x…")]
+    #[arg(long, env = "X402_RECIPIENT", value_name = "0x…", global = true)]
     pub(crate) recipient: Option<Address>,
     /// Who was paid before: open quotes and payments to this address still count; repeat it for more than one
-    #[arg(long, env = "X402_FORMER_RECIPIENT", value_name = "0x…", value_delimiter = ',')]
+    #[arg(long, env = "X402_FORMER_RECIPIENT", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) former_recipient: Vec<Address>,
     /// Accepted token contract; repeat it for more than one [default: the USDC of the chain]
-    #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',')]
+    #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) token: Vec<Address>,
     /// Token contract of before, which quotes name no more and which still counts; repeat it for more than one
-    #[arg(long, env = "X402_FORMER_TOKEN", value_name = "0x…", value_delimiter = ',')]
+    #[arg(long, env = "X402_FORMER_TOKEN", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) former_token: Vec<Address>,
     /// Price of one answer, in whole tokens
-    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49")]
+    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49", global = true)]
     pub(crate) price: String,
     /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
     #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
@@ -75,10 +76,10 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_QUOTE_GRACE", value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub(crate) quote_grace: Duration,
     /// How old a payment may be when it is redeemed
-    #[arg(long, env = "X402_MAX_PAYMENT_AGE", value_name = "TIME", default_value = "24h", value_parser = duration)]
+    #[arg(long, env = "X402_MAX_PAYMENT_AGE", value_name = "TIME", default_value = "24h", value_parser = duration, global = true)]
     pub(crate) max_payment_age: Duration,
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
-    #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality)]
+    #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality, global = true)]
     pub(crate) finality: Finality,
     /// How much of the chain's time passes over a payment that is bound to no secret before whoever shows it first is given
     /// its answer; its payer, by a signature, at once
@@ -113,6 +114,9 @@ pub(crate) struct Args {
     /// file, `postgres://…` and `redis://…` share it among replicas [default: sqlite:x402-ledger.db, with --dev memory]
     #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:PATH|URL", hide_env_values = true, global = true)]
     ledger: Option<Secret>,
+    /// With a ledger on Redis: keep every sale in its book for good, which takes memory without end; elsewhere it is kept anyway
+    #[arg(long, env = "X402_KEEP_BOOK", value_parser = BoolishValueParser::new())]
+    pub(crate) keep_book: bool,
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -122,6 +126,9 @@ pub(crate) struct Args {
     /// How long what is in flight may take once the server is asked to end; less than whoever asks it waits
     #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) shutdown_timeout: Duration,
+    /// Serve what is counted and timed to Prometheus, at /metrics of this address; keep it private
+    #[arg(long, env = "X402_METRICS", value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// What is written to standard error
     #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]
     pub(crate) log: Log,
@@ -139,6 +146,12 @@ pub(crate) enum Command {
     /// Look after the ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Show what was sold, by the ledger's book
+    Sales(Sales),
+    /// Note that a payment was given back
+    Refund(RefundArgs),
+    /// Show what was paid and bought nothing, so that it can be given back: needs --recipient, --rpc-url and the ledger
+    Unredeemed(Span),
 }
 
 /// What is done to the ledger.
@@ -350,6 +363,7 @@ mod tests {
             "sealing-key",
             "ledger",
             "data",
+            "metrics",
         ] {
             let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
             assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");

@@ -9,10 +9,11 @@ use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
-        LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger,
-        redis::RedisConnectErrorKind, sqlx::postgres::PgConnectOptions,
+        BookedSale, KnownPayment, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger,
+        RefundOutcome, SalesBook, SalesQuery, SqliteLedger, redis::RedisConnectErrorKind,
+        sqlx::postgres::PgConnectOptions,
     },
-    protocol::ChainTime,
+    protocol::{ChainTime, PaymentId, TxHash},
 };
 
 use super::{run::Failure, secret::Secret};
@@ -84,12 +85,12 @@ impl LedgerArg {
     ///
     /// # Errors
     /// A sentence without the URL.
-    pub(crate) async fn open(&self, merchant: MerchantBuilder) -> Result<MerchantBuilder, Failure> {
+    pub(crate) async fn open(&self, merchant: MerchantBuilder, keep_book: bool) -> Result<MerchantBuilder, Failure> {
         Ok(match self {
             Self::Memory => merchant.ledger(MemoryLedger::new()),
             Self::Sqlite(path) => merchant.ledger(sqlite(path).await?),
             Self::Postgres(url) => merchant.ledger(migrated(url).await?),
-            Self::Redis(url) => merchant.ledger(redis(url).await?),
+            Self::Redis(url) => merchant.ledger(redis(url, keep_book).await?),
         })
     }
 
@@ -105,11 +106,76 @@ impl LedgerArg {
             }
             Self::Sqlite(path) => sqlite(path).await?.raise_mark_to(to).await,
             Self::Postgres(url) => postgres(url).await?.raise_mark_to(to).await,
-            Self::Redis(url) => redis(url).await?.raise_mark_to(to).await,
+            Self::Redis(url) => redis(url, false).await?.raise_mark_to(to).await,
         };
         let mark =
             mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
         mark.ok_or_else(|| Failure::world(format!("{} has not begun: start the server, it begins now", self.name())))
+    }
+}
+
+/// A ledger that is there, asked for its book.
+pub(crate) enum Book {
+    Sqlite(SqliteLedger),
+    Postgres(PostgresLedger),
+    Redis(RedisLedger),
+}
+
+macro_rules! of_each {
+    ($book:expr, $ledger:ident => $answer:expr) => {
+        match $book {
+            Book::Sqlite($ledger) => $answer,
+            Book::Postgres($ledger) => $answer,
+            Book::Redis($ledger) => $answer,
+        }
+    };
+}
+
+impl LedgerArg {
+    /// The book of one that is there already, and has begun.
+    ///
+    /// # Errors
+    /// A sentence without the URL.
+    pub(crate) async fn book(&self) -> Result<Book, Failure> {
+        let book = match self {
+            Self::Memory => return Err(Failure::flags("name the ledger whose book is asked for with --ledger")),
+            Self::Sqlite(path) if !path.is_file() => {
+                return Err(Failure::flags(format!("there is no ledger {}", path.display())));
+            }
+            Self::Sqlite(path) => Book::Sqlite(sqlite(path).await?),
+            Self::Postgres(url) => Book::Postgres(postgres(url).await?),
+            // What others keep stays; nothing is sold or forgotten here.
+            Self::Redis(url) => Book::Redis(redis(url, false).await?),
+        };
+        let mark = of_each!(&book, ledger => ledger.low_water_mark().await);
+        let mark = mark.map_err(|error| failed(error, || format!("{} has no ledger", self.name())))?;
+        mark.map(|_| book).ok_or_else(|| Failure::world(format!("{} has not begun: nothing was sold", self.name())))
+    }
+}
+
+impl Book {
+    /// Has a merchant use this very ledger.
+    pub(crate) fn give_to(&self, merchant: MerchantBuilder) -> MerchantBuilder {
+        of_each!(self, ledger => merchant.ledger(ledger.clone()))
+    }
+}
+
+impl SalesBook for Book {
+    async fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> Result<Vec<BookedSale>, LedgerError> {
+        of_each!(self, ledger => ledger.page(query, after, most).await)
+    }
+
+    async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
+        of_each!(self, ledger => ledger.known(payments).await)
+    }
+
+    async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.note_refund(payment, transaction).await)
     }
 }
 
@@ -149,8 +215,8 @@ async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
     Ok(ledger)
 }
 
-async fn redis(url: &Secret) -> Result<RedisLedger, Failure> {
-    RedisLedger::connect(url).await.map_err(|error| match error.kind() {
+async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
+    RedisLedger::builder().keep_book(keep_book).connect(url).await.map_err(|error| match error.kind() {
         RedisConnectErrorKind::Url => Failure::flags(format!("--ledger: {error}")),
         RedisConnectErrorKind::Ledger(kind) => failed(
             kind.into(),

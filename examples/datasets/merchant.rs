@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tower_x402::{
-    BuildError, HealthError, Merchant,
+    BuildError, HealthError, Merchant, MerchantBuilder,
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{
         Verifier as _, VerifyError, VerifyErrorKind,
@@ -21,29 +21,19 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// What is wrong with the flags, or with the world.
 pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
     let verifier = verifier(args).await?;
-    let (assets, former) = (stated(&verifier, &args.token).await?, stated(&verifier, &args.former_token).await?);
     let ledger = args.ledger().map_err(Failure::flags)?;
     let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
     let mut builder = ledger
-        .open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO)))
+        .open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO)), args.keep_book)
         .await?
         .network(args.network())
-        .verifier(verifier)
+        .verifier(verifier.clone())
         .sealing_keys(keys)
         .quote_ttl(args.quote_ttl)
         .quote_grace(args.quote_grace)
         .max_payment_age(args.max_payment_age)
         .hold_unbound(args.hold_unbound);
-    // Without any, the merchant takes the USDC of the chain.
-    for asset in assets {
-        builder = builder.asset(asset);
-    }
-    for asset in former {
-        builder = builder.former_asset(asset);
-    }
-    for recipient in &args.former_recipient {
-        builder = builder.former_recipient(*recipient);
-    }
+    builder = tokens(builder, args, &verifier).await?;
     if args.require_bound {
         builder = builder.require_bound();
     }
@@ -68,7 +58,28 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     })
 }
 
-async fn verifier(args: &Args) -> Result<EvmVerifier, Failure> {
+/// Who else was paid, and in what.
+///
+/// # Errors
+/// What is wrong with the tokens.
+pub(crate) async fn tokens(
+    mut builder: MerchantBuilder,
+    args: &Args,
+    verifier: &EvmVerifier,
+) -> Result<MerchantBuilder, Failure> {
+    // Without any, the merchant takes the USDC of the chain.
+    for asset in stated(verifier, &args.token).await? {
+        builder = builder.asset(asset);
+    }
+    for asset in stated(verifier, &args.former_token).await? {
+        builder = builder.former_asset(asset);
+    }
+    Ok(args.former_recipient.iter().fold(builder, |builder, recipient| builder.former_recipient(*recipient)))
+}
+
+/// # Errors
+/// What is wrong with the endpoints.
+pub(crate) async fn verifier(args: &Args) -> Result<EvmVerifier, Failure> {
     let builder =
         EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality).max_head_age(args.max_head_age.0);
     if args.start_without_rpc {

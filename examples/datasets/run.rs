@@ -7,12 +7,14 @@ use tower_x402::{BuildError, Merchant, Redelivery};
 use super::{
     Service,
     args::{Args, Command, Ending, LedgerCommand},
+    book,
     data::Data,
     dev::Dev,
     generate, keys,
     ledger::LedgerArg,
     log::{Log, TARGET},
     merchant::merchant,
+    metrics,
     raise_mark::raise_mark,
     router, serve, settler, units,
 };
@@ -75,6 +77,9 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
     let log = args.log;
     let ended = match args.command {
         Some(Command::Ledger(LedgerCommand::RaiseMark { to })) => raise_mark(&args, to).await,
+        Some(Command::Sales(ref asked)) => book::sales(&args, asked).await,
+        Some(Command::Refund(ref given)) => book::refund(&args, given).await,
+        Some(Command::Unredeemed(ref span)) => book::unredeemed(&args, span).await,
         None => sell(args).await,
     };
     ended.map_err(|Failure(code, reason, _)| Failure(code, reason, log))
@@ -87,6 +92,9 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let listener = serve::listen(args.listen).await.map_err(Failure::world)?;
     let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
 
+    if let Some(address) = args.metrics {
+        metrics::start(address).await?;
+    }
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let kept = Redelivery::for_(args.redeliver);

@@ -20,6 +20,16 @@ impl BlockRange {
         Self { from: height, to: height, to_latest: false }
     }
 
+    /// The blocks from one height to another, both included.
+    pub(crate) const fn between(from: u64, to: u64) -> Self {
+        Self { from, to, to_latest: false }
+    }
+
+    /// The height behind the last.
+    pub(crate) const fn next(&self) -> u64 {
+        self.to.saturating_add(1)
+    }
+
     /// The `width` blocks before these, as far as there are any.
     pub(crate) const fn before(&self, width: u64) -> Self {
         Self { from: self.from.saturating_sub(width), to: self.from.saturating_sub(1), to_latest: false }

@@ -13,7 +13,7 @@ use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::protocol::is_loopback;
+use crate::{metrics, protocol::is_loopback};
 
 /// The longest answer that is read unless said otherwise: a receipt of some three thousand transfers.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
@@ -63,6 +63,8 @@ pub(crate) struct Transport {
     http: Client,
     last_id: AtomicU64,
     answer_max: usize,
+    /// Its place among the endpoints of a verifier.
+    endpoint: Option<usize>,
 }
 
 /// Without the URL.
@@ -79,7 +81,19 @@ impl Transport {
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
         // A node on this machine is never behind the proxy that the environment may name.
         let client = if url.host_str().is_some_and(is_loopback) { client.no_proxy() } else { client };
-        Some(Self { http: client.build().ok()?, url, last_id: AtomicU64::new(0), answer_max: ANSWER_MAX })
+        Some(Self {
+            http: client.build().ok()?,
+            url,
+            last_id: AtomicU64::new(0),
+            answer_max: ANSWER_MAX,
+            endpoint: None,
+        })
+    }
+
+    /// Counts calls as those to the verifier's endpoint in this place.
+    #[cfg(feature = "evm")]
+    pub(crate) fn counted_as(self, endpoint: usize) -> Self {
+        Self { endpoint: Some(endpoint), ..self }
     }
 
     /// Reads answers of up to so many bytes.
@@ -96,6 +110,7 @@ impl Transport {
 
     /// Asks, and gives what stands under `result` or `error`. The caller sets the time limit.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Reply, Fault> {
+        metrics::rpc_call(self.endpoint);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let Question { method, params } = question;
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();

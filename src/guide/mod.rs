@@ -11,6 +11,7 @@
 //! | [`ledgers`] | choose where sales are recorded |
 //! | [`verification`] | choose RPC endpoints and finality |
 //! | [`operating`] | run a server: health, keys, restarts, backups |
+//! | [`metrics`] | watch a server: names, labels, a dashboard |
 //! | [`paying`] | redeem by hand, read refusals, or let a client pay |
 //! | [`who_can_redeem`] | learn who can redeem a payment, tag a transfer, sign a redemption |
 //! | [`security`] | learn what is guarded, and what is not |
@@ -54,6 +55,7 @@ guides! {
     ledgers = "ledgers.md";
     verification = "verification.md";
     operating = "operating.md";
+    metrics = "metrics.md";
     paying = "paying.md";
     who_can_redeem = "who_can_redeem.md";
     security = "security.md";

@@ -5,7 +5,10 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use super::{
     AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale,
 };
-use crate::protocol::{ChainTime, IntentKey};
+use crate::{
+    metrics,
+    protocol::{ChainTime, IntentKey},
+};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
@@ -22,30 +25,30 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
 
 impl<L: Ledger> ErasedLedger for L {
     fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime> {
-        Box::pin(Ledger::begin(self, now))
+        Box::pin(metrics::ledger("begin", Ledger::begin(self, now)))
     }
 
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome> {
-        Box::pin(async move { Ledger::reserve(&*self, &claim).await })
+        Box::pin(metrics::ledger("reserve", async move { Ledger::reserve(&*self, &claim).await }))
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome> {
-        Box::pin(Ledger::renew(self, lease))
+        Box::pin(metrics::ledger("renew", Ledger::renew(self, lease)))
     }
 
     fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome> {
-        Box::pin(Ledger::commit(self, lease, answer))
+        Box::pin(metrics::ledger("commit", Ledger::commit(self, lease, answer)))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()> {
-        Box::pin(Ledger::release(self, lease, handler))
+        Box::pin(metrics::ledger("release", Ledger::release(self, lease, handler)))
     }
 
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>> {
-        Box::pin(Ledger::consumed(self, intent))
+        Box::pin(metrics::ledger("consumed", Ledger::consumed(self, intent)))
     }
 
     fn health(&self) -> Boxed<'_, ()> {
-        Box::pin(Ledger::health(self))
+        Box::pin(metrics::ledger("health", Ledger::health(self)))
     }
 }

@@ -4,9 +4,10 @@
 //! not renewed runs out, and the next [`reserve`](Ledger::reserve) takes it over. The fencing token of a lease ensures that a
 //! former holder can no longer renew, commit or release it.
 //!
-//! [`Maintenance`] is what operators need beside that.
+//! [`Maintenance`] is what operators need beside that, and [`SalesBook`] what sellers do.
 
 mod attempts;
+mod book;
 mod claim;
 #[cfg(feature = "test-util")]
 pub mod conformance;
@@ -29,6 +30,9 @@ mod sqlite;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+pub use book::{
+    BookedSale, DayTotal, KnownPayment, ParseUtcDayError, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay,
+};
 pub use claim::{Claim, ClaimBuilder, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::{LedgerError, LedgerErrorKind};

@@ -4,14 +4,17 @@
 //! judged by the unique indexes, decides. A claim that loses looks again.
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite looks, judges and writes in one transaction"))]
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use super::{
-    Claim, Lease, LedgerError, ReserveOutcome,
+    BookedSale, Claim, Lease, LedgerError, Refund, ReserveOutcome,
     attempts::cool_down,
     decide::{Candidate, Decision, Entry, decide},
 };
-use crate::protocol::{ChainTime, Transfer};
+use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
 
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
@@ -292,6 +295,61 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
         }
     }
     Ok(ReserveOutcome::Busy { retry_after: AGAIN })
+}
+
+/// How long a question to the book may take, where the ledger's own time limit is shorter: rare sales are looked for among many.
+pub(super) const BOOK_TIME: Duration = Duration::from_secs(30);
+
+/// A sale as a database tells it: bytes and numbers, and when it was sold in units of `1 / per_second`.
+pub(super) struct SaleRow {
+    pub(super) payment: String,
+    pub(super) resource: String,
+    pub(super) chain_id: i64,
+    pub(super) transaction: Vec<u8>,
+    pub(super) position: i64,
+    pub(super) payer: Vec<u8>,
+    pub(super) recipient: Vec<u8>,
+    pub(super) token: Vec<u8>,
+    pub(super) amount: String,
+    pub(super) block_number: i64,
+    pub(super) block_time: i64,
+    pub(super) sold_at: SystemTime,
+    pub(super) refund: Option<Refund>,
+}
+
+impl SaleRow {
+    pub(super) fn read(self) -> Result<BookedSale, LedgerError> {
+        let incompatible = |_| LedgerError::incompatible();
+        let payment: PaymentId = self.payment.parse().map_err(|_| LedgerError::incompatible())?;
+        let transaction = hash(self.transaction)?;
+        let position = u32::try_from(self.position).map_err(|_| LedgerError::incompatible())?;
+        let [payer, recipient, token] =
+            [self.payer, self.recipient, self.token].map(|bytes| bytes.try_into().map(Address::new));
+        let amount = self.amount.parse().map_err(|_| LedgerError::incompatible())?;
+        let paid = Transfer::new(Network::eip155(self.chain_id.cast_unsigned()), transaction, position)
+            .with_payer(payer.map_err(incompatible)?)
+            .with_recipient(recipient.map_err(incompatible)?)
+            .with_token(token.map_err(incompatible)?)
+            .with_amount(amount)
+            .with_block(self.block_number.cast_unsigned(), time(self.block_time));
+        Ok(BookedSale::new(payment, self.resource, &paid, self.sold_at).with_refund(self.refund))
+    }
+}
+
+/// A transaction that a database kept.
+pub(super) fn hash(bytes: Vec<u8>) -> Result<TxHash, LedgerError> {
+    bytes.try_into().map(TxHash::new).map_err(|_| LedgerError::incompatible())
+}
+
+/// A moment that a database kept, in microseconds.
+pub(super) fn moment(micros: i64) -> SystemTime {
+    UNIX_EPOCH + span(micros)
+}
+
+/// The first whole unit that is not before this moment, as a database compares it.
+pub(super) fn not_before(moment: SystemTime, unit: Duration) -> i64 {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(i64::MAX)
 }
 
 /// A number of rows.

@@ -25,7 +25,10 @@ use super::{
     redeem::{reserve, unless_consumed},
     route::Route,
 };
-use crate::protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption};
+use crate::{
+    metrics,
+    protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
+};
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// What may have to wait, boxed for it.
@@ -64,8 +67,9 @@ impl<S, B> Checkout<S, B> {
         self.request.is_paid_already()
     }
 
-    pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        self.request.reject(rejection)
+    /// Refuses the request before a payment was looked at.
+    pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        self.request.turn_away(rejection)
     }
 }
 
@@ -102,7 +106,7 @@ where
                     self.serve().await.map(|response| filter.apply(response))
                 }
                 Ok(false) => price(self, body).await,
-                Err(problem) => Ok(self.reject(problem)),
+                Err(problem) => Ok(self.turn_away(problem)),
             }
         })
     }
@@ -143,7 +147,7 @@ where
                 None => Next::Answer(self.refuse_body(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
-                    Ok(checkout.reject(rejection))
+                    Ok(checkout.request.deny(rejection))
                 }),
             },
         }
@@ -155,8 +159,8 @@ where
         let request = &self.request;
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
-            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
-            Ok(None) if request.query_shows_proof() => Next::Answer(self.reject(ProblemCode::InvalidRedemption)),
+            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
+            Ok(None) if request.query_shows_proof() => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
             Ok(None) if !request.route.merchant.start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
@@ -190,10 +194,11 @@ where
         match reserve(&self.request, proof).await {
             Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
             Ok(None) => {
+                metrics::redeemed(&self.request.route.resource, "free");
                 let format = self.request.format();
                 self.serve().await.map(|answer| without_bill(answer, format))
             }
-            Err(rejection) => Ok(self.reject(rejection)),
+            Err(rejection) => Ok(self.request.deny(rejection)),
         }
     }
 
@@ -209,7 +214,10 @@ where
 
     /// Refuses a request for its body. If that is a form on a route with a page, a person may read it.
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
-        let answer = self.reject(code);
+        let answer = match code {
+            ProblemCode::InvalidRedemption => self.request.deny(code),
+            _ => self.turn_away(code),
+        };
         match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {
             Some(page) => page.dress(answer),
             None => answer,

@@ -30,10 +30,13 @@ use super::{
     route::Route,
     settlement::{SETTLE_AND_CONFIRM, Settled, Unsettled},
 };
-use crate::protocol::{
-    ProblemCode, Transfer,
-    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
-    v2::Reason,
+use crate::{
+    metrics,
+    protocol::{
+        ProblemCode, Transfer,
+        headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
+        v2::Reason,
+    },
 };
 
 /// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
@@ -94,17 +97,23 @@ where
     }
     let late = request.body_mut().watch(route.pace());
     // The handler is gone at the end of this statement, however its work ended.
-    let outcome = run(request, inner, &guard, late.as_deref(), route.merchant.max_hold).await;
+    let outcome = run(request, inner, &guard, late.as_deref(), &route).await;
     let mut ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
     if let Some(pending) = &unsettled {
         let (unsettled, requote) = &**pending;
         // Boxed: it is large, and most payments are settled already.
         ending = Box::pin(settle(ending, unsettled, requote, &mut guard)).await;
     }
-    match conclude(ending, guard, unsettled.as_deref().map(|(unsettled, _)| unsettled)).await {
+    match conclude(ending, guard, unsettled.as_deref().map(|(unsettled, _)| unsettled), &route).await {
         Ok(response) => Ok(response),
-        Err(Unsold::Rejected(rejection)) => Ok(rejection.into_response(format, &route.resource)),
-        Err(Unsold::Failed(error)) => Err(error),
+        Err(Unsold::Rejected(rejection)) => {
+            metrics::redeemed(&route.resource, rejection.outcome());
+            Ok(rejection.into_response(format, &route.resource))
+        }
+        Err(Unsold::Failed(error)) => {
+            metrics::redeemed(&route.resource, "service_failed");
+            Err(error)
+        }
     }
 }
 
@@ -114,7 +123,7 @@ async fn run<S, B, ResB>(
     mut inner: S,
     guard: &LeaseGuard,
     late: Option<&Notify>,
-    max_hold: Duration,
+    route: &Route,
 ) -> HoldOutcome<Result<Response<ResB>, S::Error>>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
@@ -123,11 +132,11 @@ where
     let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
         guard.handler_started();
-        let answer = pin!(inner.call(request));
+        let answer = pin!(metrics::handler(&route.resource, inner.call(request)));
         reached(answer, || guard.handler_not_reached()).await
     };
     let work = pin!(work);
-    guard.keep(max_hold, late, work).await
+    guard.keep(route.merchant.max_hold, late, work).await
 }
 
 /// Decides whether what the handler answered is sold.
@@ -264,11 +273,15 @@ async fn conclude<ResB, E>(
     ending: Ending<Answer<ResB>, ResB, E>,
     mut guard: LeaseGuard,
     unsettled: Option<&Unsettled>,
+    route: &Route,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
     let Answer { mut response, kept } = match ending {
         Ending::Sale(answer) => answer,
         Ending::NoSale(answer) => {
             guard.release().await;
+            if answer.is_ok() {
+                metrics::redeemed(&route.resource, "not_sold");
+            }
             return answer;
         }
         Ending::LeaseLost => return Err(withheld(guard).await.into()),
@@ -281,6 +294,7 @@ async fn conclude<ResB, E>(
         Committed::Done => {
             let paid = guard.transfer();
             tracing::info!(payment = %paid.payment_id(), payer = ?paid.payer, amount = %paid.amount, "sold");
+            count(route, paid);
             Ok(response)
         }
         Committed::LeaseLost => Err(withheld(guard).await.into()),
@@ -294,6 +308,15 @@ async fn conclude<ResB, E>(
             }
             .into())
         }
+    }
+}
+
+/// Counts a sale.
+fn count(route: &Route, paid: &Transfer) {
+    metrics::sold(&route.resource, &paid.token, || paid.amount.saturating_to_u64());
+    // Where nothing reads the chain, nobody knows the block.
+    if let Some(merchant) = Some(&route.merchant).filter(|merchant| merchant.chain().is_some()) {
+        metrics::answered_after(&route.resource, || merchant.clock.unix().saturating_sub(paid.block_time.unix()));
     }
 }
 

@@ -12,9 +12,12 @@ use super::{
     problem::{ASK_AGAIN, Fault, Problem, Rejection, ReplyFormat},
     route::Route,
 };
-use crate::protocol::{
-    Amount, DigestedHeaders, IntentTerms, Media, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest,
-    RouteSeal, digest_request, query_names_proof,
+use crate::{
+    metrics,
+    protocol::{
+        Amount, DigestedHeaders, IntentTerms, Media, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest,
+        RouteSeal, digest_request, query_names_proof,
+    },
 };
 
 /// What is asked for, apart from the service that answers it.
@@ -75,6 +78,20 @@ impl PricedRequest {
 
     pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
         rejection.into().into_response(self.format(), &self.route.resource)
+    }
+
+    /// The same, before a payment was looked at.
+    pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        let rejection = rejection.into();
+        metrics::refused(&self.route.resource, rejection.outcome());
+        self.reject(rejection)
+    }
+
+    /// The same, to a request that shows a payment.
+    pub(crate) fn deny<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        let rejection = rejection.into();
+        metrics::redeemed(&self.route.resource, rejection.outcome());
+        self.reject(rejection)
     }
 
     /// The price, where it is known without waiting.

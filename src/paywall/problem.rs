@@ -232,6 +232,17 @@ impl From<Fault> for Rejection {
 }
 
 impl Rejection {
+    /// What became of a request that is answered so, in a word.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Problem(problem) => problem.code.as_str(),
+            Self::Refusal(_) => "refused_by_service",
+            Self::Fault(_) => "misconfigured",
+            Self::Replay(_) => "redelivered",
+            Self::Quoted(_) => ProblemCode::AuthorizationRefused.as_str(),
+        }
+    }
+
     /// For an intent that bought its answer already: that answer again, if it is kept and was sold for this payment.
     pub(crate) fn sold_before(sale: Sale, shown: Shown) -> Self {
         match sale.answer.and_then(|kept| redelivery::read(kept, shown)) {

@@ -26,10 +26,10 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
     let route = &*request.route;
     Some(match price {
         Price::Free => return None,
-        Price::Refuse(refusal) => request.reject(refusal),
+        Price::Refuse(refusal) => request.turn_away(refusal),
         // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
         // been for something else behind this layer.
-        _ if route.nested.is_known() => request.reject(Fault::NestedPrice),
+        _ if route.nested.is_known() => request.turn_away(Fault::NestedPrice),
         Price::Charge(amount) => answer(request, amount, &Bill::of(route)),
         Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label)),
     })
@@ -39,7 +39,7 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
 pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
     match ready(request).await {
         Ok(price) => quote(request, price),
-        Err(rejection) => Some(request.reject(rejection)),
+        Err(rejection) => Some(request.turn_away(rejection)),
     }
 }
 
@@ -53,11 +53,11 @@ async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
 
 fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Response<ResponseBody<ResB>> {
     if amount.is_zero() {
-        return request.reject(Fault::ZeroPrice);
+        return request.turn_away(Fault::ZeroPrice);
     }
     let route = &*request.route;
     if !bill.can_be_paid(route) {
-        return request.reject(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
+        return request.turn_away(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
     }
     let terms = request.intent_terms(route.seals.current(), amount);
     let quote = bill.render(route, &terms, request.redeem_by, || resource_url(route, &request.parts));
@@ -69,6 +69,7 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
     }
     request.format().apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
+    route.quotes.count();
     response
 }
 

@@ -23,6 +23,7 @@ use crate::{
         AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome,
         ReserveOutcome, Sale,
     },
+    metrics::HeldLease,
     protocol::{ChainTime, Transfer},
 };
 
@@ -94,6 +95,7 @@ pub(crate) struct LeaseGuard {
     started: AtomicBool,
     /// The payment may be settled: nobody frees it.
     kept: bool,
+    _held: HeldLease,
 }
 
 /// How the work under a lease ended.
@@ -117,7 +119,7 @@ impl LeaseGuard {
     pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
         let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
         let kept = may_be_settled_before(&lease);
-        Self { ledger, lease, settled: false, runtime, started, kept }
+        Self { ledger, lease, settled: false, runtime, started, kept, _held: HeldLease::new() }
     }
 
     /// The payment that is held.

@@ -20,7 +20,10 @@ use super::{
     redelivery::Redelivery,
     text,
 };
-use crate::protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms};
+use crate::{
+    metrics::Quotes,
+    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms},
+};
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
 #[derive(Clone)]
@@ -55,6 +58,7 @@ pub(crate) struct Route {
     pub(crate) page: Option<PageHook>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
+    pub(crate) quotes: Quotes,
 }
 
 impl Route {
@@ -67,6 +71,7 @@ impl Route {
             Prices::Now(_) | Prices::Later(_) => None,
         };
         let page = merchant.page.clone();
+        let quotes = Quotes::of(&resource);
         Self {
             merchant,
             resource,
@@ -90,6 +95,7 @@ impl Route {
             redelivery: None,
             page,
             nested: Nested::default(),
+            quotes,
         }
     }
 

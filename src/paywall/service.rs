@@ -109,7 +109,7 @@ where
         let (parts, body) = request.into_parts();
         let checkout = Checkout::new(Arc::clone(&self.route), polled, parts);
         if priced_inside || checkout.is_paid_already() {
-            return ResponseFuture::answered(checkout.reject(Fault::NestedPrice));
+            return ResponseFuture::answered(checkout.turn_away(Fault::NestedPrice));
         }
         if self.route.bypass.asks() {
             return ResponseFuture::maybe_free(checkout, body);

@@ -133,6 +133,11 @@ impl Amount {
         self.0.checked_sub(other.0).map(Self)
     }
 
+    /// The number of base units, or the largest number of 64 bits.
+    pub(crate) fn saturating_to_u64(self) -> u64 {
+        self.0.saturating_to()
+    }
+
     /// Returns whether the amount is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {

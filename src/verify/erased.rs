@@ -3,7 +3,10 @@
 use std::{future::Future, pin::Pin};
 
 use super::{NonceState, Verdict, Verifier, VerifyError};
-use crate::protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash};
+use crate::{
+    metrics,
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
+};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send + 'a>>;
 
@@ -30,11 +33,11 @@ pub(crate) trait ErasedVerifier: Send + Sync + 'static {
 
 impl<V: Verifier> ErasedVerifier for V {
     fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()> {
-        Box::pin(Verifier::check(self, network, assets))
+        Box::pin(metrics::verification("check", Verifier::check(self, network, assets)))
     }
 
     fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict> {
-        Box::pin(Verifier::verify(self, terms, transaction))
+        Box::pin(metrics::verification("verify", Verifier::verify(self, terms, transaction)))
     }
 
     fn signer<'a>(
@@ -43,11 +46,11 @@ impl<V: Verifier> ErasedVerifier for V {
         signature: &'a PaymentSignature,
         accounts: &'a [Address],
     ) -> Boxed<'a, Option<Address>> {
-        Box::pin(Verifier::signer(self, message, signature, accounts))
+        Box::pin(metrics::verification("signer", Verifier::signer(self, message, signature, accounts)))
     }
 
     fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>> {
-        Box::pin(Verifier::domain(self, token))
+        Box::pin(metrics::verification("domain", Verifier::domain(self, token)))
     }
 
     fn authorization<'a>(
@@ -57,14 +60,14 @@ impl<V: Verifier> ErasedVerifier for V {
         nonce: &'a [u8; 32],
         since: ChainTime,
     ) -> Boxed<'a, NonceState> {
-        Box::pin(Verifier::authorization(self, token, payer, nonce, since))
+        Box::pin(metrics::verification("authorization", Verifier::authorization(self, token, payer, nonce, since)))
     }
 
     fn head(&self) -> Boxed<'_, ChainTime> {
-        Box::pin(Verifier::head(self))
+        Box::pin(metrics::verification("head", Verifier::head(self)))
     }
 
     fn horizon(&self) -> Boxed<'_, ChainTime> {
-        Box::pin(Verifier::horizon(self))
+        Box::pin(metrics::verification("horizon", Verifier::horizon(self)))
     }
 }

@@ -4,11 +4,13 @@ mod erased;
 mod error;
 #[cfg(feature = "evm")]
 pub mod evm;
+mod history;
 
 use std::{future::Future, time::Duration};
 
 pub(crate) use erased::ErasedVerifier;
 pub use error::{VerifyError, VerifyErrorKind};
+pub use history::{TransferHistory, TransferQuery};
 
 use crate::protocol::{
     Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,

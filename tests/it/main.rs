@@ -4,19 +4,26 @@
 #![allow(clippy::duplicate_mod)]
 #![cfg(all(feature = "axum", feature = "evm", feature = "devchain", feature = "page"))]
 
-#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
-mod browser;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/agent.rs"]
 mod agent;
+#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod browser;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/buy.rs"]
 mod buy;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 mod client;
-#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(all(
+    feature = "wallet",
+    feature = "reqwest",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite",
+    feature = "metrics"
+))]
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/datasets/app.rs"]
 mod datasets;
@@ -28,6 +35,8 @@ mod evm;
 #[path = "../../examples/hyper_client.rs"]
 mod hyper_client;
 mod ledger;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod page;
 mod paywall;
 mod repository;

@@ -1,4 +1,4 @@
-//! What every ledger must do, as checks that any backend can run.
+//! What every ledger must do, as checks that any backend can run; and with [`run_book`] what every book of sales must.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
 //! [`run`]. A violation is reported with the name of the check and its rule.
@@ -40,6 +40,7 @@
 
 mod answer;
 mod attempts;
+mod book;
 mod fixture;
 mod harness;
 mod lease;
@@ -52,6 +53,7 @@ mod unsettled;
 
 use std::{fmt, time::Duration};
 
+pub use book::{BOOK_CHECKS, run_book};
 use fixture::{Fault, Fixture};
 pub use harness::Harness;
 
@@ -100,21 +102,25 @@ impl std::error::Error for Violation {}
 
 /// Every rule that a ledger breaks; at least one.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    broken: Vec<Violation>,
+    /// Of so many rules.
+    of: usize,
+}
 
 impl Violations {
-    /// One by one, in the order of [`CHECKS`].
+    /// One by one, in the order of [`CHECKS`], or of [`BOOK_CHECKS`].
     #[must_use]
     pub fn as_slice(&self) -> &[Violation] {
-        &self.0
+        &self.broken
     }
 }
 
 /// One a line.
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the ledger breaks {} of {} rules", self.0.len(), CHECKS.len())?;
-        self.0.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
+        write!(f, "the ledger breaks {} of {} rules", self.broken.len(), self.of)?;
+        self.broken.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
     }
 }
 
@@ -142,7 +148,7 @@ pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
             Err(violation) => violations.push(violation),
         }
     }
-    if violations.is_empty() { Ok(report) } else { Err(Violations(violations)) }
+    if violations.is_empty() { Ok(report) } else { Err(Violations { broken: violations, of: CHECKS.len() }) }
 }
 
 /// Makes the check of this name; `false` where there is none, or it was left out because it would take minutes.

@@ -1,5 +1,7 @@
 //! The ledger's questions, put to the server.
 
+use std::time::Duration;
+
 use super::{
     super::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
@@ -95,8 +97,19 @@ fn flush(claim: &Claim) -> Flush {
 impl PostgresLedger {
     /// Asks one thing in a transaction of its own.
     async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+        self.rows_in(self.time_limit, flush, question, values).await
+    }
+
+    /// The same, within another time.
+    pub(super) async fn rows_in<T: Row>(
+        &self,
+        time_limit: Duration,
+        flush: Flush,
+        question: &Text,
+        values: &[Literal],
+    ) -> sqlx::Result<Vec<T>> {
         let mut connection = Borrowed::from(&self.pool).await?;
-        let question = self.statements.question(flush, self.time_limit, question, values);
+        let question = self.statements.question(flush, time_limit, question, values);
         let rows = connection.rows(question).await?;
         connection.give_back();
         Ok(rows)

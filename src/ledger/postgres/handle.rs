@@ -46,7 +46,8 @@ use super::{statements::Statements, sweeps::Sweeps};
 /// `amount` (base units); `chain_id`, `log_position`, `block_number`, `block_time` (Unix seconds), `fence`, `reserved_at` and
 /// `consumed_at`. It stays complete when a sale is forgotten: the row moves from `ledger_sales` to `ledger_book`. A payment in the
 /// book is not sold again, whenever a reorganisation brings it back. Rows that you have booked elsewhere may be deleted once no
-/// reorganisation can bring their payments back, after a month for instance. What was sold today:
+/// reorganisation can bring their payments back, after a month for instance. [`SalesBook`](crate::ledger::SalesBook)
+/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). What was sold today:
 ///
 /// ```sql
 /// SELECT resource, chain_id, token, count(*) AS sales, sum(amount) AS base_units

@@ -1,6 +1,7 @@
 //! `PostgresLedger`: what was sold, shared by replicas.
 
 mod answers;
+mod book;
 mod builder;
 mod commands;
 mod connection;

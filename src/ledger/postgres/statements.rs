@@ -17,7 +17,9 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each version to the next.
-pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
+pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("revision_2.sql")];
+/// The revision that the book is read from.
+pub(super) const BOOK_REVISION: i64 = 2;
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
@@ -78,10 +80,61 @@ SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
     (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
 FROM ledger_memory";
 
+/// Sales from `$1` until before `$2`, in microseconds, and of those of the first moment only such whose payment is behind `$3`; of the
+/// resource `$4`, where that is one; `$5` at most. From the sales that are remembered and from those that were forgotten, each by its
+/// index.
+const PAGE: &str = "
+SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
+    encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
+    sale.block_time, (extract(epoch FROM sale.consumed_at) * 1000000)::bigint, encode(refund.tx_hash, 'hex'),
+    (extract(epoch FROM refund.noted_at) * 1000000)::bigint
+FROM (
+    (
+        SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_sales
+        WHERE consumed_at >= timestamptz 'epoch' + $1 * interval '1 microsecond'
+            AND consumed_at < timestamptz 'epoch' + $2 * interval '1 microsecond'
+            AND (consumed_at > timestamptz 'epoch' + $1 * interval '1 microsecond' OR payment > $3)
+            AND ($4 IS NULL OR resource = $4)
+        ORDER BY consumed_at, payment LIMIT $5
+    )
+    UNION ALL
+    (
+        SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_book
+        WHERE consumed_at >= timestamptz 'epoch' + $1 * interval '1 microsecond'
+            AND consumed_at < timestamptz 'epoch' + $2 * interval '1 microsecond'
+            AND (consumed_at > timestamptz 'epoch' + $1 * interval '1 microsecond' OR payment > $3)
+            AND ($4 IS NULL OR resource = $4)
+        ORDER BY consumed_at, payment LIMIT $5
+    )
+) AS sale
+LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
+ORDER BY sale.consumed_at, sale.payment LIMIT $5";
+
+/// Of each payment of `$1`, whether it is sold, and its refund.
+const KNOWN: &str = "
+SELECT EXISTS (SELECT FROM ledger_sales AS sale WHERE sale.payment = asked.payment AND sale.consumed_at IS NOT NULL)
+        OR (SELECT true FROM ledger_book AS book WHERE book.payment = asked.payment LIMIT 1) IS NOT NULL,
+    encode(refund.tx_hash, 'hex'), (extract(epoch FROM refund.noted_at) * 1000000)::bigint
+FROM unnest($1) WITH ORDINALITY AS asked (payment, place)
+LEFT JOIN ledger_refunds AS refund ON refund.payment = asked.payment
+ORDER BY asked.place";
+
+/// Whether it was noted only now, or else what was noted before. Neither: another notes it at this moment.
+const NOTE_REFUND: &str = "
+WITH noted AS (
+    INSERT INTO ledger_refunds (payment, tx_hash) VALUES ($1, $2) ON CONFLICT (payment) DO NOTHING RETURNING true
+)
+SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_refunds WHERE payment = $1)";
+
 /// Whether there is a schema. `$1` is its first table.
 const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
+const SCHEMA_IS: &str = "SELECT version, revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
 
 /// Whether an answer waits until the disk has it.
@@ -181,7 +234,7 @@ macro_rules! statements {
 statements! {
     reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
     sold: SOLD, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
-    holdings: HOLDINGS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 /// As the server's settings have it, where none is no limit.

@@ -17,4 +17,5 @@ redis.call('ZADD', kept, keep_until, id)
 redis.call('ZADD', sold, whole(now), id)
 redis.call('DEL', tries_key(intent, id))
 redis.call('HINCRBY', ledger, 'consumed', 1)
+book(id)
 return { 'done' }

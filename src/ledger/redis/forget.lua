@@ -22,6 +22,8 @@ local function forget(head)
     if buyer then
       mark = math.max(mark, tonumber(block_time))
       redis.call('HSET', ledger, 'mark', whole(mark))
+      -- By its latest block; and also where another handle, which keeps no book, sold it.
+      book(id)
       redis.call('DEL', payment_key(id), intent_key(buyer), answer_key(buyer))
     end
     redis.call('ZREM', kept, id)

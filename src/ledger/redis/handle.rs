@@ -71,6 +71,7 @@ impl RedisInner {
         replicated: Option<Replicated>,
         evicts: bool,
         durable: bool,
+        keeps_book: bool,
     ) -> Self {
         let mut pauses = Vec::new();
         for times in 0.. {
@@ -85,7 +86,7 @@ impl RedisInner {
             prefix,
             connection,
             replicated,
-            scripts: Scripts::new(),
+            scripts: Scripts::new(keeps_book),
             pauses: format!("[{}]", pauses.join(",")),
             evicts,
             durable,

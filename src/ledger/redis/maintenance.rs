@@ -73,6 +73,6 @@ impl Maintenance for RedisLedger {
 }
 
 /// Chain time as a script tells it, in whole seconds; none where it tells nothing.
-fn time(seconds: &str) -> Option<ChainTime> {
+pub(super) fn time(seconds: &str) -> Option<ChainTime> {
     seconds.parse().ok().map(ChainTime::from_unix)
 }

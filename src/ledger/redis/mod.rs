@@ -38,12 +38,15 @@
 //! milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. A sale takes about 1.2 kB. It is kept until its
 //! payment is too old to be shown again, also if a reorganisation drops the payment and it is mined again within a day: a little
 //! over two days with the default maximum payment age. A payment that is mined again later, and was not shown meanwhile, is not
-//! known any more. Copy the book elsewhere before. What was sold today:
+//! known any more. Copy the book elsewhere before, or have it [kept](RedisLedgerBuilder::keep_book): then the hash `{ledger}:book` has each
+//! sale as JSON by payment id, and the sorted set `{ledger}:booked` the ids by `consumed_at`, for good. Refunds that the seller
+//! [noted](super::SalesBook::note_refund) are in the hash `{ledger}:refunds`. [`SalesBook`](super::SalesBook) reads all of it. What was sold today:
 //!
 //! ```sh
 #![doc = include_str!("sold_today.sh")]
 //! ```
 
+mod book;
 mod builder;
 mod commands;
 mod connection;

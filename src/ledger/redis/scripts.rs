@@ -12,6 +12,30 @@ macro_rules! script {
     };
 }
 
+/// All of them, with the part that writes the book.
+macro_rules! scripts {
+    ($book:literal) => {
+        Self {
+            begin: script!("", "begin.lua"),
+            mark: script!("", "mark.lua"),
+            reserve: script!("", $book, "forget.lua", "reserve.lua"),
+            renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
+            commit: script!(" flags=allow-oom", $book, "holder.lua", "commit.lua"),
+            keep: script!("", $book, "holder.lua", "keep.lua", "commit.lua"),
+            release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
+            // Not `no-writes`: a replica must not answer, it may be behind.
+            consumed: script!(" flags=allow-oom", "consumed.lua"),
+            health: script!("", "health.lua"),
+            counts: script!(" flags=allow-oom", "counts.lua"),
+            // It frees memory.
+            sweep: script!(" flags=allow-oom", $book, "forget.lua", "sweep.lua"),
+            page: script!(" flags=allow-oom", "page.lua"),
+            known: script!(" flags=allow-oom", "known.lua"),
+            refund: script!("", "refund.lua"),
+        }
+    };
+}
+
 #[derive(Debug)]
 pub(super) struct Scripts {
     pub(super) begin: Script,
@@ -26,24 +50,16 @@ pub(super) struct Scripts {
     pub(super) health: Script,
     pub(super) counts: Script,
     pub(super) sweep: Script,
+    /// Sales of a span of time.
+    pub(super) page: Script,
+    /// What is known of payments.
+    pub(super) known: Script,
+    pub(super) refund: Script,
 }
 
 impl Scripts {
-    pub(super) fn new() -> Self {
-        Self {
-            begin: script!("", "begin.lua"),
-            mark: script!("", "mark.lua"),
-            reserve: script!("", "forget.lua", "reserve.lua"),
-            renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
-            commit: script!(" flags=allow-oom", "holder.lua", "commit.lua"),
-            keep: script!("", "holder.lua", "keep.lua", "commit.lua"),
-            release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
-            // Not `no-writes`: a replica must not answer, it may be behind.
-            consumed: script!(" flags=allow-oom", "consumed.lua"),
-            health: script!("", "health.lua"),
-            counts: script!(" flags=allow-oom", "counts.lua"),
-            // It frees memory.
-            sweep: script!(" flags=allow-oom", "forget.lua", "sweep.lua"),
-        }
+    /// With or without a book that is kept for good.
+    pub(super) fn new(keeps_book: bool) -> Self {
+        if keeps_book { scripts!("book.lua") } else { scripts!("no_book.lua") }
     }
 }

@@ -10,14 +10,14 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     super::{
-        AttemptOutcome, Lease, LedgerError,
+        AttemptOutcome, Lease, LedgerError, RefundOutcome,
         sql::{BATCH, SCHEMA, compatible, seconds},
     },
     asked::Asked,
     question::{Answer, Question, Word},
     statements::{Statements, Text},
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, PaymentId, TxHash};
 use rows::{held, json, millis, on, settled};
 use sweep::sweep;
 
@@ -34,6 +34,9 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
                 let swept = sweep(work, say, head, BATCH).await?;
                 expired += swept.leases;
                 asked.answer = Some(Ok(Answer::Swept { sales: swept.sales, more: swept.more }));
+            }
+            Question::Refund(payment, transaction) => {
+                asked.answer = Some(refund(work, say, payment, transaction).await?.map(Answer::Refunded));
             }
             _ => {}
         }
@@ -159,4 +162,24 @@ async fn memory(
     let told = question.fetch_optional(work).await?;
     let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
     Ok(compatible(told.map(|(version, _)| version)).map(|()| Answer::Memory(mark.map(ChainTime::from_unix))))
+}
+
+/// Notes a refund, unless there is one.
+async fn refund(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    payment: PaymentId,
+    transaction: TxHash,
+) -> sqlx::Result<Result<RefundOutcome, LedgerError>> {
+    let payment = payment.to_string();
+    let note = sqlx::query(say.note_refund.sql()).bind(payment.clone()).bind(transaction.as_bytes().to_vec());
+    if note.execute(&mut *work).await?.rows_affected() > 0 {
+        return Ok(Ok(RefundOutcome::Noted));
+    }
+    let noted: Vec<u8> = sqlx::query_scalar(say.refund.sql()).bind(payment).fetch_one(work).await?;
+    Ok(match noted.try_into().map(TxHash::new) {
+        Ok(noted) if noted == transaction => Ok(RefundOutcome::NotedBefore),
+        Ok(transaction) => Ok(RefundOutcome::Differs { transaction }),
+        Err(_) => Err(LedgerError::incompatible()),
+    })
 }

@@ -2,6 +2,7 @@
 
 mod asked;
 mod batch;
+mod book;
 mod builder;
 mod codes;
 mod commands;

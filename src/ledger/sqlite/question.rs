@@ -1,10 +1,10 @@
 //! Questions to the writer, and their answers.
 
 use super::{
-    super::{AttemptOutcome, Claim, KeptAnswer, Lease, ReserveOutcome},
+    super::{AttemptOutcome, Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome},
     statements::{Statements, Text},
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, PaymentId, TxHash};
 
 #[derive(Debug)]
 pub(super) enum Question {
@@ -15,6 +15,8 @@ pub(super) enum Question {
     Release(Lease, AttemptOutcome),
     Memory(Word, ChainTime),
     Sweep(ChainTime),
+    /// A payment was given back by this transaction.
+    Refund(PaymentId, TxHash),
 }
 
 /// What the ledger's own row is told.
@@ -46,6 +48,7 @@ pub(super) enum Answer {
         sales: i64,
         more: bool,
     },
+    Refunded(RefundOutcome),
 }
 
 impl Question {
@@ -53,7 +56,7 @@ impl Question {
     /// intent what is about to be settled.
     pub(super) fn must_last(&self) -> bool {
         match self {
-            Self::Commit(..) | Self::Memory(..) => true,
+            Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
             Self::Reserve(claim) => claim.must_last(),
             Self::Renew(_) | Self::Release(..) | Self::Sweep(_) => false,
         }

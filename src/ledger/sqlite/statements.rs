@@ -8,7 +8,9 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
+pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("revision_2.sql")];
+/// The revision that the book is read from.
+pub(super) const BOOK_REVISION: i64 = 2;
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -367,10 +369,54 @@ SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
     (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
 FROM ledger_memory";
 
+/// Sales from `?1` until before `?2`, and of those of the first moment only such whose payment is behind `?3`; of the resource `?4`,
+/// where that is one; `?5` at most. From the sales that are remembered and from those that were forgotten, each by its index.
+const PAGE: &str = "
+SELECT told.*, refund.tx_hash, refund.noted_at
+FROM (
+    SELECT * FROM (
+        SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_sales
+        WHERE consumed_at >= ?1 AND consumed_at < ?2 AND (consumed_at > ?1 OR payment > ?3)
+            AND (?4 IS NULL OR resource = ?4)
+        ORDER BY consumed_at, payment LIMIT ?5
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_book
+        WHERE consumed_at >= ?1 AND consumed_at < ?2 AND (consumed_at > ?1 OR payment > ?3)
+            AND (?4 IS NULL OR resource = ?4)
+        ORDER BY consumed_at, payment LIMIT ?5
+    )
+) AS told
+LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
+ORDER BY told.consumed_at, told.payment LIMIT ?5";
+
+/// Of each payment of `?1`, whether it is sold, and its refund.
+const KNOWN: &str = "
+WITH asked AS MATERIALIZED (SELECT key AS place, value AS payment FROM json_each(?1))
+SELECT EXISTS (
+        SELECT 1 FROM ledger_sales AS sale WHERE sale.payment = asked.payment AND sale.consumed_at IS NOT NULL
+    ) OR EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.payment = asked.payment),
+    refund.tx_hash, refund.noted_at
+FROM asked LEFT JOIN ledger_refunds AS refund ON refund.payment = asked.payment
+ORDER BY asked.place";
+
+const NOTE_REFUND: &str = concat!(
+    "INSERT INTO ledger_refunds (payment, tx_hash, noted_at) VALUES (?1, ?2, ",
+    now!(),
+    ") ON CONFLICT DO NOTHING"
+);
+const REFUND: &str = "SELECT tx_hash FROM ledger_refunds WHERE payment = ?1";
+
 /// Whether there is a ledger.
 const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_memory')";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
+const SCHEMA_IS: &str = "SELECT version, revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = ?1, revision = ?2";
 
 /// One statement under its prefix.
@@ -405,7 +451,8 @@ statements! {
     keep: KEEP, sold: SOLD, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
-    start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS,
+    page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, schema: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 impl Statements {
@@ -453,6 +500,10 @@ mod tests {
             FORGET_LEASES,
             FORGET_ATTEMPTS,
             FORGET_ANSWERS,
+            PAGE,
+            KNOWN,
+            NOTE_REFUND,
+            REFUND,
         ] {
             let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
             for line in sqlx::raw_sql(plan).fetch_all(&mut connection).await.unwrap() {
@@ -468,6 +519,8 @@ mod tests {
                     "ledger_attempts",
                     "ledger_book",
                     "ledger_answers",
+                    "ledger_refunds",
+                    "refund",
                 ];
                 assert!(
                     !scans.iter().any(|table| format!("{line} ").starts_with(&format!("SCAN {table} "))),

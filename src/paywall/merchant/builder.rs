@@ -6,6 +6,7 @@ use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, Ledger},
+    metrics,
     paywall::{
         claimant::UnboundPolicy,
         error::BuildError,
@@ -291,6 +292,7 @@ impl MerchantBuilder {
     /// # Errors
     /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
     pub async fn build(self) -> Result<Merchant, BuildError> {
+        metrics::describe();
         if self.client_submitted && self.verifier.is_none() {
             return Err(BuildError::NoVerifierForTransfers);
         }

@@ -46,6 +46,13 @@ impl Catalog {
         }
     }
 
+    /// The lowest price of all; `None` where a closure decides of any, or nothing is sold.
+    pub(crate) fn lowest_price(&self) -> Option<Amount> {
+        let entries = self.entries();
+        let prices: Option<Vec<_>> = entries.values().map(|entry| entry.price).collect();
+        prices?.into_iter().min()
+    }
+
     /// Sets a name's label: one for all layers of that name, and therefore only while the caller's layer is `alone`.
     pub(crate) fn label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), BuildError> {
         let mut entries = self.entries();

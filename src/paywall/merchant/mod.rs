@@ -6,6 +6,7 @@ mod inner;
 mod standard;
 mod start;
 mod unread;
+mod unredeemed;
 
 use std::{future::Future, sync::Arc};
 
@@ -16,6 +17,7 @@ pub use builder::MerchantBuilder;
 pub(super) use catalog::Listing;
 pub(super) use inner::MerchantInner;
 pub(super) use standard::Standard;
+pub use unredeemed::{Unredeemed, UnredeemedReason};
 
 use super::{
     error::{BuildError, HealthError},

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect, retry};
 
 use super::call::{Authorizer, FacilitatorAction, FacilitatorCall};
-use crate::protocol::is_loopback;
+use crate::{metrics, protocol::is_loopback};
 
 /// The longest answer that is read.
 const ANSWER_MAX: usize = 64 * 1024;
@@ -70,6 +70,10 @@ impl Transport {
 
     /// Sends a request: a `GET` without a body, a `POST` with that JSON. The caller sets the time limit.
     pub(super) async fn send(&self, action: FacilitatorAction, body: Option<String>) -> Result<Answer, Fault> {
+        metrics::facilitator(action.as_str(), self.exchange(action, body)).await
+    }
+
+    async fn exchange(&self, action: FacilitatorAction, body: Option<String>) -> Result<Answer, Fault> {
         let url = self.url(action);
         let mut headers = self.authorization(action, &url).await?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

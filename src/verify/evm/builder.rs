@@ -231,7 +231,8 @@ impl EvmVerifierBuilder {
         if let Some((what, _)) = bad {
             return Err(VerifyError::new(VerifyErrorKind::BadSetting { what }));
         }
-        let transports = self.urls.iter().map(|url| Transport::new(url)).collect::<Option<Vec<_>>>();
+        let transport = |(place, url): (usize, &String)| Some(Transport::new(url)?.counted_as(place));
+        let transports = self.urls.iter().enumerate().map(transport).collect::<Option<Vec<_>>>();
         let transports = transports.filter(|transports| !transports.is_empty());
         transports.ok_or(VerifyError::new(VerifyErrorKind::BadEndpoint))
     }

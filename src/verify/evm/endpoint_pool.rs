@@ -18,6 +18,7 @@ use super::{
 use crate::{
     clock::Clock,
     evm::json_rpc::{Fault, Transport},
+    metrics,
     verify::{VerifyError, VerifyErrorKind},
 };
 
@@ -109,6 +110,9 @@ impl EndpointPool {
 
     /// What an answer, or the lack of one, says of the endpoint.
     fn note(&self, endpoint: &Endpoint, round: Round, fault: Option<Fault>) {
+        if fault.is_some() {
+            metrics::rpc_failure(endpoint.index);
+        }
         match fault {
             None => endpoint.answered(round),
             Some(fault) if fault.is_of_the_endpoint() => {

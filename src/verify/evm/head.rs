@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    metrics,
     protocol::ChainTime,
     verify::{VerifyError, VerifyErrorKind},
 };
@@ -141,6 +142,7 @@ impl Head {
         }
         let cell = cell.as_mut().ok_or_else(VerifyError::unavailable)?;
         cell.refreshed(now);
+        metrics::head(|| self.clock.unix().saturating_sub(cell.chain.head().time.unix()));
         cell.confirmed = match self.finality {
             Finality::Confirmations(deep) => cell.chain.head().number.checked_sub(u64::from(deep.saturating_sub(1))),
             Finality::Safe | Finality::Finalized => confirmed.map(|number| number.min(cell.chain.head().number)),

@@ -36,6 +36,7 @@ mod finality;
 mod gate;
 mod head;
 mod head_state;
+mod history;
 mod inquiries;
 mod judge;
 mod nonce_inquiries;

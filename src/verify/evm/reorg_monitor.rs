@@ -16,7 +16,7 @@ use super::{
     pool_answer::BlockTag,
     view::{Block, BlockHash},
 };
-use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
+use crate::{clock::Clock, metrics, protocol::TxHash, verify::VerifyError};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// How many payments are watched at once: some minutes of many a second.
@@ -101,6 +101,7 @@ impl ReorgMonitor {
             return Ok(());
         }
         self.vanished.fetch_add(1, Ordering::Relaxed);
+        metrics::reorganised();
         tracing::warn!(%transaction, "a payment that was accepted is no longer in the chain");
         Ok(())
     }

@@ -3,7 +3,11 @@
 mod anew;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod app;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "metrics"))]
+mod booking;
 mod buying;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "metrics"))]
+mod counted;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod datasets;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
@@ -36,4 +40,6 @@ mod start;
 mod succession;
 mod theft;
 mod time;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod unredeemed;
 mod wallet;

@@ -5,6 +5,8 @@ mod authorizations;
 mod calls;
 mod chain;
 mod contract_accounts;
+#[cfg(feature = "metrics")]
+mod counted;
 mod domains;
 mod endpoints;
 mod faults;

@@ -2,6 +2,8 @@
 
 mod broken;
 mod calls;
+#[cfg(feature = "metrics")]
+mod counted;
 mod facilitator;
 mod fallback;
 mod faults;

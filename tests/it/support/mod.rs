@@ -2,6 +2,8 @@
 
 pub mod authorization;
 pub mod faults;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod servers;
 pub mod tools;
 

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
-        PostgresLedger, RedisLedger, RenewOutcome, ReserveOutcome, Sale, SqliteLedger,
+        AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease, Ledger,
+        LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
+        SalesBook, SalesQuery, SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, PaymentId, TxHash},
 };
 
 use super::{
@@ -103,6 +104,18 @@ impl AnyLedger {
         }
     }
 
+    /// In no hurry, and with every sale in its book for good.
+    pub async fn booking(address: &str) -> Self {
+        match address.split_once(':').unwrap() {
+            ("redis", _) => {
+                let (url, prefix) = address.rsplit_once('#').unwrap();
+                let ledger = RedisLedger::builder().key_prefix(prefix).time_limit(PATIENT).keep_book(true);
+                Self::Redis(ledger.connect(url).await.unwrap())
+            }
+            _ => Self::patient(address).await,
+        }
+    }
+
     pub async fn migrate(&self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(ledger) => ledger.migrate().await,
@@ -138,6 +151,25 @@ impl Maintenance for AnyLedger {
 
     async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
         of_each!(self, ledger => ledger.sweep(head).await)
+    }
+}
+
+impl SalesBook for AnyLedger {
+    async fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> Result<Vec<BookedSale>, LedgerError> {
+        of_each!(self, ledger => ledger.page(query, after, most).await)
+    }
+
+    async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
+        of_each!(self, ledger => ledger.known(payments).await)
+    }
+
+    async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.note_refund(payment, transaction).await)
     }
 }
 
@@ -252,7 +284,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book";
+                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book, ledger_refunds";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {

@@ -52,8 +52,8 @@ impl Database {
                     // Who lowers the mark vouches for the records: the process no longer misses a sale that is taken out.
                     ledger.lower_mark_to(ChainTime::from_unix(0)).await.unwrap();
                 }
-                let tables =
-                    ["sales", "answers", "attempts", "book"].map(|table| format!("DELETE FROM ledger_{table};"));
+                let tables = ["sales", "answers", "attempts", "book", "refunds"]
+                    .map(|table| format!("DELETE FROM ledger_{table};"));
                 self.place.sql(&format!("{} UPDATE ledger_memory SET mark = NULL", tables.concat())).await;
             }
         }

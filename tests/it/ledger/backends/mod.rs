@@ -3,6 +3,8 @@
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod answers;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod book;
+#[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod booked;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub mod kinds;

@@ -1,0 +1,131 @@
+//! `SalesBook`: what was sold, when and to whom, and what was given back.
+
+mod day;
+mod query;
+mod record;
+mod stream;
+mod totals;
+
+use std::{future::Future, sync::Arc};
+
+pub use day::{ParseUtcDayError, UtcDay};
+pub use query::SalesQuery;
+pub use record::{BookedSale, KnownPayment, Refund, RefundOutcome};
+pub use stream::Sales;
+pub use totals::DayTotal;
+
+use super::LedgerError;
+use crate::protocol::{PaymentId, TxHash};
+
+/// The seller's book: every sale that a ledger has on record, and the refunds that the seller noted.
+///
+/// The durable ledgers implement it. The paywall asks none of this: a question to the book changes nothing of what is sold, and a
+/// refund that is noted frees neither a payment nor an intent.
+///
+/// [`SqliteLedger`](super::SqliteLedger) and [`PostgresLedger`](super::PostgresLedger) keep every sale until the seller deletes it.
+/// [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little over two days, unless it was
+/// told to [keep the book](super::redis::RedisLedgerBuilder::keep_book).
+///
+#[cfg_attr(feature = "sqlite", doc = "```")]
+#[cfg_attr(not(feature = "sqlite"), doc = "```ignore")]
+/// use tower_x402::ledger::{LedgerError, SalesBook, SalesQuery, SqliteLedger, UtcDay};
+///
+/// /// What came in this month, by day, resource and token.
+/// async fn report(book: &impl SalesBook) -> Result<(), LedgerError> {
+///     let november: UtcDay = "2026-11-01".parse().expect("a day");
+///     for total in book.totals(SalesQuery::since(november.start())).await? {
+///         println!("{} {}: {} sales, {} base units of {}", total.day, total.resource, total.sales, total.base_units, total.token);
+///     }
+///     Ok(())
+/// }
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ledger.db");
+/// report(&SqliteLedger::open(&path).await?).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait SalesBook: Send + Sync + 'static {
+    /// Returns up to `most` of the sales that the query asks for, in the order of [`sold_at`](BookedSale::sold_at) and, of those that are
+    /// equal in it, of the payment id's text; `after` is the last one that is known already. Fewer than `most`: there are no more.
+    ///
+    /// [`sales`](Self::sales) asks for one page after the other.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
+    fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send;
+
+    /// Returns what is known of each of these payments, in their order: whether it is on record as sold, and its refund.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    fn known(&self, payments: &[PaymentId]) -> impl Future<Output = Result<Vec<KnownPayment>, LedgerError>> + Send;
+
+    /// Notes that the seller gave a payment back by this transaction. Neither is looked for on the chain, and the payment need not be
+    /// on record: what bought nothing can be given back, too. One that still can be redeemed stays so.
+    ///
+    /// A payment has one refund. To note the same again changes nothing, and another is not noted.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    fn note_refund(
+        &self,
+        payment: PaymentId,
+        transaction: TxHash,
+    ) -> impl Future<Output = Result<RefundOutcome, LedgerError>> + Send;
+
+    /// Returns the sales that the query asks for, oldest first, a page at a time: however many there are, few are in memory. Sales that
+    /// are made meanwhile are among them if they are later than those that were read.
+    fn sales(&self, query: SalesQuery) -> Sales<'_>
+    where
+        Self: Sized,
+    {
+        Sales::asking(move |after| {
+            let query = query.clone();
+            Box::pin(async move { self.page(&query, after.as_ref(), stream::PAGE).await })
+        })
+    }
+
+    /// Returns the sums of these sales, one for each UTC day, resource, network and token, in that order.
+    ///
+    /// Every sale is read for it, in pages.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    fn totals(&self, query: SalesQuery) -> impl Future<Output = Result<Vec<DayTotal>, LedgerError>> + Send
+    where
+        Self: Sized,
+    {
+        totals::of(self.sales(query))
+    }
+}
+
+/// A shared handle.
+impl<B: SalesBook> SalesBook for Arc<B> {
+    fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send {
+        B::page(self, query, after, most)
+    }
+
+    fn known(&self, payments: &[PaymentId]) -> impl Future<Output = Result<Vec<KnownPayment>, LedgerError>> + Send {
+        B::known(self, payments)
+    }
+
+    fn note_refund(
+        &self,
+        payment: PaymentId,
+        transaction: TxHash,
+    ) -> impl Future<Output = Result<RefundOutcome, LedgerError>> + Send {
+        B::note_refund(self, payment, transaction)
+    }
+}

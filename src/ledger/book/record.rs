@@ -1,0 +1,114 @@
+//! `BookedSale` and `Refund`: what the book has on record.
+
+use std::time::SystemTime;
+
+use crate::protocol::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash};
+
+/// A sale, as it is in the book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BookedSale {
+    /// The payment's id, as in the receipt.
+    pub payment: PaymentId,
+    /// What was sold, by the name that the seller gave it.
+    pub resource: String,
+    /// The chain.
+    pub network: Network,
+    /// The token contract.
+    pub token: Address,
+    /// Who paid.
+    pub payer: Address,
+    /// Who was paid.
+    pub recipient: Address,
+    /// The amount, in base units.
+    pub amount: Amount,
+    /// The transaction that paid.
+    pub transaction: TxHash,
+    /// The height of its block.
+    pub block_number: u64,
+    /// The time of its block: the latest at which it was seen.
+    pub block_time: ChainTime,
+    /// When the sale was recorded, by the ledger's clock.
+    pub sold_at: SystemTime,
+    /// How it was given back, where the seller noted that.
+    pub refund: Option<Refund>,
+}
+
+impl BookedSale {
+    /// Returns the sale that this transfer paid for, not given back.
+    #[must_use]
+    pub fn new(payment: PaymentId, resource: impl Into<String>, paid: &Transfer, sold_at: SystemTime) -> Self {
+        Self {
+            payment,
+            resource: resource.into(),
+            network: paid.network,
+            token: paid.token,
+            payer: paid.payer,
+            recipient: paid.recipient,
+            amount: paid.amount,
+            transaction: paid.transaction,
+            block_number: paid.block_number,
+            block_time: paid.block_time,
+            sold_at,
+            refund: None,
+        }
+    }
+
+    /// Sets how it was given back.
+    #[must_use]
+    pub fn with_refund(self, refund: Option<Refund>) -> Self {
+        Self { refund, ..self }
+    }
+}
+
+/// A payment that the seller gave back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refund {
+    /// The transaction that gave it back, by the seller's word.
+    pub transaction: TxHash,
+    /// When that was noted, by the ledger's clock.
+    pub noted_at: SystemTime,
+}
+
+impl Refund {
+    /// Returns a refund.
+    #[must_use]
+    pub const fn new(transaction: TxHash, noted_at: SystemTime) -> Self {
+        Self { transaction, noted_at }
+    }
+}
+
+/// What came of noting a refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum RefundOutcome {
+    /// It is noted, durably.
+    Noted,
+    /// This very refund was noted before.
+    NotedBefore,
+    /// Another refund of this payment was noted before, which stays: the payment may have been given back twice.
+    Differs {
+        /// The transaction that was noted.
+        transaction: TxHash,
+    },
+}
+
+/// What the book knows of a payment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KnownPayment {
+    /// It bought an answer.
+    pub sold: bool,
+    /// How it was given back, where the seller noted that.
+    pub refund: Option<Refund>,
+}
+
+impl KnownPayment {
+    /// Returns what is known of a payment.
+    #[must_use]
+    pub const fn new(sold: bool, refund: Option<Refund>) -> Self {
+        Self { sold, refund }
+    }
+}

@@ -1,0 +1,73 @@
+//! `DayTotal`: what a day brought in, exactly.
+
+use std::collections::BTreeMap;
+
+use super::{BookedSale, Sales, UtcDay};
+use crate::{
+    ledger::LedgerError,
+    protocol::{Address, Amount, Network},
+};
+
+/// The sum of the sales of one resource, in one token, on one UTC day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DayTotal {
+    /// The day on which they were sold, by the ledger's clock.
+    pub day: UtcDay,
+    /// What was sold.
+    pub resource: String,
+    /// The chain.
+    pub network: Network,
+    /// The token contract.
+    pub token: Address,
+    /// How many sales.
+    pub sales: u64,
+    /// What they brought in, in base units.
+    pub base_units: Amount,
+    /// How many of them were given back, on whatever day.
+    pub refunds: u64,
+    /// What was given back of them, in base units: refunds are counted in full.
+    pub refunded: Amount,
+}
+
+type Key = (UtcDay, String, u64, Address);
+
+struct Sum {
+    sales: u64,
+    base_units: Amount,
+    refunds: u64,
+    refunded: Amount,
+}
+
+impl Sum {
+    const NOTHING: Self = Self { sales: 0, base_units: Amount::ZERO, refunds: 0, refunded: Amount::ZERO };
+}
+
+pub(super) async fn of(mut sales: Sales<'_>) -> Result<Vec<DayTotal>, LedgerError> {
+    let mut sums = BTreeMap::<Key, Sum>::new();
+    while let Some(sale) = sales.next().await {
+        let sale = sale?;
+        let sum = sums.entry(key(&sale)).or_insert(Sum::NOTHING);
+        sum.sales += 1;
+        sum.base_units = plus(sum.base_units, sale.amount);
+        if sale.refund.is_some() {
+            sum.refunds += 1;
+            sum.refunded = plus(sum.refunded, sale.amount);
+        }
+    }
+    Ok(sums.into_iter().map(total).collect())
+}
+
+fn key(sale: &BookedSale) -> Key {
+    (UtcDay::of(sale.sold_at), sale.resource.clone(), sale.network.chain_id(), sale.token)
+}
+
+fn total(((day, resource, chain_id, token), sum): (Key, Sum)) -> DayTotal {
+    let Sum { sales, base_units, refunds, refunded } = sum;
+    DayTotal { day, resource, network: Network::eip155(chain_id), token, sales, base_units, refunds, refunded }
+}
+
+/// No token has more than can be counted.
+fn plus(sum: Amount, amount: Amount) -> Amount {
+    sum.checked_add(amount).unwrap_or(Amount::MAX)
+}

@@ -1,0 +1,317 @@
+//! Books: what is sold is in them, once, as it was paid, in order; refunds are noted once.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{
+    super::{
+        AttemptOutcome, BookedSale, CommitOutcome, DayTotal, Ledger as _, RefundOutcome, SalesBook, SalesQuery, UtcDay,
+    },
+    Check, Fault, Harness, PATIENCE, Report, Violation, Violations,
+    fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be},
+};
+use crate::{
+    ledger::Claim,
+    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Transfer, TxHash},
+};
+
+/// How many sales there are where pages are read.
+const MANY: usize = 25;
+
+macro_rules! checks {
+    ($($check:ident: $rule:literal;)*) => {
+        /// All checks of a book.
+        pub const BOOK_CHECKS: &[Check] =
+            &[$(Check { name: stringify!($check), rule: $rule, takes_minutes: false }),*];
+
+        async fn dispatch<H>(name: &str, harness: &H) -> Result<(), Fault>
+        where
+            H: Harness<Ledger: SalesBook>,
+        {
+            let fixture = Fixture::new(harness).await;
+            fixture.begin().await?;
+            $(if name == stringify!($check) {
+                return Box::pin($check(&fixture)).await;
+            })*
+            Err(Fault::new("there is no such check"))
+        }
+    };
+}
+
+checks! {
+    what_is_sold_is_booked: "a sale is in the book from its commit on, once, as it was paid";
+    booked_as_it_was_settled: "what was settled after it was reserved is booked by the transfer that settled it";
+    what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
+    pages_follow_each_other: "pages of any size show every sale once, in one order";
+    a_query_is_a_span_and_a_resource: "a query shows the sales of its span and of its resource, and no others";
+    totals_are_exact: "a day's total is the sum of its sales, however large";
+    a_refund_is_noted_once: "a refund is noted once; the same again changes nothing, and another is not noted";
+    refunds_are_shown: "a refund is shown with its sale, and known of what was not sold";
+    payments_are_known_apart: "whether a payment is sold is told of each, in the order that was asked";
+}
+
+/// Makes every check of a [`SalesBook`], each on a ledger of its own, and tells everything that is wrong.
+///
+/// # Errors
+/// [`Violations`]: every rule that is broken.
+pub async fn run_book<H>(harness: &H) -> Result<Report, Violations>
+where
+    H: Harness<Ledger: SalesBook>,
+{
+    let (mut report, mut broken) = (Report::default(), Vec::new());
+    for check in BOOK_CHECKS {
+        let outcome = tokio::time::timeout(PATIENCE, dispatch(check.name, harness)).await;
+        match outcome.unwrap_or_else(|_| Err(Fault::new("it hangs"))) {
+            Ok(()) => report.passed.push(*check),
+            Err(fault) => broken.push(Violation { check: *check, detail: fault.to_string() }),
+        }
+    }
+    if broken.is_empty() { Ok(report) } else { Err(Violations { broken, of: BOOK_CHECKS.len() }) }
+}
+
+fn claim_of(resource: &str, intent: IntentKey, transfer: Transfer) -> Claim {
+    let [pay_until, head] = [PAY_UNTIL, HEAD].map(ChainTime::from_unix);
+    Claim::builder(resource, intent).pay_until(pay_until).head(head).transfers(vec![transfer]).lease(LONG).build()
+}
+
+async fn sell<H: Harness>(fixture: &Fixture<'_, H>, resource: &str, transfer: &Transfer) -> Result<(), Fault> {
+    fixture.sell(&claim_of(resource, fixture.intent(), transfer.clone())).await.map(drop)
+}
+
+/// At the same time, as far as a ledger that writes several sales at once has it.
+async fn sell_at_once<H: Harness>(fixture: &Fixture<'_, H>, paid: &[Transfer]) -> Result<(), Fault> {
+    let mut commits = Vec::new();
+    for paid in paid {
+        let lease = fixture.hold(&claim_of("pages", fixture.intent(), paid.clone())).await?;
+        let ledger = std::sync::Arc::clone(&fixture.ledger);
+        commits.push(tokio::spawn(async move { ledger.commit(&lease, None).await }));
+    }
+    for commit in commits {
+        let outcome = commit.await.map_err(|_| Fault::new("a commit panicked"))?;
+        must_be!(outcome?, CommitOutcome::Done, "a commit");
+    }
+    Ok(())
+}
+
+fn everything() -> SalesQuery {
+    SalesQuery::since(UNIX_EPOCH)
+}
+
+async fn all<B: SalesBook>(book: &B, query: SalesQuery) -> Result<Vec<BookedSale>, Fault> {
+    let (mut sales, mut all) = (book.sales(query), Vec::new());
+    while let Some(sale) = sales.next().await {
+        all.push(sale?);
+    }
+    Ok(all)
+}
+
+/// The one sale that is there.
+async fn only<B: SalesBook>(book: &B) -> Result<BookedSale, Fault> {
+    let mut sales = all(book, everything()).await?;
+    match (sales.pop(), sales.is_empty()) {
+        (Some(sale), true) => Ok(sale),
+        (_, _) => Err(Fault::new(format!("the book has {} sales too many, or none", sales.len()))),
+    }
+}
+
+async fn what_is_sold_is_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let mut paid = fixture.paid().with_amount(Amount::MAX);
+    paid.position = u32::MAX;
+    let resource = "demand insights: 100 %, \"quoted\" = 'yes'\\ é";
+    let lease = fixture.sell(&claim_of(resource, fixture.intent(), paid.clone())).await?;
+    // Once, however often it is committed.
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
+    for book in [&fixture.ledger, &fixture.twin] {
+        let sale = only(&**book).await?;
+        let expected = BookedSale::new(paid.payment_id(), resource, &paid, sale.sold_at);
+        must_be!(&sale, sale if *sale == expected, "the sale");
+        must_be!(sale.sold_at, sold_at if sold_at >= UNIX_EPOCH, "the time of the sale");
+    }
+    Ok(())
+}
+
+async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let mined =
+        fixture.paid().with_binding(Binding::none().with_nonce([7; 32])).with_block(77, ChainTime::from_unix(PAID + 9));
+    let signed = Transfer { transaction: TxHash::NONE, position: 0, block_number: 0, ..mined.clone() };
+    let lease = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?.settled_by(mined.clone());
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    let sale = only(&*fixture.twin).await?;
+    let expected = BookedSale::new(mined.payment_id(), "signed", &mined, sale.sold_at);
+    must_be!(sale, sale if sale == expected, "the sale");
+    Ok(())
+}
+
+async fn what_is_not_sold_is_not_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let (held, freed) = (fixture.paid(), fixture.paid());
+    let _held = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&held))).await?;
+    let lease = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&freed))).await?;
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    must_be!(all(&*fixture.ledger, everything()).await?.len(), 0, "the number of sales");
+    let known = fixture.ledger.known(&[held.payment_id(), freed.payment_id()]).await?;
+    must_be!(known, known if known.iter().all(|known| !known.sold && known.refund.is_none()), "what is known");
+    Ok(())
+}
+
+async fn pages_follow_each_other<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let mut paid = Vec::new();
+    for _ in 0..MANY {
+        paid.push(fixture.paid());
+    }
+    sell_at_once(fixture, &paid).await?;
+    paid.sort_by_key(|paid| paid.payment_id().to_string());
+    let whole = all(&*fixture.ledger, everything()).await?;
+    let is_sorted = whole.is_sorted_by_key(|sale| (sale.sold_at, sale.payment.to_string()));
+    must_be!(is_sorted, true, "the order of sales by time and payment");
+    let mut names: Vec<_> = whole.iter().map(|sale| sale.payment.to_string()).collect();
+    names.sort_unstable();
+    let expected: Vec<_> = paid.iter().map(|paid| paid.payment_id().to_string()).collect();
+    must_be!(names == expected, true, "every sale once");
+    for most in [1, 2, 7, MANY - 1, MANY, MANY + 1] {
+        let mut read = Vec::<BookedSale>::new();
+        loop {
+            let page = fixture.twin.page(&everything(), read.last(), most).await?;
+            let is_last = page.len() < most;
+            must_be!(page.len(), length if length <= most, "the length of a page");
+            read.extend(page);
+            if is_last {
+                break;
+            }
+            must_be!(read.len(), length if length <= MANY, "the sales of all pages");
+        }
+        must_be!(read == whole, true, "all pages together");
+    }
+    Ok(())
+}
+
+async fn a_query_is_a_span_and_a_resource<H: Harness<Ledger: SalesBook>>(
+    fixture: &Fixture<'_, H>,
+) -> Result<(), Fault> {
+    for resource in ["first", "second", "first", "first", "second"] {
+        sell(fixture, resource, &fixture.paid()).await?;
+        // So that it is sold at another time than the next.
+        fixture.harness.pass(Duration::from_millis(2)).await;
+    }
+    let book = &*fixture.ledger;
+    let whole = all(book, everything()).await?;
+    must_be!(whole.len(), 5, "all sales");
+    let moment = |place: usize| whole[place].sold_at;
+    let tick = Duration::from_nanos(1);
+    for query in [
+        everything().resource("first"),
+        everything().resource("second"),
+        everything().resource("firs"),
+        everything().resource("First"),
+        SalesQuery::since(moment(1)),
+        SalesQuery::since(moment(1) + tick),
+        SalesQuery::since(moment(4) + tick),
+        everything().until(moment(3)),
+        everything().until(moment(3) + tick),
+        SalesQuery::since(moment(1)).until(moment(4)).resource("first"),
+        SalesQuery::since(moment(3)).until(moment(1)),
+    ] {
+        let told = all(book, query.clone()).await?;
+        let expected: Vec<_> = whole.iter().filter(|sale| query.has(sale)).cloned().collect();
+        let told = (told == expected).then_some(()).ok_or((told.len(), expected.len(), query));
+        must_be!(told, Ok(()), "the sales of a query, and how many there are");
+    }
+    Ok(())
+}
+
+async fn totals_are_exact<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let large = Amount::from_base_units(u128::MAX);
+    let other = Address::new([0x99; 20]);
+    for (resource, token, amount) in
+        [("a", None, large), ("a", None, large), ("a", Some(other), large), ("b", None, Amount::from_base_units(1))]
+    {
+        let paid = fixture.paid().with_amount(amount);
+        let paid = token.map_or(paid.clone(), |token| paid.with_token(token));
+        sell(fixture, resource, &paid).await?;
+    }
+    let sales = all(&*fixture.ledger, everything().resource("a")).await?;
+    let Some(first) = sales.first() else { return Err(Fault::new("there are no sales")) };
+    must_be!(
+        fixture.ledger.note_refund(first.payment, TxHash::new([1; 32])).await?,
+        RefundOutcome::Noted,
+        "the refund"
+    );
+    let totals = fixture.twin.totals(everything()).await?;
+    // The test may run past midnight.
+    let sum = |of: &dyn Fn(&DayTotal) -> u64| totals.iter().map(of).sum::<u64>();
+    must_be!((sum(&|total| total.sales), sum(&|total| total.refunds)), (4, 1), "sales and refunds");
+    let twice = large.checked_add(large);
+    let of_a = totals.iter().filter(|total| total.resource == "a" && total.token != other);
+    let units = of_a.clone().try_fold(Amount::ZERO, |sum, total| sum.checked_add(total.base_units));
+    must_be!(units == twice, true, "what the first resource brought in");
+    let day = totals.iter().all(|total| total.day >= UtcDay::of(UNIX_EPOCH) && total.refunded <= total.base_units);
+    must_be!(day, true, "days and refunds");
+    must_be!(totals.is_sorted_by_key(|total| (total.day, total.resource.clone(), total.token)), true, "the order");
+    Ok(())
+}
+
+async fn a_refund_is_noted_once<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let paid = fixture.paid();
+    sell(fixture, "refund", &paid).await?;
+    let (payment, first, second) = (paid.payment_id(), TxHash::new([1; 32]), TxHash::new([2; 32]));
+    must_be!(fixture.ledger.note_refund(payment, first).await?, RefundOutcome::Noted, "the refund");
+    let noted = fixture.ledger.known(&[payment]).await?;
+    for book in [&fixture.ledger, &fixture.twin] {
+        must_be!(book.note_refund(payment, first).await?, RefundOutcome::NotedBefore, "the same again");
+        must_be!(
+            book.note_refund(payment, second).await?,
+            RefundOutcome::Differs { transaction } if transaction == first,
+            "another"
+        );
+        must_be!(book.known(&[payment]).await? == noted, true, "what is known is unchanged");
+    }
+    // Of many at once, one is noted.
+    let payment = fixture.paid().payment_id();
+    let at_once = (0..8_u8).map(|name| {
+        let book = if name % 2 == 0 { &fixture.ledger } else { &fixture.twin };
+        let book = std::sync::Arc::clone(book);
+        tokio::spawn(async move { book.note_refund(payment, TxHash::new([name; 32])).await })
+    });
+    let mut noted = 0;
+    for outcome in at_once.collect::<Vec<_>>() {
+        let outcome = outcome.await.map_err(|_| Fault::new("a refund panicked"))??;
+        must_be!(outcome, RefundOutcome::Noted | RefundOutcome::Differs { .. }, "one of many refunds");
+        noted += u32::from(outcome == RefundOutcome::Noted);
+    }
+    must_be!(noted, 1, "how many of many refunds are noted");
+    Ok(())
+}
+
+async fn refunds_are_shown<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let (sold, kept, unsold) = (fixture.paid(), fixture.paid(), fixture.paid());
+    sell(fixture, "refund", &sold).await?;
+    sell(fixture, "refund", &kept).await?;
+    let transaction = TxHash::new([0xab; 32]);
+    for payment in [sold.payment_id(), unsold.payment_id()] {
+        must_be!(fixture.ledger.note_refund(payment, transaction).await?, RefundOutcome::Noted, "a refund");
+    }
+    for sale in all(&*fixture.twin, everything()).await? {
+        let expected = (sale.payment == sold.payment_id()).then_some(transaction);
+        must_be!(sale.refund.map(|refund| refund.transaction) == expected, true, "the refund of a sale");
+    }
+    let known = fixture.twin.known(&[unsold.payment_id()]).await?;
+    must_be!(
+        known.first().map(|known| (known.sold, known.refund.map(|refund| refund.transaction))),
+        Some((false, Some(noted))) if noted == transaction,
+        "what was given back unsold"
+    );
+    Ok(())
+}
+
+async fn payments_are_known_apart<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let paid = fixture.paid();
+    let beside = Transfer { position: 1, ..paid.clone() };
+    let signed = fixture.paid().with_binding(Binding::none().with_nonce([9; 32]));
+    let (unknown, elsewhere) =
+        (fixture.paid(), Transfer { network: crate::protocol::Network::BASE_SEPOLIA, ..paid.clone() });
+    sell(fixture, "known", &paid).await?;
+    sell(fixture, "known", &signed).await?;
+    let asked = [&unknown, &signed, &beside, &paid, &elsewhere, &paid].map(Transfer::payment_id);
+    let told: Vec<_> = fixture.twin.known(&asked).await?.iter().map(|known| known.sold).collect();
+    must_be!(told == [false, true, false, true, false, true], true, "which of them are sold");
+    must_be!(fixture.twin.known(&[]).await?.len(), 0, "what is known of nothing");
+    Ok(())
+}

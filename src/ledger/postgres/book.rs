@@ -1,0 +1,117 @@
+//! The book, read and written in transactions of their own.
+
+use std::time::{Duration, SystemTime};
+
+use super::{
+    super::{
+        BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery,
+        sql::{BOOK_TIME, SaleRow, compatible, hash, in_time, moment, not_before},
+    },
+    connection::{Row, ask},
+    handle::PostgresLedger,
+    statements::{BOOK_REVISION, Flush, Literal, Text, array, bytes, null, payment, text, whole},
+};
+use crate::protocol::{PaymentId, TxHash};
+
+/// PostgreSQL's unit of time.
+const MICROSECOND: Duration = Duration::from_micros(1);
+/// The last moment that is compared, in microseconds: the end of the year 9999.
+const LAST: i64 = 253_402_300_799_999_999;
+/// How often a refund is looked at that another noted at the same time.
+const TRIES: usize = 8;
+
+/// Payment, resource, chain, transaction, position; payer, recipient, token, amount; the block's number and time; when it was sold;
+/// the refund and when it was noted.
+type Told =
+    (String, String, i64, String, i64, String, String, String, String, i64, i64, i64, Option<String>, Option<i64>);
+
+impl SalesBook for PostgresLedger {
+    async fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> Result<Vec<BookedSale>, LedgerError> {
+        let since = not_before(after.map_or(query.start(), |last| last.sold_at), MICROSECOND).min(LAST);
+        let until = query.end().map_or(LAST, |end| not_before(end, MICROSECOND).min(LAST));
+        let behind = after.map_or_else(|| text(""), |last| payment(last.payment));
+        let resource = query.of_resource().map_or_else(|| null("text"), text);
+        let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
+        let rows: Vec<Told> = self
+            .told(Flush::Later, &self.statements.page, &[whole(since), whole(until), behind, resource, most])
+            .await?;
+        rows.into_iter().map(sale).collect()
+    }
+
+    async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
+        let payments = array(payments.iter().copied().map(payment), "text");
+        let rows: Vec<(bool, Option<String>, Option<i64>)> =
+            self.told(Flush::Later, &self.statements.known, &[payments]).await?;
+        rows.into_iter()
+            .map(|(sold, transaction, noted)| Ok(KnownPayment::new(sold, refund(transaction, noted)?)))
+            .collect()
+    }
+
+    async fn note_refund(&self, paid: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
+        let values = || [payment(paid), bytes(transaction.as_bytes())];
+        for _ in 0..TRIES {
+            let rows: Vec<(bool, Option<String>)> =
+                self.told(Flush::Now, &self.statements.note_refund, &values()).await?;
+            match rows.into_iter().next() {
+                Some((true, _)) => return Ok(RefundOutcome::Noted),
+                Some((false, Some(noted))) => {
+                    let noted = hash(decoded(&noted)?)?;
+                    let is_same = noted == transaction;
+                    let differs = RefundOutcome::Differs { transaction: noted };
+                    return Ok(if is_same { RefundOutcome::NotedBefore } else { differs });
+                }
+                // Noted by another since this statement began: seen by the next.
+                _ => {}
+            }
+        }
+        Err(LedgerError::unavailable())
+    }
+}
+
+impl PostgresLedger {
+    /// Asks the book, if the tables are those of this version: they may not have been migrated.
+    async fn told<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Vec<T>, LedgerError> {
+        let limit = self.time_limit.max(BOOK_TIME);
+        in_time(limit, async {
+            let schema: Option<(i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
+            let has_book = schema.filter(|(_, revision)| *revision >= BOOK_REVISION);
+            compatible(has_book.map(|(version, _)| version))?;
+            ask(|| self.rows_in(limit, flush, question, values)).await
+        })
+        .await
+    }
+}
+
+fn decoded(hex: &str) -> Result<Vec<u8>, LedgerError> {
+    const_hex::decode(hex).map_err(|_| LedgerError::incompatible())
+}
+
+fn refund(transaction: Option<String>, noted: Option<i64>) -> Result<Option<Refund>, LedgerError> {
+    let Some(transaction) = transaction else { return Ok(None) };
+    let noted = noted.map_or(SystemTime::UNIX_EPOCH, moment);
+    Ok(Some(Refund::new(hash(decoded(&transaction)?)?, noted)))
+}
+
+fn sale(told: Told) -> Result<BookedSale, LedgerError> {
+    let row = SaleRow {
+        payment: told.0,
+        resource: told.1,
+        chain_id: told.2,
+        transaction: decoded(&told.3)?,
+        position: told.4,
+        payer: decoded(&told.5)?,
+        recipient: decoded(&told.6)?,
+        token: decoded(&told.7)?,
+        amount: told.8,
+        block_number: told.9,
+        block_time: told.10,
+        sold_at: moment(told.11),
+        refund: refund(told.12, told.13)?,
+    };
+    row.read()
+}

@@ -1,0 +1,113 @@
+//! The book: sales that are remembered, and those that are kept for good, where they are.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    super::{BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery},
+    handle::RedisLedger,
+    words::word,
+};
+use crate::protocol::{Network, PaymentId, Transfer, TxHash};
+
+/// How many words tell a sale.
+const WORDS: usize = 13;
+/// Lua counts in doubles; as a time in milliseconds it never comes.
+const LAST: u128 = (1 << 53) - 1;
+
+impl SalesBook for RedisLedger {
+    async fn page(
+        &self,
+        query: &SalesQuery,
+        after: Option<&BookedSale>,
+        most: usize,
+    ) -> Result<Vec<BookedSale>, LedgerError> {
+        let until = query.end().map_or(LAST, millis).to_string();
+        let (mut found, mut last) = (Vec::new(), after.cloned());
+        loop {
+            let since = millis(last.as_ref().map_or(query.start(), |last| last.sold_at)).to_string();
+            let words = [since, until.clone(), most.to_string()];
+            let told: Vec<String> = self.ask(&self.inner.scripts.page, &words).await?;
+            let (sales, is_all) = behind(&told, last.as_ref(), most)?;
+            last = sales.last().cloned().or(last);
+            found.extend(sales.into_iter().filter(|sale| query.has(sale)));
+            if is_all || found.len() >= most {
+                found.truncate(most);
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
+        let ids: Vec<_> = payments.iter().map(PaymentId::to_string).collect();
+        let told: Vec<String> = self.ask(&self.inner.scripts.known, &ids).await?;
+        let known = told.get(1..).unwrap_or_default().as_chunks::<2>().0;
+        if known.len() != payments.len() {
+            return Err(LedgerError::incompatible());
+        }
+        known.iter().map(|[sold, noted]| Ok(KnownPayment::new(!sold.is_empty(), refund(noted)?))).collect()
+    }
+
+    async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
+        let words = [payment.to_string(), transaction.to_string()];
+        let told: Vec<String> = self.ask(&self.inner.scripts.refund, &words).await?;
+        if word(&told, &[("noted", true), ("noted before", false)])? {
+            return Ok(RefundOutcome::Noted);
+        }
+        let noted = told.get(1).map(|noted| refund(noted)).transpose()?.flatten();
+        match noted.ok_or(LedgerError::incompatible())?.transaction {
+            noted if noted == transaction => Ok(RefundOutcome::NotedBefore),
+            transaction => Ok(RefundOutcome::Differs { transaction }),
+        }
+    }
+}
+
+/// The first whole millisecond that is not before this moment.
+fn millis(moment: SystemTime) -> u128 {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().div_ceil(1_000_000).min(LAST)
+}
+
+fn moment(millis: &str) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))
+}
+
+/// Sales in their order, up to so many, that are behind this one, and whether there are no more. Each comes once: as it is
+/// remembered, where it is booked, too.
+fn behind(told: &[String], after: Option<&BookedSale>, most: usize) -> Result<(Vec<BookedSale>, bool), LedgerError> {
+    let mut sales = BTreeMap::new();
+    for told in told.get(1..).unwrap_or_default().as_chunks::<WORDS>().0 {
+        let sale = sale(told)?;
+        let key = (sale.sold_at, sale.payment.to_string());
+        if after.is_none_or(|after| key > (after.sold_at, after.payment.to_string())) {
+            sales.entry(key).or_insert(sale);
+        }
+    }
+    let is_all = sales.len() < most;
+    Ok((sales.into_values().take(most).collect(), is_all))
+}
+
+/// A transaction, and when that was noted.
+fn refund(noted: &str) -> Result<Option<Refund>, LedgerError> {
+    if noted.is_empty() {
+        return Ok(None);
+    }
+    let read = |(transaction, noted_at): (&str, &str)| Some(Refund::new(transaction.parse().ok()?, moment(noted_at)?));
+    noted.split_once(' ').and_then(read).map(Some).ok_or(LedgerError::incompatible())
+}
+
+fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
+    let [id, resource, chain, hash, position, payer, recipient, token, amount, number, time, sold_at, noted] = told;
+    let read = || {
+        let paid = Transfer::new(Network::eip155(chain.parse().ok()?), hash.parse().ok()?, position.parse().ok()?)
+            .with_payer(payer.parse().ok()?)
+            .with_recipient(recipient.parse().ok()?)
+            .with_token(token.parse().ok()?)
+            .with_amount(amount.parse().ok()?)
+            .with_block(number.parse().ok()?, super::maintenance::time(time)?);
+        Some(BookedSale::new(id.parse().ok()?, resource.as_str(), &paid, moment(sold_at)?))
+    };
+    Ok(read().ok_or(LedgerError::incompatible())?.with_refund(refund(noted)?))
+}

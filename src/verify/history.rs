@@ -1,0 +1,97 @@
+//! `TransferHistory`: what was transferred to an account, whether it bought anything or not.
+
+use std::{future::Future, sync::Arc};
+
+use super::VerifyError;
+use crate::protocol::{Address, Asset, ChainTime, Transfer};
+
+/// Lists transfers that the chain has, for the seller's books. Selling needs none of this.
+///
+/// `EvmVerifier` (feature `evm`) implements it by log queries.
+pub trait TransferHistory: Send + Sync + 'static {
+    /// Returns the transfers that the query asks for, in the order of their blocks; each as [`verify`](super::Verifier::verify) would
+    /// name it, so that it is the same payment. Transfers of nothing are left out, as are those whose sender is no payer: the zero
+    /// address, the recipient itself, and whomever the verifier was told to deny.
+    ///
+    /// Only blocks count that are deep enough for a payment. All transfers of the span are held in memory.
+    ///
+    /// # Errors
+    /// [`VerifyError`] if the chain could not be read, in whole or in part.
+    fn transfers(&self, query: &TransferQuery) -> impl Future<Output = Result<Vec<Transfer>, VerifyError>> + Send;
+}
+
+/// A shared handle.
+impl<H: TransferHistory> TransferHistory for Arc<H> {
+    fn transfers(&self, query: &TransferQuery) -> impl Future<Output = Result<Vec<Transfer>, VerifyError>> + Send {
+        H::transfers(self, query)
+    }
+}
+
+/// Which transfers are asked for: to these accounts, of these tokens, mined in a span of time.
+///
+/// ```
+/// use tower_x402::{protocol::{Address, Asset, ChainTime}, verify::TransferQuery};
+/// let query = TransferQuery::new([Address::new([0x5a; 20])], [Asset::USDC_BASE])
+///     .since(ChainTime::from_unix(1_795_280_400))
+///     .until(ChainTime::from_unix(1_795_366_800));
+/// assert!(query.is_in_span(ChainTime::from_unix(1_795_280_400)));
+/// assert!(!query.is_in_span(ChainTime::from_unix(1_795_366_800)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct TransferQuery {
+    recipients: Vec<Address>,
+    assets: Arc<[Asset]>,
+    since: ChainTime,
+    until: Option<ChainTime>,
+}
+
+impl TransferQuery {
+    /// Asks for all transfers of these tokens to these accounts.
+    pub fn new(recipients: impl IntoIterator<Item = Address>, assets: impl IntoIterator<Item = Asset>) -> Self {
+        let (mut recipients, assets): (Vec<_>, _) = (recipients.into_iter().collect(), assets.into_iter().collect());
+        recipients.sort_unstable();
+        recipients.dedup();
+        Self { recipients, assets, since: ChainTime::from_unix(0), until: None }
+    }
+
+    /// Asks for what is in a block of that time or later.
+    pub fn since(self, time: ChainTime) -> Self {
+        Self { since: time, ..self }
+    }
+
+    /// Asks for what is in a block before that time only.
+    pub fn until(self, time: ChainTime) -> Self {
+        Self { until: Some(time), ..self }
+    }
+
+    /// Returns the accounts that received the transfers.
+    #[must_use]
+    pub fn recipients(&self) -> &[Address] {
+        &self.recipients
+    }
+
+    /// Returns the tokens.
+    #[must_use]
+    pub fn assets(&self) -> &Arc<[Asset]> {
+        &self.assets
+    }
+
+    /// Returns the time of the first block that is asked for.
+    #[must_use]
+    pub const fn start(&self) -> ChainTime {
+        self.since
+    }
+
+    /// Returns the time from which on blocks are no longer asked for.
+    #[must_use]
+    pub const fn end(&self) -> Option<ChainTime> {
+        self.until
+    }
+
+    /// Returns whether a block of that time is asked for.
+    #[must_use]
+    pub fn is_in_span(&self, time: ChainTime) -> bool {
+        time >= self.since && self.until.is_none_or(|until| time < until)
+    }
+}
