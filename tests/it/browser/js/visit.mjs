@@ -171,9 +171,7 @@ const scenarios = {
       told.push({ said: await textOf(page, "#status"), ...(await offered(page)), form: await isShown(page, "#form") });
     }
     await typed(page, await payByHand(chain, account, details, 490_000));
-    const answer = await answered(page);
-    await press(page, settings.after).catch(() => {});
-    return { told, ...answer };
+    return { told, ...(await answered(page)) };
   },
 
   // A seller who asks who paid.
@@ -264,7 +262,7 @@ const scenarios = {
   async framed(browser) {
     const { page } = await openTab(browser);
     await page.goto(settings.frame);
-    await new Promise((resolve) => { setTimeout(resolve, 500); });
+    await page.waitForFunction(() => document.readyState === "complete");
     const inside = await Promise.all(page.frames().slice(1).map((frame) => frame.evaluate(() => document.body.innerText).catch(() => "")));
     return { inside };
   },
