@@ -1,0 +1,1 @@
+//! A seller that was made to cheat, over real HTTP.
