@@ -2,54 +2,51 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Args as Group, Parser, Subcommand};
 use tower_x402::{
     client::PurchaseId,
     protocol::{Address, TxHash},
 };
 
-use super::answer;
+use super::{answer, dialect::Dialect, order::Method};
 
-/// Buys one answer from a service behind tower-x402.
+/// Buys one answer: from a service behind tower-x402, or from any seller of the x402 standard.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
-    /// Where to POST
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) buying: Buying,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Shows what the journal says was bought: when, where, for how much, and what became of it
+    History(History),
+    /// Finishes every purchase that the journal has open, and pays nothing new
+    Resume(Resume),
+    /// Makes the signed payment of an open purchase void on the chain, so that nobody can use it any more
+    Cancel(Cancel),
+}
+
+/// One answer.
+#[derive(Group)]
+pub(crate) struct Buying {
+    /// What to ask: an address that begins with https://, or with http:// on this machine
     #[arg(required_unless_present_any = ["abandon", "unfinished"])]
     pub(crate) url: Option<http::Uri>,
-    /// The JSON document to POST
-    #[arg(default_value = "{}")]
-    pub(crate) body: String,
-    /// File with the private key of the account that pays, 0x and 64 hexadecimal digits [default: the environment
-    /// variable X402_BUYER_KEY]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
-    /// Ethereum JSON-RPC endpoint of the chain that is paid on
-    #[arg(long, env = "X402_RPC_URL", hide_env_values = true)]
-    pub(crate) rpc_url: Option<String>,
-    /// The most that this answer may cost
-    #[arg(long, default_value = "1.00")]
-    pub(crate) max: String,
-    /// The most that may be spent in a day, as far as the journal knows
-    #[arg(long, default_value = "10.00")]
-    pub(crate) max_per_day: String,
-    /// Pay with these token contracts, of six decimals, only (default: the USDC of the chain)
-    #[arg(long = "token")]
-    pub(crate) tokens: Vec<Address>,
-    /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays
-    #[arg(long)]
-    pub(crate) allow_plain_http: bool,
-    /// Where purchases are written down before they are paid
-    #[arg(long, default_value = "x402-purchases.jsonl")]
-    pub(crate) journal: PathBuf,
-    /// How much of an answer is read: a number of bytes, such as 64K or 16M
-    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = answer::size)]
-    pub(crate) max_answer: usize,
-    /// Take 64 hexadecimal digits in an argument for something else than a private key
-    #[arg(long = "no-key-check")]
-    _no_key_check: bool,
-    /// Send the proof in the x402-payment header, not in the body
-    #[arg(long)]
-    pub(crate) header_redeem: bool,
+    /// The JSON document to POST [default: {}]
+    pub(crate) body: Option<String>,
+    /// How to ask. A GET has no BODY
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
+    pub(crate) method: Method,
+    #[command(flatten)]
+    pub(crate) means: Means,
+    #[command(flatten)]
+    pub(crate) journal: Journal,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
     /// Go on with an unfinished purchase of this very request, and pay nothing new
     #[arg(long)]
     pub(crate) resume: bool,
@@ -66,7 +63,94 @@ pub(crate) struct Args {
     /// With --abandon: do it
     #[arg(long, requires = "abandon")]
     pub(crate) yes: bool,
+}
+
+/// Who pays, in which way, and how much at most.
+#[derive(Group)]
+pub(crate) struct Means {
+    /// File with the private key of the account that pays, 0x and 64 hexadecimal digits [default: the environment
+    /// variable X402_BUYER_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Keystore (Web3 Secret Storage, JSON) with that key under a password
+    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
+    pub(crate) keystore: Option<PathBuf>,
+    /// File with the keystore's password [default: the environment variable X402_KEYSTORE_PASSWORD]
+    #[arg(long, value_name = "FILE", requires = "keystore")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Ethereum JSON-RPC endpoint of the chain that is paid on
+    #[arg(long, env = "X402_RPC_URL", hide_env_values = true)]
+    pub(crate) rpc_url: Option<String>,
+    /// How to pay
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) dialect: Dialect,
+    /// The most that one answer may cost
+    #[arg(long, default_value = "1.00")]
+    pub(crate) max: String,
+    /// The most that may be spent in a day, as far as the journal knows
+    #[arg(long, default_value = "10.00")]
+    pub(crate) max_per_day: String,
+    /// Pay with these token contracts, of six decimals, only (default: the USDC of the chain)
+    #[arg(long = "token")]
+    pub(crate) tokens: Vec<Address>,
+    /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
+    /// Take 64 hexadecimal digits in an argument for something else than a private key
+    #[arg(long = "no-key-check")]
+    _no_key_check: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct Journal {
+    /// Where purchases are written down before they are paid. Beside it, <JOURNAL>.requests.jsonl has the requests of those
+    /// that are open
+    #[arg(long, value_name = "JOURNAL", default_value = "x402-purchases.jsonl")]
+    pub(crate) journal: PathBuf,
+}
+
+/// What becomes of answers.
+#[derive(Group)]
+pub(crate) struct Reading {
+    /// How much of an answer is read: a number of bytes, such as 64K or 16M
+    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = answer::size)]
+    pub(crate) max_answer: usize,
+    /// Send the proof of a transfer in the x402-payment header, not in the body
+    #[arg(long)]
+    pub(crate) header_redeem: bool,
     /// Write a JSON object with answer and purchase, or with what went wrong
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct History {
+    #[command(flatten)]
+    pub(crate) journal: Journal,
+    /// Write a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) means: Means,
+    #[command(flatten)]
+    pub(crate) journal: Journal,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+#[derive(Group)]
+pub(crate) struct Cancel {
+    /// The purchase, as `buy history` names it
+    pub(crate) purchase: PurchaseId,
+    /// Do it: the transaction costs the account gas
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) means: Means,
+    #[command(flatten)]
+    pub(crate) journal: Journal,
 }

@@ -3,6 +3,8 @@
 
 use std::{env, ffi::OsString, fs, path::Path};
 
+use alloy::{primitives::hex, signers::local::PrivateKeySigner};
+
 /// Where the key is, unless a file is named.
 const VARIABLE: &str = "X402_BUYER_KEY";
 
@@ -25,13 +27,19 @@ impl Key {
         let text = match file {
             Some(file) => fs::read_to_string(file)
                 .map_err(|error| format!("cannot read the key file {}: {}", file.display(), error.kind()))?,
-            None => env::var(VARIABLE).map_err(|_| format!("name the account that pays: --key-file, or {VARIABLE}"))?,
+            None => env::var(VARIABLE)
+                .map_err(|_| format!("name the account that pays: --key-file, --keystore, or {VARIABLE}"))?,
         };
         let digits = digits(&text);
         if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err("the key file, or X402_BUYER_KEY, holds one private key: 0x and 64 hexadecimal digits".into());
         }
         Ok(Self(digits.to_owned()))
+    }
+
+    /// The key of a signer.
+    pub(crate) fn of(signer: &PrivateKeySigner) -> Self {
+        Self(hex::encode(signer.to_bytes()))
     }
 
     /// Its 64 digits.

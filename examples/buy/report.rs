@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tower_x402::client::{PayError, Purchase, PurchaseState};
 
-use super::{BoxError, screen};
+use super::{BoxError, screen, when};
 
 /// An answer of which only a part is here.
 #[derive(Debug)]
@@ -63,6 +63,20 @@ impl Bought {
         }
     }
 
+    /// Says what an answer alone does not: that it is none, and was free.
+    pub(crate) fn remark(&self) {
+        if self.purchase.is_some() || self.status.is_success() {
+            return;
+        }
+        eprintln!("error: the seller answered {}: nothing was paid", self.status);
+        if self.status == http::StatusCode::PAYMENT_REQUIRED {
+            eprintln!(
+                "It asks for money, but neither by a `Pay` header nor by a scheme of the x402 standard that is known here, \
+                 which is `exact` on an EVM chain by EIP-3009."
+            );
+        }
+    }
+
     /// What belongs on standard output.
     pub(crate) fn shown(&self, as_json: bool) -> Vec<u8> {
         if !as_json {
@@ -92,6 +106,14 @@ impl Bought {
         });
         line(&json!({ "status": self.status.as_u16(), "purchase": purchase, "answer": answer }))
     }
+}
+
+/// The exit code of what is no purchase; says what went wrong.
+pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
+    outcome.unwrap_or_else(|error| {
+        complaint(&error, false);
+        failure(&error)
+    })
 }
 
 /// The exit code of a failure.
@@ -128,7 +150,11 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).and_then(|purchase| purchase.transaction);
     let transaction = error.and_then(PayError::transaction).or(torn_from);
     let part = torn.map(|torn| self::text(&torn.part));
-    line(&json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part }))
+    let mut told = json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part });
+    if let Some(PayError::Outstanding { purchase, valid_before, .. }) = error {
+        told["outstanding"] = json!({ "purchase": purchase.to_string(), "validBefore": valid_before.unix() });
+    }
+    line(&told)
 }
 
 /// What can be done about it.
@@ -144,6 +170,13 @@ fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
              tower_x402::protocol::redemption_message), and send it with paymentSignature beside intentId and txHash."
                 .to_owned(),
         ),
+        Some(PayError::Outstanding { purchase, valid_before, .. }) => Some(format!(
+            "Nothing is paid as far as the chain says, but the seller can use the signed payment until {} UTC. The same command with \
+             --resume, or `buy resume`, shows it again. `buy cancel {purchase} --yes` makes it void at once, for gas. After that \
+             time the same command signs another one.",
+            when::utc(*valid_before)
+        )),
+        Some(PayError::Lapsed) => Some("To buy, give the same command again: it signs another payment.".to_owned()),
         Some(PayError::NothingToResume) => Some(
             "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
              To buy, leave --resume out."

@@ -2,8 +2,16 @@
 //!
 //! [`PayLayer`] goes around any HTTP client that is a tower service: hyper-util's legacy client, reqwest through
 //! [`ReqwestClient`], or a connection of your own. Within one `call` it receives a 402, asks the [`Budget`], pays with a
-//! [`Payer`] (a [`WalletPayer`], or yours), waits until the transfer is in a block, redeems it, and gives the answer with
-//! a [`Purchase`] in its extensions. What is free passes through unchanged.
+//! [`Payer`] (a [`WalletPayer`], or yours), and gives the answer with a [`Purchase`] in its extensions. What is free passes
+//! through unchanged.
+//!
+//! It pays in two ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
+//!
+//! | The 402 has | How it is paid |
+//! |---|---|
+//! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
+//! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
+//! | both | the cheaper way; of equal ones the [preferred](PayLayerBuilder::prefer); the other one where the payer signs no authorizations, or the budget forbids the first |
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]
@@ -51,6 +59,13 @@
 //!   shows that the first can never be mined (then by the same call), or that the seller refused it for good (then by a
 //!   later one), or that it is older than any seller accepts. A payment that another request left over, or for which an
 //!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
+//! - **At most one authorization is open for one request.** It is in the journal, durably, before any seller sees it, and it is shown
+//!   again whatever happens. What a seller says of it is not believed: the chain is asked. Another one is signed only once the chain
+//!   shows that the first was not used and never can be, because its time is over at a final block, or because it was
+//!   [cancelled](PayLayer::cancel); until then a refusal is [`PayError::Outstanding`]. Its nonce is the tag of a secret of its own, so nobody
+//!   else can redeem the transaction that settles it. It is valid no longer than the seller asks for, and than the layer's patience.
+//! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
+//!   one is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
 //! - **Only who paid redeems, as far as the payer can say so.** [`WalletPayer`] tags each transfer for the intent that it pays, so that
@@ -63,7 +78,7 @@
 //!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayError::AnswerLost`].
 //! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again resumes
 //!   that payment: [`PayError::is_resumable`].
-//! - **A 402 of another kind** (without a `Pay` header) is returned as it is.
+//! - **A 402 that asks in no way that is known here** is returned as it is: other schemes, chains, methods and flows are passed over.
 //!
 //! # Features
 //!
@@ -80,19 +95,23 @@
 //! response is handed over and the payment kept. The same request puts it to the seller's next quote, if that asks for no
 //! more than what was paid; if it asks for more, the call ends in [`PayError::NotCovered`] and pays nothing. Another request
 //! to the same seller uses it where the price is exactly the same. It is kept for as long as sellers accept payments:
-//! [`PayLayerBuilder::payment_age`].
+//! [`PayLayerBuilder::payment_age`]. An authorization is kept in the same way for as long as it can be used.
 //!
 //! # Bodies
 //!
 //! A request is sent twice at least, so its body must be one that can be sent again ([`ReplayBody`]): bytes in memory, or
 //! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayError::NotReplayable`] when the answer
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
-//! [`PayLayerBuilder::proof_in`] says otherwise.
+//! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, or `X-PAYMENT` in version 1.
 //!
 //! # Limits
 //!
 //! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
 //! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
+//! - A seller of the standard that settles an authorization and then fails has no duty to answer later: official servers refuse what
+//!   was used. Such a purchase ends in errors that name the transaction, and pays nothing more for a day
+//!   ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
+//! - It reads an authorization's fate from the payer's nodes: where all of them lie, a second one may be signed.
 //! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
 //!   tags; see [security](crate::guide::security).
 //! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its

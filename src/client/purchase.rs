@@ -171,6 +171,7 @@ where
         self.resumes_with(&guard);
         left_over::adopt(&mut guard, &self.request().identity, bill).await;
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
+        let is_authorized = guard.entry().authorization().is_some();
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
             Err(PayError::Refused { transaction, code })
@@ -182,7 +183,7 @@ where
                 Ok(None)
             }
             // An answer was delivered for it before, and what was settled since buys nothing more.
-            Err(PayError::BilledAgain { transaction, .. }) if may_pay_anew => {
+            Err(PayError::BilledAgain { transaction, .. }) if may_pay_anew && is_authorized => {
                 tracing::warn!(%transaction, "an authorization that was left over is of no use");
                 let _ = self.inner.registry.abandon(purchase).await;
                 self.progress.turn_to(PurchaseId::random());

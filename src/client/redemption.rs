@@ -4,10 +4,7 @@ mod answer;
 mod failing;
 mod payer_signature;
 
-pub(super) use self::{
-    answer::{close, read_ahead},
-    failing::count_bill,
-};
+pub(super) use self::answer::{close, read_ahead};
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use super::{
     inner::ClientInner,
     pacing::Pacing,
     progress::Progress,
-    redemption::{close, count_bill, read_ahead},
+    redemption::{close, read_ahead},
     registry::PurchaseGuard,
     reply::{self, SellerReply},
     seller::{Replied, Seller},
@@ -258,7 +258,15 @@ impl<'a> Showing<'a> {
                     PayError::Refused { transaction, code }
                 }
             }
-            None => count_bill(guard, transaction).await,
+            None => {
+                // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
+                let kept_until = guard.entry().at.after(self.inner.settings.payment_age);
+                let is_last = kept_until <= self.inner.now();
+                if is_last {
+                    guard.note(|entry| entry.state = PurchaseState::Refused).await;
+                }
+                PayError::BilledAgain { transaction, is_last }
+            }
         }
     }
 

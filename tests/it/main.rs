@@ -6,6 +6,10 @@
 
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
 #[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/agent.rs"]
+mod agent;
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
+#[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/buy.rs"]
 mod buy;
 #[cfg(all(feature = "wallet", feature = "reqwest"))]
@@ -17,9 +21,17 @@ mod datasets;
 mod devchain;
 mod e2e;
 mod evm;
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/hyper_client.rs"]
+mod hyper_client;
 mod ledger;
 mod paywall;
 mod repository;
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/reqwest.rs"]
+mod reqwest_example;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod settle;
 mod standard;

@@ -55,7 +55,7 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
 }
 
 /// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
-pub(in crate::client) async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
+async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
     let count = |entry: &mut JournalEntry| {
         entry.billed += 1;
         if entry.billed >= BILLS_MAX {

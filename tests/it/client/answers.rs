@@ -230,15 +230,20 @@ async fn a_body_that_is_gone_once_it_was_paid_for_names_the_payment() {
     let market = Market::open().await;
     let there = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let seller = {
-        let there = Arc::clone(&there);
         tower::service_fn(move |_: Request<Fickle>| {
-            there.store(false, std::sync::atomic::Ordering::SeqCst);
             let Reply::Answer(quote) = Bill::default().reply() else { unreachable!("it is one") };
             async move { Ok::<_, String>(quote) }
         })
     };
+    let gone = Arc::clone(&there);
+    let hook = Market::budget().approve(move |_| {
+        gone.store(false, std::sync::atomic::Ordering::SeqCst);
+        std::future::ready(true)
+    });
+    let builder = PayLayer::builder(market.wallet.clone(), hook.build().unwrap(), market.journal.clone());
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     let request = Request::post("https://seller.example/answer").body(Fickle(there)).unwrap();
-    let error = market.layer().await.layer(seller).oneshot(request).await.unwrap_err();
+    let error = layer.layer(seller).oneshot(request).await.unwrap_err();
     assert_eq!(market.wallet.transfers(), 1);
     assert!(error.transaction().is_some() && error.is_resumable(), "{error}");
     assert!(!error.to_string().contains("nothing was paid"), "{error}");

@@ -11,6 +11,8 @@ mod caution;
 mod chain;
 mod contract;
 mod drops;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod examples;
 mod fates;
 mod flow;
 mod hostile;
@@ -22,6 +24,8 @@ mod patience;
 mod programs;
 mod reqwest_client;
 mod rig;
+#[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod shopping;
 mod signed;
 pub mod wallet;
 

@@ -56,13 +56,13 @@ pub async fn ended(mut command: Command) -> (Option<i32>, String, String) {
 }
 
 /// A buyer under way.
-struct Buyer {
+pub struct Buyer {
     process: Child,
     said: BufReader<ChildStderr>,
 }
 
 impl Buyer {
-    fn start(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> Self {
+    pub fn start(market: &Market, folder: &Path, url: &str, flags: &[&str]) -> Self {
         let mut command = program(market, folder, url, flags);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(process.stderr.take().unwrap());
@@ -70,7 +70,7 @@ impl Buyer {
     }
 
     /// Waits until it says this.
-    async fn says(mut self, what: &'static str) -> Self {
+    pub async fn says(mut self, what: &'static str) -> Self {
         let waiting = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             while !line.contains(what) {
@@ -82,7 +82,7 @@ impl Buyer {
         tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap()
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }

@@ -62,16 +62,23 @@ async fn whatever_the_settler_does_one_payment_gets_one_answer() {
         settler.script(fault.clone());
         let client = tower::Layer::layer(&market.layer().await, market.seller());
         let mut got = super::super::rig::call(&client, question("{}")).await;
-        for _ in 0..4 {
+        for minutes in 1..=4 {
             let Err(error) = &got else { break };
             assert!(error.is_resumable(), "{fault:?}: {error}");
-            tokio::time::advance(std::time::Duration::from_secs(100)).await;
-            market.shop.clock.advance(std::time::Duration::from_secs(1));
+            // Where nobody settles it, its time passes, and only then another one is signed.
+            tokio::time::advance(std::time::Duration::from_secs(200)).await;
+            market.shop.clock.advance(std::time::Duration::from_secs(200));
+            market.shop.chain.set_head(ChainTime::from_unix(NOW + minutes * 200));
             got = super::super::rig::call(&client, question("{}")).await;
         }
-        assert_eq!(got.unwrap().text, "the answer", "{fault:?}");
-        assert_eq!((market.wallet.authorizations(), market.wallet.transfers()), (1, 0), "{fault:?}");
-        assert_eq!(market.journal.entries()[0].state, PurchaseState::Answered);
+        assert_eq!(got.unwrap_or_else(|error| panic!("{fault:?}: {error}")).text, "the answer", "{fault:?}");
+        let settled = market.journal.entries().iter().filter(|entry| entry.transaction.is_some()).count();
+        assert_eq!((settled, market.wallet.transfers()), (1, 0), "{fault:?}");
+        let states: Vec<_> = market.journal.entries().iter().map(|entry| entry.state).collect();
+        assert!(
+            states.iter().all(|state| matches!(state, PurchaseState::Answered | PurchaseState::Void)),
+            "{states:?}"
+        );
     }
 }
 
@@ -79,11 +86,12 @@ async fn whatever_the_settler_does_one_payment_gets_one_answer() {
 #[tokio::test(start_paused = true)]
 async fn what_was_settled_before_a_crash_is_redeemed_by_its_transaction() {
     let (market, settler) = market().await;
-    settler.script([Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
+    settler.always(Settling::Refused(Reason::INSUFFICIENT_FUNDS));
     let client = tower::Layer::layer(&market.layer().await, market.seller());
     let error = super::super::rig::call(&client, question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
     // Somebody settles it all the same.
+    settler.always(None);
     let entry = market.journal.entries().remove(0);
     let signed = entry.authorization().unwrap().clone();
     let accepted = tower_x402::protocol::v2::PaymentRequirements::new(&Asset::USDC_BASE, entry.amount, recipient(), 60);

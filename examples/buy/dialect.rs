@@ -1,0 +1,97 @@
+//! `--dialect`: in which way is paid.
+
+use clap::ValueEnum;
+use tower_x402::{
+    client::{
+        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PaymentMethod, PreparedTransfer, SubmitGuard,
+        TransferRequest, TransferStatus, WalletPayer,
+    },
+    protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    /// As the seller asks: where it takes both, the cheaper way, or by a signed authorization if they cost the same
+    #[default]
+    Auto,
+    /// By an ordinary transfer only, which this program sends
+    Transfer,
+    /// By a signed authorization only, which the seller turns into a transfer
+    Authorization,
+}
+
+impl Dialect {
+    /// What goes first where a seller takes both at one price.
+    pub(crate) const fn preferred(self) -> PaymentMethod {
+        match self {
+            Self::Transfer => PaymentMethod::Transfer,
+            Self::Auto | Self::Authorization => PaymentMethod::Authorization,
+        }
+    }
+}
+
+const NO_TRANSFER: PayerError = PayerError::Refused(
+    "--dialect authorization sends no transfer, and the seller takes nothing else, or asks less for a transfer",
+);
+const NO_AUTHORIZATION: PayerError = PayerError::Refused("--dialect transfer signs no authorization");
+
+/// A wallet that begins no payment in another way. What was begun before is finished, whatever it is.
+pub(crate) struct Only {
+    pub(crate) dialect: Dialect,
+    pub(crate) wallet: WalletPayer,
+}
+
+impl Payer for Only {
+    async fn submit_guard(&self) -> SubmitGuard {
+        self.wallet.submit_guard().await
+    }
+
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
+        if self.dialect == Dialect::Authorization {
+            return Err(NO_TRANSFER);
+        }
+        self.wallet.prepare(payment).await
+    }
+
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        self.wallet.send(prepared).await
+    }
+
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        self.wallet.status(prepared).await
+    }
+
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+        self.wallet.replace(prepared).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        self.wallet.sign(message, prepared).await
+    }
+
+    async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
+        if self.dialect == Dialect::Transfer {
+            return Err(NO_AUTHORIZATION);
+        }
+        self.wallet.authorizes(asset, amount).await
+    }
+
+    async fn authorize(&self, request: &AuthorizationRequest) -> Result<SignedAuthorization, PayerError> {
+        if self.dialect == Dialect::Transfer {
+            return Err(NO_AUTHORIZATION);
+        }
+        self.wallet.authorize(request).await
+    }
+
+    async fn authorization_status(
+        &self,
+        prepared: &PreparedTransfer,
+        since: ChainTime,
+    ) -> Result<AuthorizationStatus, PayerError> {
+        self.wallet.authorization_status(prepared, since).await
+    }
+
+    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        self.wallet.cancel_authorization(prepared).await
+    }
+}

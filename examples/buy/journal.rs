@@ -1,0 +1,39 @@
+//! The journal that is there already: reading it must not begin another.
+
+use std::path::Path;
+
+use tower_x402::client::{FileJournal, JournalEntry, PurchaseId};
+
+use super::{BoxError, screen};
+
+/// Opens it.
+pub(crate) async fn open(path: &Path) -> Result<FileJournal, BoxError> {
+    exists(path)?;
+    Ok(FileJournal::open(path).await?)
+}
+
+/// # Errors
+/// A sentence that says how to name another one.
+pub(crate) fn exists(path: &Path) -> Result<(), String> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(format!("there is no journal {}: name the right one with --journal", path.display()))
+}
+
+/// Finds an open purchase.
+pub(crate) fn named(open: Vec<JournalEntry>, purchase: PurchaseId) -> Result<JournalEntry, &'static str> {
+    let entry = open.into_iter().find(|entry| entry.id == purchase);
+    entry.ok_or("the journal has no open purchase of this name: --unfinished shows those it has")
+}
+
+/// A purchase on one line. Host and path are the caller's own, but a journal may come from elsewhere.
+pub(crate) fn shown(entry: &JournalEntry) -> String {
+    let amount = entry.amount.to_decimal(entry.decimals);
+    let by = match (entry.transaction(), entry.authorization()) {
+        (Some(transaction), _) => transaction.to_string(),
+        (None, Some(_)) => "by authorization, no transaction known".to_owned(),
+        (None, None) => "no transaction yet".to_owned(),
+    };
+    screen::on_a_line(&format!("{}  {amount} for {} at {}  {by}", entry.id, entry.request, entry.host))
+}

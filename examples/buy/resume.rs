@@ -1,0 +1,115 @@
+//! `buy resume`: everything that the journal has open is finished, by the requests that are kept beside it.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tower_x402::client::{
+    JournalEntry, Pay, PayError, PayLayer, PaymentMethod, PurchaseEvent, PurchaseId, PurchaseProgress, ReqwestClient,
+    ResumeOnly,
+};
+
+use super::{
+    BoxError,
+    args::{Reading, Resume},
+    journal, means,
+    order::Order,
+    purchase, report,
+    requests::Requests,
+    screen, steps,
+};
+
+/// The purchases that were taken up.
+type Resumed = Arc<Mutex<BTreeSet<PurchaseId>>>;
+
+/// Finishes what can be; returns the exit code.
+pub(crate) async fn run(args: &Resume) -> u8 {
+    report::code(act(args).await)
+}
+
+async fn act(args: &Resume) -> Result<u8, BoxError> {
+    let path = &args.journal.journal;
+    let journal = journal::open(path).await?;
+    let requests = Requests::beside(path);
+    let orders = requests.load()?;
+    let resumed = Resumed::default();
+    let layer = means::layer(&args.means, journal, &orders).await?;
+    let layer = layer.proof_in(args.reading.proof_in()).on_progress(showing(Arc::clone(&resumed))).build().await?;
+    let client = purchase::client(&layer)?;
+    let mut worst = 0;
+    for order in &orders {
+        worst = worse(worst, finish(&client, &layer, order, &args.reading).await?);
+    }
+    purchase::forget(&requests, &layer);
+    let taken_up = resumed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let open = layer.unfinished();
+    let unknown: Vec<&JournalEntry> = open.iter().filter(|entry| !taken_up.contains(&entry.id)).collect();
+    tell(&unknown);
+    if taken_up.is_empty() && open.is_empty() {
+        eprintln!("Nothing is open.");
+    }
+    Ok(if open.is_empty() { worst } else { 4 })
+}
+
+/// Shows each step, and remembers which purchases there were.
+fn showing(resumed: Resumed) -> impl Fn(&PurchaseProgress) {
+    move |progress| {
+        if let PurchaseEvent::Resumed { purchase, .. } = progress.event {
+            resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(purchase);
+            eprintln!("{}", screen::on_a_line(&format!("{} at {}", progress.request, progress.host)));
+        }
+        steps::show(&progress.event);
+    }
+}
+
+/// Finishes all purchases of one request: the next one, once the one before is closed.
+async fn finish(
+    client: &Pay<ReqwestClient>,
+    layer: &PayLayer,
+    order: &Order,
+    reading: &Reading,
+) -> Result<u8, BoxError> {
+    let mut worst = 0;
+    loop {
+        let open = layer.unfinished().len();
+        let mut request = order.request()?;
+        request.extensions_mut().insert(ResumeOnly);
+        let outcome = purchase::buy(client, request, reading.max_answer).await;
+        if matches!(&outcome, Err(error) if matches!(error.downcast_ref(), Some(PayError::NothingToResume))) {
+            return Ok(worst);
+        }
+        worst = worse(worst, purchase::say(&outcome, reading));
+        let _ = io::stdout().flush();
+        if layer.unfinished().len() >= open {
+            return Ok(worst);
+        }
+    }
+}
+
+/// Where money is lost counts for more than where there was none.
+fn worse(one: u8, other: u8) -> u8 {
+    one.max(other)
+}
+
+/// Purchases that cannot be finished here, and what can be done about them.
+fn tell(unknown: &[&JournalEntry]) {
+    if unknown.is_empty() {
+        return;
+    }
+    eprintln!("These are open, and their requests are not kept here:");
+    for entry in unknown {
+        eprintln!("{}", journal::shown(entry));
+        match entry.paid_by() {
+            PaymentMethod::Authorization => eprintln!(
+                "  the command that began it, with --resume, finishes it; `buy cancel {0} --yes` makes its signed \
+                 payment void; --abandon {0} gives it up",
+                entry.id
+            ),
+            _ => {
+                eprintln!("  the command that began it, with --resume, finishes it; --abandon {} gives it up", entry.id)
+            }
+        }
+    }
+}

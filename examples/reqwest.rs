@@ -1,0 +1,83 @@
+//! For those who have a `reqwest::Client` today: the same client, which pays.
+//!
+//! With `cargo demo` running in another terminal, which prints a key's file and the chain's URL:
+//!
+//! ```sh
+//! export X402_BUYER_KEY=$(cat /tmp/x402-buyer-….key) X402_RPC_URL=http://127.0.0.1:…
+//! cargo run --example reqwest --features full -- http://127.0.0.1:4020
+//! ```
+//!
+//! The key comes from the environment: on the command line every user of the machine could read it.
+
+use std::env;
+
+use serde_json::{Value, json};
+use tower::{Layer as _, ServiceExt as _};
+use tower_x402::{
+    client::{
+        Budget, FileJournal, FollowsNoRedirects, Pay, PayError, PayLayer, Purchase, ReqwestClient, WalletPayer,
+        reqwest::{self, Client, RequestBuilder, Response, redirect::Policy},
+    },
+    protocol::Asset,
+};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let shop = env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:4020".to_owned());
+    run(&shop, &env::var("X402_BUYER_KEY")?, &env::var("X402_RPC_URL")?).await
+}
+
+pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxError> {
+    // The client that you have. One that pays follows no redirects: a proof of payment must go to nobody else.
+    let http = Client::builder().user_agent("my-program/1.0").redirect(Policy::none()).build()?;
+    let client = paying(http.clone(), key, rpc_url).await?;
+
+    // What is free passes through as it is.
+    let filters = send(&client, http.get(format!("{shop}/developer/analytics-filters"))).await?;
+    println!("GET  {} {:.60}…", filters.status(), filters.text().await?);
+
+    // What costs money is paid within the call.
+    let question = json!({ "query": "What do visitors say about pricing?" });
+    match send(&client, http.post(format!("{shop}/demand-insights")).json(&question)).await {
+        Ok(answer) => {
+            let status = answer.status();
+            let bought = answer.extensions().get::<Purchase>().cloned();
+            let answer: Value = answer.json().await?;
+            println!("POST {status} {:.60}…", answer["reply"].to_string());
+            if let Some(bought) = bought {
+                println!("paid {} by {}", bought.amount.to_decimal(bought.decimals), bought.paid_by.name());
+            }
+        }
+        Err(error) => println!("not answered: {}", advice(&error)),
+    }
+    Ok(())
+}
+
+/// Makes a client pay, from the account of that key.
+async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestClient>, BoxError> {
+    let wallet = WalletPayer::builder().key(key).endpoint(rpc_url).connect().await?;
+    let usdc = Asset::usdc_of(wallet.network()).ok_or("this program knows no USDC on that chain")?;
+    let budget = Budget::in_assets([usdc]).per_payment("0.50").per_day("5").build()?;
+    let journal = FileJournal::open("x402-purchases.jsonl").await?; // every payment is recorded before it is made
+    let layer = PayLayer::builder(wallet, budget, journal).build().await?;
+    Ok(layer.layer(ReqwestClient::from_client(http, FollowsNoRedirects)?))
+}
+
+/// Sends what reqwest has built; gives what reqwest gives.
+async fn send(client: &Pay<ReqwestClient>, request: RequestBuilder) -> Result<Response, PayError> {
+    let unbuilt = |error: reqwest::Error| PayError::Http(error.into());
+    let request: http::Request<reqwest::Body> = request.build().and_then(TryInto::try_into).map_err(unbuilt)?;
+    Ok(client.clone().oneshot(request).await?.into())
+}
+
+/// An error says where the money is.
+fn advice(error: &PayError) -> String {
+    match error {
+        PayError::Declined(denial) => format!("the budget does not allow it: {denial}"),
+        error if error.is_resumable() => format!("run this again, and nothing more is paid: {error}"),
+        error if error.transaction().is_some() => format!("paid, ask the seller: {error}"),
+        error => format!("nothing was paid: {error}"),
+    }
+}
