@@ -169,9 +169,11 @@ where
         bill: &Bill,
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
         self.resumes_with(&guard);
+        let is_authorized = guard.entry().authorization().is_some();
+        // What is settled only while it is shown now was taken now: it is not followed by another payment.
+        let may_pay_anew = may_pay_anew && (!is_authorized || left_over::was_settled(&self.inner, guard.entry()).await);
         left_over::adopt(&mut guard, &self.request().identity, bill).await;
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
-        let is_authorized = guard.entry().authorization().is_some();
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
             Err(PayError::Refused { transaction, code })

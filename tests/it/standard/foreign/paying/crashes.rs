@@ -53,7 +53,7 @@ async fn as_a_child() {
         match buy(&layer, get(&url)).await {
             Ok(got) if got.status == 200 => return println!("{MARK}got the answer"),
             Ok(got) => println!("{MARK}status {}", got.status),
-            Err(PayError::BilledAgain { is_last: true, transaction }) => return println!("{MARK}lost {transaction}"),
+            Err(PayError::BilledAgain { transaction, .. }) => return println!("{MARK}lost {transaction}"),
             Err(error) => println!("{MARK}error {error}"),
         }
     }
@@ -152,7 +152,7 @@ async fn purchase(world: &World, seller: &ForeignSeller, buyer: &Buyer, number: 
     }
     let outcome = Running::start(buyer, &url, "").outcome().await;
     let what = format!("{:?}, {deaths:?}: {outcome}", seller.make);
-    // An answer whose reader was killed after it counted as there is bought once more.
+    // One that was there, and was recorded so, is bought once more by those who were killed before they used it.
     let reads = 1 + deaths.iter().filter(|death| matches!(death, Death::At("answered") | Death::After(_))).count();
     let charged = seller.earned(world).await - before;
     let entries = entries_of(buyer, before, charged).await;
@@ -172,7 +172,7 @@ async fn purchase(world: &World, seller: &ForeignSeller, buyer: &Buyer, number: 
 /// Whether each charge so far is of one purchase of the journal, which knows that it was made.
 async fn entries_of(buyer: &Buyer, before: u128, charged: u128) -> bool {
     let entries = buyer.entries().await;
-    let made = |state| matches!(state, PurchaseState::Answered | PurchaseState::Refused);
+    let made = |state| matches!(state, PurchaseState::Answered | PurchaseState::Redeeming);
     let signed = entries.iter().filter(|entry| entry.authorization().is_some());
     assert!(entries.iter().all(|entry| entry.prepared.len() <= 1));
     signed.filter(|entry| made(entry.state)).count() as u128 * CHEAP == before + charged

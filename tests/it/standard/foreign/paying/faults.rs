@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
-use tower_x402::client::{PayError, PurchaseState};
+use tower_x402::{
+    client::{PayError, PurchaseState},
+    testing::FakeClock,
+};
 
 use super::{
     super::{CHEAP, ForeignSeller, Make, WEATHER},
@@ -17,8 +20,10 @@ const SETTLE: [&str; 5] =
     ["settles-and-errs", "settles-and-says-refused", "settles-and-says-failed", "settles-twice", "settles-and-babbles"];
 /// Those that do not.
 const DO_NOT: [&str; 7] = ["says-refused", "says-failed", "settle-errs", "verify-errs", "drops", "redirects", "floods"];
-/// How many bills for one payment end a purchase, and a call whose answers said nothing.
-const CALLS_MAX: usize = 6;
+/// How often each is asked for.
+const CALLS: usize = 4;
+/// Longer than a payment that bought nothing is kept.
+const OLD: Duration = Duration::from_secs(26 * 60 * 60);
 /// Longer than any call may take.
 const ENDLESS: Duration = Duration::from_secs(300);
 
@@ -36,19 +41,23 @@ impl Stage {
 
     /// Each purchase is one of its own.
     async fn buy(&self, what: &str) -> Result<Got, PayError> {
-        let url = format!("{}?{what}", self.seller.url(WEATHER));
-        timeout(ENDLESS, self.buyer.buy(&url)).await.expect("it ends")
+        timeout(ENDLESS, self.buyer.buy(&self.url(what))).await.expect("it ends")
+    }
+
+    fn url(&self, what: &str) -> String {
+        format!("{}?{what}", self.seller.url(WEATHER))
     }
 
     async fn earned(&self) -> u128 {
         self.seller.earned(&self.world).await
     }
 
-    /// The first call meets the fault, and the others do not: until there is an answer, or there is none to be had.
-    async fn meets(&self, fault: &str) -> Result<Got, usize> {
+    /// The first call meets the fault, and the others do not: until there is an answer. Where there is none to be had, the error names
+    /// the transaction, and the payment is the only one until it is too old.
+    async fn meets(&self, fault: &str) -> Result<Got, PayError> {
         let (make, before) = (self.seller.make, self.earned().await);
         self.seller.fault(fault).await;
-        for call in 1..=CALLS_MAX {
+        for call in 1..=CALLS {
             let outcome = self.buy(fault).await;
             self.seller.fault("").await;
             let charged = self.earned().await - before;
@@ -60,16 +69,24 @@ impl Stage {
                 }
                 Err(error) => error,
             };
-            println!("{make:?}, {fault}, call {call}: {error}");
             assert_eq!(error.transaction().is_some(), charged > 0, "{make:?}, {fault}, call {call}: {error}");
-            if matches!(error, PayError::BilledAgain { is_last: true, .. }) {
-                assert!(!error.is_resumable());
-                self.is_on_chain(&error).await;
-                return Err(call);
-            }
             assert!(error.is_resumable(), "{make:?}, {fault}, call {call}: {error}");
+            if call == CALLS {
+                println!("{make:?}, {fault}: charged {charged}, {error}");
+                self.is_on_chain(&error).await;
+                return Err(error);
+            }
         }
-        panic!("{make:?}, {fault}: neither an answer nor an end");
+        unreachable!()
+    }
+
+    /// A day later the payment is given up, and the error says so.
+    async fn ends(&self, what: &str) {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() + OLD;
+        let layer = self.buyer.layer_with(|builder| builder.clock(FakeClock::new(now.as_secs()))).await;
+        let error = super::buy(&layer, super::get(&self.url(what))).await.unwrap_err();
+        assert!(matches!(error, PayError::BilledAgain { is_last: true, .. }) && !error.is_resumable(), "{error}");
+        assert!(layer.unfinished().iter().all(|entry| entry.transaction != error.transaction()));
     }
 
     async fn is_on_chain(&self, error: &PayError) {
@@ -87,19 +104,21 @@ async fn costs_one_payment(make: Make) {
     for (number, fault) in SETTLE.into_iter().enumerate() {
         let before = stage.earned().await;
         match stage.meets(fault).await {
-            Err(calls) => assert_eq!(calls, 5, "{make:?}, {fault}"),
+            Err(error) => assert!(matches!(error, PayError::BilledAgain { .. }), "{make:?}, {fault}: {error}"),
             Ok(got) => panic!("{make:?}, {fault}: {got:?}"),
         }
         assert_eq!(stage.earned().await, before + CHEAP, "{make:?}, {fault}");
         assert_eq!(stage.signatures().await, number + 1, "{make:?}, {fault}");
     }
+    stage.ends(SETTLE[0]).await;
+    assert_eq!(stage.earned().await, SETTLE.len() as u128 * CHEAP, "{make:?}");
 }
 
 async fn costs_one_payment_and_is_answered(make: Make) {
     let Some(stage) = Stage::open(make).await else { return };
     for (number, fault) in DO_NOT.into_iter().enumerate() {
         let before = stage.earned().await;
-        let got = stage.meets(fault).await.unwrap_or_else(|calls| panic!("{make:?}, {fault}: none in {calls} calls"));
+        let got = stage.meets(fault).await.unwrap_or_else(|error| panic!("{make:?}, {fault}: {error}"));
         assert_eq!((got.status, stage.earned().await), (200, before + CHEAP), "{make:?}, {fault}");
         assert_eq!(got.purchase.unwrap().state, PurchaseState::Answered, "{make:?}, {fault}");
         assert_eq!(stage.signatures().await, number + 1, "{make:?}, {fault}");
