@@ -143,7 +143,8 @@ where
                 return Ok(answer);
             }
         }
-        let way = self.asking(&inner).choose(&bill).await?;
+        // A seller may name hundreds of ways, and the payer asks its nodes about each.
+        let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
         while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &bill) {
             if let Some(answer) = self.put(other, &bill).await? {
                 return Ok(answer);

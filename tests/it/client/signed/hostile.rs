@@ -3,7 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tower_x402::client::{PurchaseState, ResumeOnly};
+use tower_x402::{
+    client::{
+        PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest,
+        TransferStatus,
+    },
+    protocol::{Amount, PaymentSignature, TokenDomain},
+};
 
 use super::*;
 
@@ -74,12 +80,15 @@ async fn what_is_settled_while_it_is_shown_again_is_not_followed_by_another_paym
 async fn what_was_settled_for_an_answer_before_is_followed_by_another_payment() {
     let market = Market::open().await;
     let chain = market.shop.chain.clone();
+    let first = std::sync::OnceLock::new();
     let seller = seller(move |payment, shows| match shows {
         0 => {
-            settle(&chain, payment);
+            let _ = (first.set(signed(payment).nonce), settle(&chain, payment));
             reply(200, &[], "the answer")
         }
-        _ if chain_knows(&chain, payment) => refusal("invalid_exact_evm_nonce_already_used", &[way("490000")]),
+        _ if first.get() == Some(&signed(payment).nonce) => {
+            refusal("invalid_exact_evm_nonce_already_used", &[way("490000")])
+        }
         _ => delivered(settle(&chain, payment)),
     });
     for paid in 1..=2 {
@@ -87,14 +96,6 @@ async fn what_was_settled_for_an_answer_before_is_followed_by_another_payment() 
         assert_eq!(market.wallet.authorizations(), paid);
     }
     assert!(market.layer().await.unfinished().is_empty());
-}
-
-fn chain_knows(chain: &ScriptedVerifier, payment: &PaymentPayload) -> bool {
-    let _ = chain;
-    // Only the first one was settled.
-    static FIRST: std::sync::Mutex<Option<[u8; 32]>> = std::sync::Mutex::new(None);
-    let mut first = FIRST.lock().unwrap();
-    *first.get_or_insert(signed(payment).nonce) == signed(payment).nonce
 }
 
 /// Whatever changes between the bill and the refusal, what was signed is signed.
@@ -283,4 +284,53 @@ async fn of_two_calls_at_once_one_resumes() {
     let mut request = question("{}");
     request.extensions_mut().insert(ResumeOnly);
     assert!(matches!(ask(&layer, &seller, request).await, Err(PayError::NothingToResume)));
+}
+
+/// A payer whose nodes take their time about each way to pay.
+struct Slow(tower_x402::testing::ScriptedPayer);
+
+impl Payer for Slow {
+    async fn submit_guard(&self) -> SubmitGuard {
+        self.0.submit_guard().await
+    }
+
+    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
+        self.0.prepare(payment).await
+    }
+
+    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
+        self.0.send(prepared).await
+    }
+
+    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
+        self.0.status(prepared).await
+    }
+
+    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
+        self.0.replace(prepared).await
+    }
+
+    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+        self.0.sign(message, prepared).await
+    }
+
+    async fn authorizes(&self, _: &Asset, _: Amount) -> Result<Option<TokenDomain>, PayerError> {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bill_with_many_ways_does_not_hold_a_call_longer_than_its_patience() {
+    let market = Market::open().await;
+    let ways: Vec<_> = (0..100).map(|_| way("490000")).collect();
+    let seller = Seller::new(move |_| demand(&ways));
+    let budget = Market::budget().build().unwrap();
+    let builder = PayLayer::builder(Slow(market.wallet.clone()), budget, market.journal.clone());
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
+    assert!(matches!(error, PayError::TimedOut(_)), "{error}");
+    assert!(begun.elapsed() <= Duration::from_secs(16 * 60), "{:?}", begun.elapsed());
+    assert!(market.journal.entries().is_empty());
 }
