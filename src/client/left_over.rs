@@ -57,6 +57,11 @@ pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, 
     Some(LeftOver { guard, may_pay_anew: true })
 }
 
+/// Whether an authorization was used before it is shown now, by the chain's word. Where that is not known it was not.
+pub(super) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
+    entry.transaction.is_some() || matches!(showing::status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
+}
+
 /// Puts a payment to a bill for this request, which it covers.
 pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
     let adopt = |entry: &mut JournalEntry| {

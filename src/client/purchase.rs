@@ -143,7 +143,8 @@ where
                 return Ok(answer);
             }
         }
-        let way = self.asking(&inner).choose(&bill).await?;
+        // A seller may name hundreds of ways, and the payer asks its nodes about each.
+        let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
         while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &bill) {
             if let Some(answer) = self.put(other, &bill).await? {
                 return Ok(answer);
@@ -169,9 +170,11 @@ where
         bill: &Bill,
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
         self.resumes_with(&guard);
+        let is_authorized = guard.entry().authorization().is_some();
+        // What is settled only while it is shown now was taken now: it is not followed by another payment.
+        let may_pay_anew = may_pay_anew && (!is_authorized || left_over::was_settled(&self.inner, guard.entry()).await);
         left_over::adopt(&mut guard, &self.request().identity, bill).await;
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
-        let is_authorized = guard.entry().authorization().is_some();
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
             Err(PayError::Refused { transaction, code })

@@ -1,6 +1,6 @@
 //! `AuthorizationTerms`: one way to pay by a signed authorization, and the message that pays in this way.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -34,7 +34,7 @@ enum Envelope {
     /// Chains have names.
     V1(Box<v1::Demand>),
     /// As the seller wrote it: official servers compare it member by member.
-    V2 { accepted: Value, resource: Option<Value>, extensions: Option<Value> },
+    V2 { accepted: Value, resource: Option<Arc<Value>>, extensions: Option<Arc<Value>> },
 }
 
 impl AuthorizationTerms {
@@ -51,7 +51,9 @@ impl AuthorizationTerms {
         let Some(required) = PaymentRequired::from_headers_up_to(HEADER_MAX, headers)? else { return Ok(Vec::new()) };
         // The same text once more, for what is only repeated.
         let mut written = written(headers).unwrap_or_default();
-        let (resource, extensions) = (written.remove("resource"), written.remove("extensions"));
+        // One of each for all ways: either may be nearly as long as the header.
+        let (resource, extensions) =
+            (written.remove("resource").map(Arc::new), written.remove("extensions").map(Arc::new));
         let Some(Value::Array(accepts)) = written.remove("accepts") else { return Ok(Vec::new()) };
         let label = required.resource.and_then(|resource| resource.description).unwrap_or_default();
         let mut terms = Vec::new();
@@ -124,7 +126,7 @@ impl AuthorizationTerms {
                 let mut message = json!({"x402Version": 2, "accepted": accepted, "payload": signed});
                 for (name, value) in [("resource", resource), ("extensions", extensions)] {
                     if let (Some(value), Some(members)) = (value, message.as_object_mut()) {
-                        members.insert(name.to_owned(), value.clone());
+                        members.insert(name.to_owned(), Value::clone(value));
                     }
                 }
                 message.to_string()

@@ -3,6 +3,7 @@
 mod bills;
 mod cancelling;
 mod fates;
+mod hostile;
 mod ours;
 mod sellers;
 

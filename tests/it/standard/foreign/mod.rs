@@ -1,6 +1,8 @@
 //! Sellers that others wrote: official middleware of the standard, unmodified, each over a facilitator that can be told to misbehave.
 
 mod faults;
+#[cfg(all(feature = "wallet", feature = "reqwest"))]
+mod paying;
 mod selling;
 
 use std::path::Path;
