@@ -58,7 +58,7 @@ async fn a_seller_reads_the_book_and_gives_money_back() {
         vec!["sales", "--since", since.as_str(), "--until", since.as_str()],
         vec!["sales", "--since", since.as_str(), "--resource", "nothing"],
     ] {
-        assert!(said(folder, &empty).await.lines().any(|line| line == "none"), "{empty:?}");
+        assert!(said(folder, &empty).await.lines().any(|line| line.ends_with("none")), "{empty:?}");
     }
 
     let seller = SELLER.to_string();
