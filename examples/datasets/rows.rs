@@ -292,7 +292,7 @@ mod tests {
     fn a_moment_is_told_in_utc() {
         assert_eq!(moment(time(1_795_305_600 + 3_600 * 18 + 33 * 60 + 38)), "2026-11-22T18:33:38Z");
         let usdc = Asset::USDC_BASE;
-        assert_eq!(shown(usdc.network(), usdc.contract(), Amount::from_base_units(490_000)), "0.490000 USDC");
+        assert_eq!(shown(usdc.network(), usdc.contract(), Amount::from_base_units(490_000)), "0.49 USDC");
         assert_eq!(shown(usdc.network(), Address::ZERO, Amount::from_base_units(7)), "7");
     }
 }

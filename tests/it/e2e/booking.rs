@@ -40,12 +40,12 @@ async fn a_seller_reads_the_book_and_gives_money_back() {
     let payment = PaymentId::of_transfer(Network::BASE, sold, 0).to_string();
 
     let table = said(folder, &["sales", "--since", &since]).await;
-    assert!(table.contains("sold_at") && table.contains("0.490000 USDC") && table.contains(&payment), "{table}");
+    assert!(table.contains("sold_at") && table.contains("0.49 USDC") && table.contains(&payment), "{table}");
     let csv = said(folder, &["sales", "--since", &since, "--csv"]).await;
     let token = market.chain.usdc();
     for part in [
         "sold_at,resource,amount,base_units,token,network,payer,recipient,transaction,block,block_time,payment,refund",
-        &format!("demand-insights,0.490000 USDC,490000,{token},eip155:8453,{},{SELLER},{sold},", market.buyer(0)),
+        &format!("demand-insights,0.49 USDC,490000,{token},eip155:8453,{},{SELLER},{sold},", market.buyer(0)),
     ] {
         assert!(csv.contains(part), "{part} in {csv}");
     }
@@ -58,7 +58,7 @@ async fn a_seller_reads_the_book_and_gives_money_back() {
         vec!["sales", "--since", since.as_str(), "--until", since.as_str()],
         vec!["sales", "--since", since.as_str(), "--resource", "nothing"],
     ] {
-        assert!(said(folder, &empty).await.lines().any(|line| line == "none"), "{empty:?}");
+        assert!(said(folder, &empty).await.lines().any(|line| line.ends_with("none")), "{empty:?}");
     }
 
     let seller = SELLER.to_string();
