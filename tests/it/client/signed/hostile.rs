@@ -334,3 +334,24 @@ async fn a_bill_with_many_ways_does_not_hold_a_call_longer_than_its_patience() {
     assert!(begun.elapsed() <= Duration::from_secs(16 * 60), "{:?}", begun.elapsed());
     assert!(market.journal.entries().is_empty());
 }
+
+/// A node that lost the block, or lies: what the chain once said was settled is not followed by another signature.
+#[tokio::test(start_paused = true)]
+async fn what_was_settled_once_is_not_signed_again_on_another_word() {
+    let market = Market::open().await;
+    let chain = market.shop.chain.clone();
+    let seller = seller(move |payment, shows| {
+        if shows == 0 {
+            settle(&chain, payment);
+        }
+        refusal("invalid_exact_evm_nonce_already_used", &[way("490000")])
+    });
+    let transaction = buy(&market, &seller).await.unwrap_err().transaction().unwrap();
+    market.shop.chain.forget(transaction);
+    expire(&market);
+    for call in 1..=3 {
+        let error = buy(&market, &seller).await.unwrap_err();
+        assert_eq!((error.transaction(), error.is_resumable()), (Some(transaction), true), "{call}: {error}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{call}");
+    }
+}
