@@ -113,6 +113,7 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+pub mod discovery;
 #[cfg(any(feature = "evm", feature = "wallet"))]
 mod evm;
 #[cfg(doc)]
