@@ -106,7 +106,8 @@ impl Endpoint {
 
     /// Sets the bounds of a price that a closure decides: buyers can set a limit before they ask.
     ///
-    /// They are a promise to buyers, and are not enforced. A fixed price needs none, and has none.
+    /// They are a promise to buyers, and are not enforced. Both the same mean that the price is always that. A fixed price needs none,
+    /// and has none.
     pub fn price_between(mut self, lowest: impl Into<PriceTag>, highest: impl Into<PriceTag>) -> Self {
         self.price_range = Some((lowest.into(), highest.into()));
         self

@@ -70,7 +70,7 @@ fn operation_id(endpoint: &Endpoint, ids: &mut BTreeSet<String>) -> String {
 }
 
 fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
-    let price = match (described.price, described.range) {
+    let price = match (fixed(described), described.range) {
         (Some(amount), _) => {
             json!({ "mode": "fixed", "currency": shop.currency(), "amount": shop.decimal(amount) })
         }
@@ -86,10 +86,16 @@ fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
     json!({ "price": price, "protocols": protocols })
 }
 
+/// The price, where it is always the same.
+fn fixed(described: &Described) -> Option<Amount> {
+    let bounds = described.range.filter(|(lowest, highest)| lowest == highest);
+    described.price.or(bounds.map(|(price, _)| price))
+}
+
 /// The price for people.
 pub(super) fn price_text(shop: &Shop<'_>, described: &Described) -> String {
     let symbol = shop.symbol;
-    match (described.price, described.range) {
+    match (fixed(described), described.range) {
         (Some(amount), _) => format!("{} {symbol}", shop.decimal(amount)),
         (None, Some((lowest, highest))) => format!("{} to {} {symbol}", shop.decimal(lowest), shop.decimal(highest)),
         (None, None) => "Its price depends on the request".to_owned(),
