@@ -377,6 +377,33 @@ mod tests {
         }
     }
 
+    /// So indexers look for prices. Who shows a payment for nothing is told what to ask.
+    #[tokio::test]
+    async fn a_request_without_a_body_is_quoted_and_buys_nothing() {
+        let mut shop = shop().await;
+        for (path, body) in [
+            ("/demand-insights", json!({ "query": "pricing" })),
+            ("/ai-early-adopters-goals", json!({ "query": "support" })),
+            ("/analytics/agent-conversions", json!({ "filters": {} })),
+        ] {
+            let probe = Request::post(path).body(Body::empty()).unwrap();
+            let quote = shop.app.clone().oneshot(probe).await.unwrap();
+            assert_eq!(quote.status(), StatusCode::PAYMENT_REQUIRED, "{path}");
+            let intent = quote.headers()["x-price-intent"].to_str().unwrap().to_owned();
+            let proof = json!({ "intentId": intent, "txHash": shop.pay() }).to_string();
+            let redeem = |body: String| {
+                let request =
+                    Request::post(path).header("x402-payment", &proof).header("content-type", "application/json");
+                shop.app.clone().oneshot(request.body(Body::from(body)).unwrap())
+            };
+            let refused = redeem(String::new()).await.unwrap();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{path}");
+            assert!(!refused.headers().contains_key("payment-response"));
+            // The payment is still there.
+            assert_eq!(redeem(body.to_string()).await.unwrap().status(), StatusCode::OK, "{path}");
+        }
+    }
+
     #[tokio::test]
     async fn wrong_filters_leave_the_payment_for_right_ones() {
         let mut shop = shop().await;

@@ -14,10 +14,11 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
+    ("discovery.mjs", include_str!("js/discovery.mjs")),
     ("facilitator.mjs", include_str!("js/facilitator.mjs")),
 ];
 const REQUIREMENTS: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements.txt"))];
