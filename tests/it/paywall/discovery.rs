@@ -205,8 +205,8 @@ async fn quotes_of_who_settles_say_how_to_ask() {
     assert!(length(&answer) <= 2_900);
     for method in [Method::GET, Method::HEAD] {
         let answer = ask(&service, asked(method, "/answer", None)).await;
-        let input = &said(&answer).info("bazaar").unwrap()["input"];
-        assert_eq!(input, &json!({ "type": "http", "method": "GET", "queryParams": { "q": "x" } }));
+        let input = said(&answer).info("bazaar").unwrap()["input"].clone();
+        assert_eq!(input, json!({ "type": "http", "method": "GET", "queryParams": { "q": "x" } }));
     }
     let answer = ask(&service, asked(Method::PUT, "/answer", None)).await;
     assert!(said(&answer).is_empty());
