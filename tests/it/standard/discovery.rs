@@ -99,7 +99,7 @@ async fn official_tools_read_every_kind_of_endpoint() {
     let layer = layer.describe(report().example(json!({ "n": 3 })).output_example(json!(["é", 1]))).unwrap();
     let layer = layer.describe(Endpoint::new(http::Method::PUT, "/reports/{id}")).unwrap();
     let layer = layer.describe(Endpoint::new(http::Method::DELETE, "/reports/{id}")).unwrap();
-    let app = Router::new().route("/reports/{id}", axum::routing::any(async || "a report").route_layer(layer));
+    let app = Router::new().route("/reports/{id}", axum::routing::any(async || "a report").layer(layer));
     let mut required = Vec::new();
     for method in ["GET", "PUT", "DELETE"] {
         let request = Request::builder().method(method).uri("/reports/7").body(Body::empty()).unwrap();
