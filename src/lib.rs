@@ -68,6 +68,7 @@
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
 //! | `page` (feature) | the 402 as a page for people, with a button for their wallet |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
+//! | [`discovery`] | what is sold here, for programs: OpenAPI with prices |
 //! | [`protocol`] | what goes over the wire: values and headers |
 //! | [`clock`] | what time is it |
 //! | `testing` (feature `test-util`) | a scripted verifier and wallet, a fake clock; with `devchain` a local chain |
@@ -75,16 +76,23 @@
 //!
 //! # Guides
 //!
+//! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
-//! - [The standard](guide::standard): signed payments of x402 version 2
+//! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
+//! - [Coming from x402-axum](guide::coming_from_x402_axum)
+//! - [Streaming and gRPC](guide::streaming): sold at the head
 //! - [The page](guide::page): what browsers get instead of JSON
 //! - [Ledgers](guide::ledgers): where sales are recorded
 //! - [Verification](guide::verification): endpoints and finality
+//! - [Going live](guide::going_live): decisions, proxy, systemd, container
 //! - [Operating](guide::operating): health, keys, restarts, backups, logs
 //! - [Metrics](guide::metrics): names, labels, a dashboard
 //! - [Paying](guide::paying): redeeming by hand, refusals, the client
+//! - [Who can redeem a payment](guide::who_can_redeem)
 //! - [Security](guide::security): what is guarded, and what is not
-//! - [Testing](guide::testing): a service of your own, without a chain
+//! - [Threats](guide::threats): who attacks, and what you accept
+//! - [Test your service](guide::testing), without a chain
+//! - [Write a ledger, a verifier, a settler](guide::backends)
 //! - [API policy](guide::api_policy): what is public, versions, MSRV
 //! - [When it does not compile](guide::when_it_does_not_compile)
 //!
@@ -115,6 +123,7 @@ pub mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
+pub mod discovery;
 #[cfg(any(feature = "evm", feature = "wallet"))]
 mod evm;
 #[cfg(doc)]

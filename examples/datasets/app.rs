@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod book;
 pub(crate) mod data;
 pub(crate) mod dev;
+pub(crate) mod discovery;
 pub(crate) mod generate;
 pub(crate) mod goals;
 pub(crate) mod insights;
@@ -35,7 +36,7 @@ pub(crate) mod theft;
 pub(crate) mod units;
 pub(crate) mod web;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -44,11 +45,13 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
-use http::{HeaderMap, header, request::Parts};
+use http::{header, request::Parts};
 use serde::Serialize;
 use serde_json::Value;
+use tower::ServiceExt as _;
 use tower_x402::{
     BuildError, Merchant, Price, Redelivery,
+    discovery::Discovery,
     page::Page,
     protocol::{Amount, Asset},
 };
@@ -98,14 +101,18 @@ pub(crate) fn router(
     let check_filters = move |head: &Parts, body: &Bytes| request::check_filters(&allowed, head, body);
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
+    let insights = insights.describe(discovery::insights(price))?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
+    let goals = goals.describe(discovery::goals(price))?;
     let conversions = merchant
         .price_with("agent-conversions", price_if(check_filters, price))?
         .redeliver(kept)
         .page(page())
-        .label("Agent conversions")?;
+        .label("Agent conversions")?
+        .describe(discovery::conversions(price, &service.allowed))?;
+    let found = discovery::discovery(merchant);
     let ready = Readiness::of(merchant);
-    let welcome = Arc::new(Welcome::new(merchant, price));
+    let welcome = Arc::new(Welcome::new(merchant, price, found.clone()));
     // A browser's form arrives by POST, and is the GET that it redeems: one handler for both.
     Ok(Router::new()
         .route("/demand-insights", get(demand_insights).post(demand_insights).route_layer(insights))
@@ -114,7 +121,10 @@ pub(crate) fn router(
         .route("/developer/analytics-filters", get(analytics_filters))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(move || ready.answer()))
-        .route("/", get(async move |State(service): Shared, headers: HeaderMap| welcome.page(&service, &headers)))
+        .route_service("/openapi.json", found.clone())
+        .route_service("/.well-known/x402", found.clone())
+        .route_service("/llms.txt", found)
+        .route("/", get(async move |State(service): Shared, request: Request| welcome.page(&service, request).await))
         .with_state(service))
 }
 
@@ -138,17 +148,22 @@ type Shared = State<Arc<Service>>;
 struct Welcome {
     price: String,
     symbol: String,
+    discovery: Discovery,
 }
 
 impl Welcome {
-    fn new(merchant: &Merchant, price: Amount) -> Self {
+    fn new(merchant: &Merchant, price: Amount, discovery: Discovery) -> Self {
         let asset = merchant.assets().first();
         let price = price.to_decimal(asset.map_or(0, Asset::decimals));
-        Self { price, symbol: asset.map_or("", Asset::symbol).to_owned() }
+        Self { price, symbol: asset.map_or("", Asset::symbol).to_owned(), discovery }
     }
 
-    fn page(&self, service: &Service, headers: &HeaderMap) -> Response {
-        match web::wants_html(headers) {
+    async fn page(&self, service: &Service, request: Request) -> Response {
+        if web::wants_text(request.headers()) {
+            let Ok::<_, Infallible>(text) = self.discovery.clone().oneshot(request).await;
+            return ([(header::VARY, "Accept")], text).into_response();
+        }
+        match web::wants_html(request.headers()) {
             true => web::welcome(&self.price, &self.symbol, &service.allowed).map(Into::into),
             false => ([(header::VARY, "Accept")], include_str!("welcome.txt")).into_response(),
         }
@@ -361,6 +376,33 @@ mod tests {
             assert_eq!((status, problem["error"].as_str()), (StatusCode::BAD_REQUEST, Some(code)), "{path}");
             assert_eq!(headers["content-type"], "application/problem+json");
             assert!(!headers.contains_key("pay"));
+        }
+    }
+
+    /// So indexers look for prices. Who shows a payment for nothing is told what to ask.
+    #[tokio::test]
+    async fn a_request_without_a_body_is_quoted_and_buys_nothing() {
+        let mut shop = shop().await;
+        for (path, body) in [
+            ("/demand-insights", json!({ "query": "pricing" })),
+            ("/ai-early-adopters-goals", json!({ "query": "support" })),
+            ("/analytics/agent-conversions", json!({ "filters": {} })),
+        ] {
+            let probe = Request::post(path).body(Body::empty()).unwrap();
+            let quote = shop.app.clone().oneshot(probe).await.unwrap();
+            assert_eq!(quote.status(), StatusCode::PAYMENT_REQUIRED, "{path}");
+            let intent = quote.headers()["x-price-intent"].to_str().unwrap().to_owned();
+            let proof = json!({ "intentId": intent, "txHash": shop.pay() }).to_string();
+            let redeem = |body: String| {
+                let request =
+                    Request::post(path).header("x402-payment", &proof).header("content-type", "application/json");
+                shop.app.clone().oneshot(request.body(Body::from(body)).unwrap())
+            };
+            let refused = redeem(String::new()).await.unwrap();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{path}");
+            assert!(!refused.headers().contains_key("payment-response"));
+            // The payment is still there.
+            assert_eq!(redeem(body.to_string()).await.unwrap().status(), StatusCode::OK, "{path}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::{Method, Uri, request::Parts};
 use serde_json::{Map, Value};
+use tower_x402::protocol::headers;
 
 use super::{
     analytics::{Aggregate, Allowed, Filters},
@@ -14,20 +15,26 @@ use super::{
 
 const MAX_QUERY: usize = 2_000;
 
-/// For the pricing of the two routes with a `query`.
+/// For the pricing of the two routes with a `query`. A request that asks nothing at all is quoted: so programs look for prices.
 ///
 /// # Errors
 /// What the request is refused with.
 pub(crate) fn check_query(head: &Parts, body: &Bytes) -> Result<(), Problem> {
-    question(&head.method, &head.uri, body).map(drop)
+    if is_probe(head, body) { Ok(()) } else { question(&head.method, &head.uri, body).map(drop) }
 }
 
-/// For the pricing of the analytics route.
+/// For the pricing of the analytics route, likewise.
 ///
 /// # Errors
 /// What the request is refused with.
 pub(crate) fn check_filters(allowed: &Allowed, head: &Parts, body: &Bytes) -> Result<(), Problem> {
-    choice(allowed, &head.method, &head.uri, body).map(drop)
+    if is_probe(head, body) { Ok(()) } else { choice(allowed, &head.method, &head.uri, body).map(drop) }
+}
+
+/// Whether the body is missing, and nothing is shown for an answer.
+fn is_probe(head: &Parts, body: &[u8]) -> bool {
+    let shown = [headers::X402_PAYMENT, headers::PAYMENT_SIGNATURE];
+    head.method == Method::POST && body.is_empty() && !shown.iter().any(|name| head.headers.contains_key(name))
 }
 
 /// The question: of a browser in the address, of a program in the body.

@@ -24,10 +24,20 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// Whether HTML is asked for, and before JSON.
 pub(crate) fn wants_html(headers: &HeaderMap) -> bool {
+    first_of(headers, ["text/html", "application/json"]) == Some("text/html")
+}
+
+/// Whether plain text is asked for by name, and before HTML.
+pub(crate) fn wants_text(headers: &HeaderMap) -> bool {
+    first_of(headers, ["text/plain", "text/html"]) == Some("text/plain")
+}
+
+/// Which of these types is asked for first.
+fn first_of<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let mut types =
         accept.flat_map(|line| line.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim());
-    types.find(|name| ["text/html", "application/json"].contains(name)) == Some("text/html")
+    types.find(|name| names.contains(name))
 }
 
 /// A whole page. `body` is HTML.

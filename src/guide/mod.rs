@@ -4,18 +4,24 @@
 //!
 //! | Guide | Read it to |
 //! |---|---|
+//! | [`first_answer`] | *sell your first answer*, under axum, hyper or in a `ServiceBuilder` |
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
-//! | [`standard`] | take signed payments of x402 version 2, from official clients |
+//! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
+//! | [`coming_from_x402_axum`] | *come from x402-axum*: what is called how, and what differs |
+//! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
 //! | [`ledgers`] | choose where sales are recorded |
 //! | [`verification`] | choose RPC endpoints and finality |
+//! | [`going_live`] | *go live*: endpoints, finality, ledger, keys, proxy, systemd, container |
 //! | [`operating`] | run a server: health, keys, restarts, backups |
 //! | [`metrics`] | watch a server: names, labels, a dashboard |
 //! | [`paying`] | redeem by hand, read refusals, or let a client pay |
-//! | [`who_can_redeem`] | learn who can redeem a payment, tag a transfer, sign a redemption |
+//! | [`who_can_redeem`] | learn *who can redeem a payment*, tag a transfer, sign a redemption |
 //! | [`security`] | learn what is guarded, and what is not |
-//! | [`testing`] | test a service or a ledger of your own |
+//! | [`threats`] | weigh the *threats*: who attacks, what they get, what you accept |
+//! | [`testing`] | *test your service* |
+//! | [`backends`] | *write a ledger, a verifier or a settler* |
 //! | [`api_policy`] | learn what counts as public, and when it may change |
 //! | [`when_it_does_not_compile`] | cure the usual compile errors |
 
@@ -48,18 +54,24 @@ macro_rules! guides {
 }
 
 guides! {
+    first_answer = "first_answer.md";
     selling = "selling.md";
     standard = "standard.md";
+    coming_from_x402_axum = "coming_from_x402_axum.md";
+    streaming = "streaming.md";
     page = "page.md";
     payment_proof = "payment_proof.md";
     ledgers = "ledgers.md";
     verification = "verification.md";
+    going_live = "going_live.md";
     operating = "operating.md";
     metrics = "metrics.md";
     paying = "paying.md";
     who_can_redeem = "who_can_redeem.md";
     security = "security.md";
+    threats = "threats.md";
     testing = "testing.md";
+    backends = "backends.md";
     api_policy = "api_policy.md";
     when_it_does_not_compile = "when_it_does_not_compile.md";
 }

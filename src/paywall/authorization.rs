@@ -60,7 +60,9 @@ impl<'a> Authorized<'a> {
         let quoted = shown.is_some();
         let timely = timely(request, &opened, &signed.authorization, now, quoted);
         let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
-        let payment = SignedPayment::new(signed.clone(), offered, domain.clone()).with_resource(resource);
+        let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
+            .with_resource(resource)
+            .with_extensions(request.route.bazaar(&request.parts.method));
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
         Ok(Self { opened, payment: ShownPayment { payment, intent, quoted }, timely })
     }

@@ -128,6 +128,23 @@ pub enum BuildError {
         /// The name.
         resource: String,
     },
+    /// An endpoint has a path that does not begin with `/`, has more in it than plain ASCII and whole segments `{name}`, or a method
+    /// that no document can have.
+    #[error(
+        "invalid endpoint `{path}`: give the path that is requested, such as `/reports/{{id}}`, and a method of HTTP"
+    )]
+    InvalidEndpoint {
+        /// The path.
+        path: String,
+    },
+    /// One endpoint was described for two resources.
+    #[error(
+        "conflicting endpoint: `{path}` is described for another resource already; one method and path sell one thing"
+    )]
+    ConflictingEndpoint {
+        /// The path.
+        path: String,
+    },
     /// A duration is too short or too long.
     #[error("invalid duration: {what} must be between {min:?} and {max:?}")]
     InvalidDuration {

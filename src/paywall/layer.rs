@@ -8,12 +8,14 @@ use tower_layer::Layer;
 use super::{
     error::BuildError,
     inner_service::CloneService,
+    pricing::PriceTag,
     quote_page::{PageHook, QuotePage},
     redelivery::Redelivery,
     route::Route,
     service::X402,
     text,
 };
+use crate::discovery::{Bazaar, Endpoint};
 
 /// Puts a price on a service.
 ///
@@ -264,6 +266,50 @@ impl X402Layer {
     /// Answers browsers as everybody else: takes back a page that the merchant has for all routes.
     pub fn without_page(self) -> Self {
         self.set(|route| route.page = None)
+    }
+}
+
+impl X402Layer {
+    /// Says where this route is and how it is called, for [`Merchant::discovery`](crate::Merchant::discovery) and, where there is a
+    /// settler, in `PAYMENT-REQUIRED` (the standard's extension `bazaar`, as much of it as the header has room for).
+    ///
+    /// A route with several methods is described once for each. One that is mounted at several paths is cloned first: requests are
+    /// told of the first endpoint of their method.
+    ///
+    /// ```
+    /// # use tower_x402::{BuildError, Merchant};
+    /// use serde_json::json;
+    /// use tower_x402::discovery::Endpoint;
+    ///
+    /// # fn layer(merchant: &Merchant) -> Result<(), BuildError> {
+    /// let layer = merchant.charge("forecast", "0.05 USDC")?.label("Tomorrow's weather")?.describe(
+    ///     Endpoint::get("/forecast")
+    ///         .input(json!({ "type": "object", "properties": { "city": { "type": "string" } } }))
+    ///         .example(json!({ "city": "Lisbon" })),
+    /// )?;
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::InvalidEndpoint`]; [`BuildError::ConflictingEndpoint`] if this method and path are described for another
+    /// resource; [`BuildError::InvalidPrice`] and [`BuildError::WrongSymbol`] for bounds of a price that are none.
+    pub fn describe(self, endpoint: Endpoint) -> Result<Self, BuildError> {
+        if !endpoint.is_valid() {
+            return Err(BuildError::InvalidEndpoint { path: endpoint.path });
+        }
+        let Route { merchant, resource, .. } = &*self.route;
+        let amount = |price: &PriceTag| price.amount(merchant.decimals(), merchant.symbol());
+        let range = match &endpoint.price_range {
+            Some((lowest, highest)) => Some((amount(lowest)?, amount(highest)?)),
+            None => None,
+        };
+        merchant.catalog.describe(resource, &endpoint, range)?;
+        Ok(match Bazaar::of(&endpoint) {
+            Some(bazaar) => self.set(|route| route.add_bazaar(bazaar)),
+            None => self,
+        })
     }
 }
 

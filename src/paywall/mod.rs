@@ -40,6 +40,7 @@ pub use consumption::Consumption;
 pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
+pub(crate) use merchant::{Described, MerchantInner};
 pub use merchant::{Merchant, MerchantBuilder, Unredeemed, UnredeemedReason};
 pub use pricing::{Price, PriceTag, Pricing, Refusal};
 pub use quote_page::{Offer, QuotePage};

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Response, header, request::Parts};
 use serde_json::{Map, Value};
 
 use super::{
@@ -60,7 +60,8 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
         return request.turn_away(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
     }
     let terms = request.intent_terms(route.seals.current(), amount);
-    let quote = bill.render(route, &terms, request.redeem_by, || resource_url(route, &request.parts));
+    let quote =
+        bill.render(route, &terms, request.redeem_by, &request.parts.method, || resource_url(route, &request.parts));
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
@@ -103,13 +104,14 @@ impl<'a> Bill<'a> {
         route: &Route,
         terms: &IntentTerms,
         redeem_by: RedeemBy,
+        method: &Method,
         url: impl FnOnce() -> ResourceUrl<'u>,
     ) -> RenderedQuote {
         let price = route.price_text(terms.amount);
         let mut quote =
             self.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(terms, out));
         if let Some(challenge) = &self.challenge {
-            let header = challenge.render(&price, quote.intent(), url());
+            let header = challenge.render(&price, quote.intent(), method, url());
             quote.headers.insert(PAYMENT_REQUIRED, header);
         }
         if route.merchant.chain().is_none() {
@@ -143,6 +145,7 @@ pub(crate) struct Requote {
     route: Arc<Route>,
     terms: IntentTerms,
     redeem_by: RedeemBy,
+    method: Method,
     url: String,
 }
 
@@ -151,7 +154,7 @@ impl Requote {
         let route = Arc::clone(&request.route);
         let terms = request.intent_terms(route.seals.current(), amount);
         let url = resource_url(&route, &request.parts).to_string();
-        Self { terms, redeem_by: request.redeem_by, url, route }
+        Self { terms, redeem_by: request.redeem_by, method: request.parts.method.clone(), url, route }
     }
 
     /// Refuses a payment that is certainly not used, with a new quote.
@@ -176,7 +179,7 @@ impl Requote {
         tracing::debug!(resource = &*self.route.resource, %reason, "authorization refused");
         let url = ResourceUrl { origin: Origin::Unknown, path: &self.url };
         let RenderedQuote { body, mut headers, .. } =
-            Bill::of(&self.route).render(&self.route, &self.terms, self.redeem_by, || url);
+            Bill::of(&self.route).render(&self.route, &self.terms, self.redeem_by, &self.method, || url);
         if let Ok(Some(required)) = PaymentRequired::from_headers(&headers) {
             headers.insert(PAYMENT_REQUIRED, required.with_error(reason).to_header());
         }

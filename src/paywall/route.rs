@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use http::HeaderName;
+use http::{HeaderName, Method};
 
 use super::{
     arrival::Pace,
@@ -21,8 +21,9 @@ use super::{
     text,
 };
 use crate::{
+    discovery::Bazaar,
     metrics::Quotes,
-    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms},
+    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
 };
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
@@ -56,6 +57,8 @@ pub(crate) struct Route {
     pub(crate) redelivery: Option<Redelivery>,
     /// What people get instead of JSON.
     pub(crate) page: Option<PageHook>,
+    /// How it is called, where its seller said so.
+    bazaars: Vec<Bazaar>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
     pub(crate) quotes: Quotes,
@@ -94,6 +97,7 @@ impl Route {
             consumes: Arc::new(delivers),
             redelivery: None,
             page,
+            bazaars: Vec::new(),
             nested: Nested::default(),
             quotes,
         }
@@ -103,6 +107,17 @@ impl Route {
         self.template = template(&self.merchant, &label);
         self.label = Some(label);
         self.challenge = OnceLock::new();
+    }
+
+    pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
+        self.bazaars.push(bazaar);
+        self.challenge = OnceLock::new();
+    }
+
+    /// How requests of this method are made, for whoever settles their payments.
+    pub(crate) fn bazaar(&self, method: &Method) -> Extensions {
+        let known = self.bazaars.iter().find(|bazaar| bazaar.takes(method));
+        known.map(Bazaar::extensions).unwrap_or_default()
     }
 
     /// Whether intents carry a digest of the request, and so its body must be read.
@@ -156,7 +171,15 @@ impl Route {
             return None;
         }
         let (network, recipient) = (self.merchant.network, self.merchant.recipient());
-        Some(Challenge::new(network, recipient, &ways, label).fitting(self.template.room_for_challenge()))
+        let room = self.template.room_for_challenge();
+        let challenge = Challenge::new(network, recipient, &ways, label).fitting(room);
+        // Who lists what it settles is a settler.
+        let bazaars = self.bazaars.iter().filter(|_| self.merchant.standard.is_some());
+        Some(
+            bazaars.fold(challenge, |challenge, bazaar| {
+                challenge.extended(room, bazaar.method(), |room| bazaar.within(room))
+            }),
+        )
     }
 
     /// How a quote writes this amount.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 
 use super::{Address, Network, PriceText, TokenDomain, ascii_json, is_loopback, template::INTENT_MAX};
 
@@ -45,8 +45,10 @@ impl Way {
 pub(crate) struct Challenge {
     /// For each way to pay.
     entries: Vec<Entry>,
-    /// Behind the URL.
+    /// Behind the URL, but for the last brace.
     end: Box<str>,
+    /// The extensions in JSON, by what chooses one of them.
+    extensions: Vec<(Method, Box<str>)>,
 }
 
 /// One way to pay: the texts before the amount, and behind it before the intent.
@@ -58,7 +60,8 @@ struct Entry {
 }
 
 /// Behind the URL, where nothing else is said.
-const END: &str = r#""}}"#;
+const END: &str = r#""}"#;
+const BEFORE_EXTENSIONS: &str = r#","extensions":"#;
 const BEFORE_URL: &str = r#""}}],"resource":{"url":""#;
 
 impl Challenge {
@@ -78,8 +81,24 @@ impl Challenge {
             };
             Entry { before_amount: before_amount.into(), before_intent: before_intent.into() }
         });
-        let end = format!(r#"","description":{}}}}}"#, ascii_json(description));
-        Self { entries: entries.collect(), end: end.into() }
+        let end = format!(r#"","description":{}}}"#, ascii_json(description));
+        Self { entries: entries.collect(), end: end.into(), extensions: Vec::new() }
+    }
+
+    /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
+    /// written in JSON.
+    pub(crate) fn extended<'a>(
+        mut self,
+        room: usize,
+        method: &Method,
+        fitting: impl FnOnce(usize) -> Option<&'a str>,
+    ) -> Self {
+        let taken = self.longest_header() + 4;
+        let left = (room.saturating_sub(taken) / 4 * 3).saturating_sub(BEFORE_EXTENSIONS.len());
+        if let Some(extensions) = fitting(left) {
+            self.extensions.push((method.clone(), extensions.into()));
+        }
+        self
     }
 
     /// The same as far as a header of that length has room for it: without the description, if that is enough, or else with fewer
@@ -95,17 +114,31 @@ impl Challenge {
         self
     }
 
-    /// At a price of at most 20 digits.
+    /// At a price of at most 20 digits, and without extensions.
     fn longest_header(&self) -> usize {
         let first = self.entries.first().map_or(0, |entry| entry.before_amount.len());
         let rest = self.entries.iter().skip(1).map(|entry| entry.before_amount.len()).sum::<usize>()
             + self.entries.iter().map(|entry| entry.before_intent.len() + 20 + INTENT_MAX).sum::<usize>();
-        first + (rest + BEFORE_URL.len() + URL_MAX + self.end.len()).div_ceil(3) * 4
+        first + (rest + BEFORE_URL.len() + URL_MAX + self.end.len() + 1).div_ceil(3) * 4
+    }
+
+    /// What is said beside to a request of this method: HEAD asks what GET asks.
+    fn extensions(&self, method: &Method) -> &str {
+        let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
+        let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
+        known(method).or_else(get).map_or("", |(_, text)| text)
     }
 
     /// Writes the header of one quote.
-    pub(crate) fn render(&self, price: &PriceText, intent: &[u8], url: ResourceUrl<'_>) -> HeaderValue {
-        let mut rest = Vec::with_capacity(self.longest(price, intent));
+    pub(crate) fn render(
+        &self,
+        price: &PriceText,
+        intent: &[u8],
+        method: &Method,
+        url: ResourceUrl<'_>,
+    ) -> HeaderValue {
+        let extensions = self.extensions(method);
+        let mut rest = Vec::with_capacity(self.longest(price, intent) + extensions.len());
         for (index, entry) in self.entries.iter().enumerate() {
             if index > 0 {
                 rest.extend_from_slice(entry.before_amount.as_bytes());
@@ -117,6 +150,11 @@ impl Challenge {
         rest.extend_from_slice(BEFORE_URL.as_bytes());
         url.write(&mut rest);
         rest.extend_from_slice(self.end.as_bytes());
+        if !extensions.is_empty() {
+            rest.extend_from_slice(BEFORE_EXTENSIONS.as_bytes());
+            rest.extend_from_slice(extensions.as_bytes());
+        }
+        rest.push(b'}');
         let first = self.entries.first().map_or("", |entry| &entry.before_amount);
         let mut header = String::with_capacity(first.len() + rest.len().div_ceil(3) * 4);
         header.push_str(first);
@@ -129,7 +167,12 @@ impl Challenge {
     fn longest(&self, price: &PriceText, intent: &[u8]) -> usize {
         let entry =
             |entry: &Entry| entry.before_amount.len() + entry.before_intent.len() + price.units().len() + intent.len();
-        self.entries.iter().map(entry).sum::<usize>() + BEFORE_URL.len() + URL_MAX + self.end.len()
+        self.entries.iter().map(entry).sum::<usize>()
+            + BEFORE_URL.len()
+            + URL_MAX
+            + self.end.len()
+            + 1
+            + BEFORE_EXTENSIONS.len()
     }
 }
 
@@ -263,7 +306,7 @@ mod tests {
     fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
         let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
         let price = template.price(Amount::from_base_units(amount));
-        let header = challenge.render(&price, intent.as_bytes(), url);
+        let header = challenge.render(&price, intent.as_bytes(), &Method::POST, url);
         assert_eq!(header.len() % 4, 0, "padded");
         PaymentRequired::from_headers(&HeaderMap::from_iter([(PAYMENT_REQUIRED, header)])).unwrap().unwrap()
     }

@@ -79,6 +79,6 @@ pub(crate) use redemption::{
 pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy, RenderedQuote};
-pub(crate) use text::ascii_json;
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;
+pub(crate) use text::{ascii_json, ascii_text};

@@ -20,6 +20,23 @@ pub(crate) fn ascii_json(text: &str) -> String {
     out
 }
 
+/// Returns a value as JSON in ASCII.
+pub(crate) fn ascii_text(value: &serde_json::Value) -> String {
+    let text = value.to_string();
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            // It stands in a string: elsewhere JSON is ASCII.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
 /// Implements serde by `Display` and `FromStr`: the values are written as their canonical text.
 macro_rules! serde_as_text {
     ($($name:ident),+) => {$(

@@ -21,7 +21,7 @@ pub use wallet::{WalletSettler, WalletSettlerBuilder};
 
 use crate::protocol::{
     Address, Network, TokenDomain, TxHash,
-    v2::{PaymentRequirements, Reason, ResourceInfo, SignedAuthorization},
+    v2::{Extensions, PaymentRequirements, Reason, ResourceInfo, SignedAuthorization},
 };
 
 /// Turns signed authorizations (EIP-3009) into transfers.
@@ -72,23 +72,28 @@ pub struct SignedPayment {
     pub domain: TokenDomain,
     /// What is bought.
     pub resource: Option<ResourceInfo>,
+    /// What the seller says beside: `bazaar`, where it [described](crate::X402Layer::describe) what is bought.
+    pub extensions: Extensions,
 }
 
 impl SignedPayment {
     /// Combines a signed authorization and what it has to fulfil.
     #[must_use]
-    pub const fn new(
-        authorization: SignedAuthorization,
-        requirements: PaymentRequirements,
-        domain: TokenDomain,
-    ) -> Self {
-        Self { authorization, requirements, domain, resource: None }
+    pub fn new(authorization: SignedAuthorization, requirements: PaymentRequirements, domain: TokenDomain) -> Self {
+        Self { authorization, requirements, domain, resource: None, extensions: Extensions::new() }
     }
 
     /// Says what is bought.
     #[must_use]
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);
+        self
+    }
+
+    /// Says what there is to know beside.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
         self
     }
 

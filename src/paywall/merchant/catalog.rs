@@ -5,12 +5,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{paywall::error::BuildError, protocol::Amount};
+use crate::{discovery::Endpoint, paywall::error::BuildError, protocol::Amount};
 
 /// Every name that a merchant's layers were made for.
 #[derive(Default)]
 pub(crate) struct Catalog {
     entries: Mutex<HashMap<Arc<str>, Entry>>,
+    /// In the order in which they were described.
+    described: Mutex<Vec<Described>>,
+}
+
+/// An endpoint that its seller described, and what it sells.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) endpoint: Endpoint,
+    /// The label, or else the name.
+    pub(crate) label: Arc<str>,
+    /// `None` where a closure decides.
+    pub(crate) price: Option<Amount>,
+    /// The bounds that the seller states for a closure's price.
+    pub(crate) range: Option<(Amount, Amount)>,
+    resource: Arc<str>,
 }
 
 struct Entry {
@@ -65,6 +80,40 @@ impl Catalog {
             }
             Some(_) | None => Err(conflict(resource)),
         }
+    }
+
+    /// Enters an endpoint of a name; one that is known is described anew.
+    pub(crate) fn describe(
+        &self,
+        resource: &Arc<str>,
+        endpoint: &Endpoint,
+        range: Option<(Amount, Amount)>,
+    ) -> Result<(), BuildError> {
+        let price = self.entries().get(resource).and_then(|entry| entry.price);
+        let (endpoint, resource) = (endpoint.clone(), Arc::clone(resource));
+        let new = Described { endpoint, label: Arc::clone(&resource), price, range, resource };
+        let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&mut Described| {
+            known.endpoint.path == new.endpoint.path && known.endpoint.method == new.endpoint.method
+        };
+        match described.iter_mut().find(same) {
+            Some(known) if known.resource == new.resource => *known = new,
+            Some(known) => return Err(BuildError::ConflictingEndpoint { path: known.endpoint.path.clone() }),
+            None => described.push(new),
+        }
+        Ok(())
+    }
+
+    /// All that is described, with the present labels.
+    pub(crate) fn described(&self) -> Vec<Described> {
+        let mut all = self.described.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let entries = self.entries();
+        for described in &mut all {
+            if let Some(label) = entries.get(&described.resource).and_then(|entry| entry.label.as_ref()) {
+                described.label = Arc::clone(label);
+            }
+        }
+        all
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {

@@ -14,8 +14,9 @@ use bytes::Bytes;
 use http::request::Parts;
 
 pub use builder::MerchantBuilder;
+pub(crate) use catalog::Described;
 pub(super) use catalog::Listing;
-pub(super) use inner::MerchantInner;
+pub(crate) use inner::MerchantInner;
 pub(super) use standard::Standard;
 pub use unredeemed::{Unredeemed, UnredeemedReason};
 
@@ -124,6 +125,10 @@ impl Merchant {
         let resource = Arc::from(resource);
         let listing = self.inner.catalog.enter(&resource, price)?;
         Ok(X402Layer::new(Route::new(Arc::clone(&self.inner), resource, listing, prices)))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<MerchantInner> {
+        &self.inner
     }
 
     /// Returns the address that is paid.

@@ -225,6 +225,7 @@ fn body_of(payment: &SignedPayment) -> String {
     let (offered, signed) = (payment.requirements.clone(), payment.authorization.clone());
     let mut payload = PaymentPayload::new(offered.clone(), signed);
     payload.resource = payment.resource.clone();
+    payload.extensions = payment.extensions.clone();
     FacilitatorRequest::new(payload, offered).to_json()
 }
 

@@ -15,6 +15,8 @@ mod demo;
 mod depth;
 #[cfg(all(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod ending;
+#[cfg(feature = "sqlite")]
+mod examples_served;
 mod late;
 #[cfg(all(unix, feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod lost_answers;

@@ -5,6 +5,7 @@ mod bodies;
 mod commits;
 mod config;
 mod consumption;
+mod discovery;
 mod drops;
 mod grpc;
 mod holds;

@@ -4,6 +4,8 @@
 mod buying;
 mod circle;
 mod clients;
+#[cfg(all(feature = "wallet", feature = "reqwest", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod discovery;
 mod facilitator;
 #[cfg(all(feature = "facilitator", feature = "wallet"))]
 mod faults;

@@ -14,10 +14,11 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 8] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
+    ("discovery.mjs", include_str!("js/discovery.mjs")),
     ("express.mjs", include_str!("js/express.mjs")),
     ("express_v1.mjs", include_str!("js/express_v1.mjs")),
     ("facilitator.mjs", include_str!("js/facilitator.mjs")),

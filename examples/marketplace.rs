@@ -1,0 +1,73 @@
+//! Sells for several tenants, each with a recipient and a price of its own: one `Merchant` for each, chosen by the path. With an RPC
+//! endpoint of Base, a key for the quotes, and the tenants as `name=recipient:price`:
+//!
+//! ```sh
+//! export X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
+//! cargo run --example marketplace --features axum,evm,sqlite -- alice=0x…:0.10 bob=0x…:0.25
+//! curl -i -X POST 127.0.0.1:4020/alice/answer
+//! ```
+
+use std::{env, error::Error, str::FromStr};
+
+use axum::{Router, routing::post};
+use tokio::net::TcpListener;
+use tower_x402::{
+    BuildError, Merchant, MerchantBuilder, Receipt,
+    ledger::SqliteLedger,
+    protocol::{Address, SealingKeys},
+    verify::evm::EvmVerifier,
+};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let tenants = env::args().skip(1).map(|text| text.parse()).collect::<Result<Vec<Tenant>, _>>()?;
+    // Shared by all: endpoints, the book of sales, and the key. A recipient must have one ledger only.
+    let verifier = EvmVerifier::connect([env::var("X402_RPC_URL")?]).await?;
+    let ledger = SqliteLedger::open("ledger.db").await?;
+    let keys = SealingKeys::from_env("X402_KEY")?;
+    let market = market(&tenants, |recipient| {
+        Merchant::builder(recipient).verifier(verifier.clone()).ledger(ledger.clone()).sealing_keys(keys.clone())
+    });
+    let listener = TcpListener::bind("127.0.0.1:4020").await?;
+    Ok(axum::serve(listener, market.await?).await?)
+}
+
+/// Who sells here.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    name: String,
+    recipient: Address,
+    /// Such as `0.10 USDC`.
+    price: String,
+}
+
+impl FromStr for Tenant {
+    type Err = Box<dyn Error>;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once('=').and_then(|(name, rest)| Some((name, rest.split_once(':')?)));
+        let (name, (recipient, price)) = parts.ok_or("a tenant is name=recipient:price")?;
+        Ok(Self { name: name.to_owned(), recipient: recipient.parse()?, price: format!("{price} USDC") })
+    }
+}
+
+/// The shops of all tenants, each below its name.
+///
+/// The recipient is the merchant's, so every tenant has one. The realm is the tenant's name: no quote of one is honoured by another,
+/// even where two share a recipient.
+pub(crate) async fn market(
+    tenants: &[Tenant],
+    builder: impl Fn(Address) -> MerchantBuilder,
+) -> Result<Router, BuildError> {
+    let mut market = Router::new();
+    for tenant in tenants {
+        let merchant = builder(tenant.recipient).realm(&tenant.name).build().await?;
+        let paid = merchant.charge("answer", &*tenant.price)?.label(&format!("An answer of {}", tenant.name))?;
+        let name = tenant.name.clone();
+        let answer = async move |receipt: Receipt| format!("{name} answers {}.\n", receipt.payer());
+        // The layer stands inside of `nest`: a path that no tenant has is a 404, and is not sold.
+        let shop = Router::new().route("/answer", post(answer).route_layer(paid));
+        market = market.nest(&format!("/{}", tenant.name), shop);
+    }
+    Ok(market)
+}

@@ -1,0 +1,104 @@
+//! `Bazaar`: the standard's extension by which facilitators list what they settle.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::endpoint::Endpoint;
+use crate::protocol::{ascii_text, v2::Extensions};
+
+/// The name of the extension.
+pub(crate) const NAME: &str = "bazaar";
+
+/// How one endpoint is called, as the extension says it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bazaar {
+    endpoint: Endpoint,
+    /// In JSON, the fullest first: a header takes the first that it has room for.
+    texts: Vec<Box<str>>,
+}
+
+impl Bazaar {
+    /// `None` for a method that the extension does not know.
+    pub(crate) fn of(endpoint: &Endpoint) -> Option<Self> {
+        const KNOWN: [Method; 6] =
+            [Method::GET, Method::HEAD, Method::DELETE, Method::POST, Method::PUT, Method::PATCH];
+        if !KNOWN.contains(&endpoint.method) {
+            return None;
+        }
+        let mut texts: Vec<Box<str>> = Vec::new();
+        for (output, schema) in [(true, true), (false, true), (false, false)] {
+            let text = ascii_text(&json!({ NAME: extension(endpoint, output, schema) }));
+            if texts.last().is_none_or(|last| text.len() < last.len()) {
+                texts.push(text.into());
+            }
+        }
+        Some(Self { endpoint: endpoint.clone(), texts })
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.endpoint.method
+    }
+
+    pub(crate) fn takes(&self, method: &Method) -> bool {
+        self.endpoint.takes(method)
+    }
+
+    /// The fullest that is at most this long.
+    pub(crate) fn within(&self, room: usize) -> Option<&str> {
+        self.texts.iter().find(|text| text.len() <= room).map(|text| &**text)
+    }
+
+    /// All of it, for a settler.
+    pub(crate) fn extensions(&self) -> Extensions {
+        let mut whole = extension(&self.endpoint, true, true);
+        let (info, schema) = (whole["info"].take(), whole["schema"].take());
+        Extensions::new().with(NAME, info, Some(schema))
+    }
+}
+
+/// With or without an example of the answer, and with or without the seller's schema of the input.
+fn extension(endpoint: &Endpoint, output: bool, schema: bool) -> Value {
+    let (mut info, mut properties) = input(endpoint, schema);
+    info.insert("type".into(), "http".into());
+    info.insert("method".into(), endpoint.method.as_str().into());
+    properties.insert("type".into(), json!({ "type": "string", "const": "http" }));
+    properties.insert("method".into(), json!({ "type": "string", "enum": [endpoint.method.as_str()] }));
+    // Whatever is said must be there: `body` or `queryParams` only with an example.
+    let required: Vec<_> = info.keys().cloned().collect();
+    let described =
+        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+    let mut info = json!({ "input": info });
+    let mut parts = json!({ "input": described });
+    if let Some(example) = endpoint.output_example.as_ref().filter(|_| output) {
+        info["output"] = json!({ "type": "json", "example": example });
+        let of = endpoint.output.clone().unwrap_or(json!({}));
+        parts["output"] = json!({
+            "type": "object",
+            "properties": { "type": { "type": "string" }, "example": of },
+            "required": ["type"],
+        });
+    }
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": parts,
+        "required": ["input"],
+    });
+    json!({ "info": info, "schema": schema })
+}
+
+/// What the input is, and the schema of its members.
+fn input(endpoint: &Endpoint, whole: bool) -> (Map<String, Value>, Map<String, Value>) {
+    let (mut info, mut properties) = (Map::new(), Map::new());
+    let name = if endpoint.has_body() { "body" } else { "queryParams" };
+    if endpoint.has_body() {
+        info.insert("bodyType".into(), "json".into());
+        properties.insert("bodyType".into(), json!({ "type": "string", "enum": ["json"] }));
+    }
+    if let Some(example) = &endpoint.example {
+        info.insert(name.into(), example.clone());
+    }
+    let schema = endpoint.input.clone().filter(|_| whole).unwrap_or(json!({ "type": "object" }));
+    properties.insert(name.into(), schema);
+    (info, properties)
+}

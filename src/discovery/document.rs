@@ -1,0 +1,176 @@
+//! `Discovery`: what a merchant sells, as documents.
+
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+
+use serde_json::{Map, Value, json};
+
+use super::operation::{Shop, operation, price_text};
+use crate::{
+    Merchant,
+    paywall::{Described, MerchantInner},
+};
+
+/// Answers what programs ask that look for something to buy: `GET /openapi.json`, `/.well-known/x402`, `/llms.txt` and `/`.
+///
+/// A tower service over requests of any body; it takes no payment. Anything else is answered 404, so that it can be an axum router's
+/// `fallback_service`; or mount it where it is to answer, by `route_service`. See the [module](self) for the documents.
+///
+/// The URLs in them are the merchant's [`public_url`](crate::MerchantBuilder::public_url), or else the host that the request named.
+/// Behind a proxy, set the former.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Discovery {
+    merchant: Arc<MerchantInner>,
+    title: String,
+    version: String,
+    about: Option<String>,
+}
+
+impl Merchant {
+    /// Returns a service that tells programs what is sold: every endpoint that was
+    /// [described](crate::X402Layer::describe) until it is asked.
+    pub fn discovery(&self) -> Discovery {
+        let merchant = Arc::clone(self.inner());
+        Discovery { merchant, title: "Priced answers".to_owned(), version: "1".to_owned(), about: None }
+    }
+}
+
+impl Discovery {
+    /// Sets the title of the service; `Priced answers` by default.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Sets the version of the service's interface; `1` by default.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// Sets what the service is for, in CommonMark.
+    pub fn about(mut self, about: impl Into<String>) -> Self {
+        self.about = Some(about.into());
+        self
+    }
+
+    /// Returns the OpenAPI document, for a service that is reached at this URL, such as `https://shop.example`.
+    #[must_use]
+    pub fn openapi(&self, url: &str) -> Value {
+        let mut info = json!({ "title": self.title, "version": self.version, "x-guidance": self.guidance() });
+        if let Some(about) = &self.about {
+            info["description"] = about.as_str().into();
+        }
+        if let Some((kind, contact)) = self.contact() {
+            info["contact"] = json!({ kind: contact });
+        }
+        json!({
+            "openapi": "3.1.0",
+            "info": info,
+            "servers": [{ "url": url.trim_end_matches('/') }],
+            "security": [],
+            "paths": self.paths(),
+        })
+    }
+
+    /// Returns the `paths` of that document alone, to be merged into another one. They refer to nothing outside.
+    #[must_use]
+    pub fn paths(&self) -> Value {
+        let shop = self.shop();
+        let (mut paths, mut ids) = (Map::new(), BTreeSet::new());
+        for described in self.described() {
+            let item = paths.entry(described.endpoint.path.clone()).or_insert_with(|| json!({}));
+            let method = described.endpoint.method.as_str().to_ascii_lowercase();
+            item[method] = operation(&shop, &described, &mut ids);
+        }
+        paths.into()
+    }
+
+    /// Returns what `/.well-known/x402` answers, for a service that is reached at this URL.
+    #[must_use]
+    pub fn well_known(&self, url: &str) -> Value {
+        let url = url.trim_end_matches('/');
+        let described = self.described();
+        let plain = described.iter().filter(|described| described.endpoint.path_parameters().next().is_none());
+        let resources: BTreeSet<String> = plain.map(|described| format!("{url}{}", described.endpoint.path)).collect();
+        json!({ "version": 1, "resources": resources, "instructions": self.guidance(), "openapi": format!("{url}/openapi.json") })
+    }
+
+    /// Returns all of it as a text in Markdown, for a service that is reached at this URL.
+    #[must_use]
+    pub fn text(&self, url: &str) -> String {
+        let shop = self.shop();
+        let mut text = format!("# {}\n\n", self.title);
+        if let Some(about) = &self.about {
+            text.push_str(&format!("> {}\n\n", about.replace('\n', "\n> ")));
+        }
+        text.push_str("## Endpoints\n\n");
+        for described in self.described() {
+            let endpoint = &described.endpoint;
+            let summary = endpoint.summary.as_deref().unwrap_or(&described.label);
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "- {} {}: {summary}. {}.",
+                endpoint.method,
+                endpoint.path,
+                price_text(&shop, &described)
+            );
+            if let Some(example) = &endpoint.example {
+                let _ = writeln!(text, "  Example: {example}");
+            }
+        }
+        let url = url.trim_end_matches('/');
+        let _ = write!(text, "\n## How to pay\n\n{}\n\nThe same with schemas: {url}/openapi.json\n", self.guidance());
+        text
+    }
+
+    /// What a program has to know to buy.
+    fn guidance(&self) -> String {
+        let shop = self.shop();
+        let mut text = String::from(
+            "Send the request as it is: the answer is 402, with the price and a quote in its headers. No account is needed.",
+        );
+        if shop.takes_x402 {
+            text.push_str(
+                " Clients of x402, version 2, pay by PAYMENT-REQUIRED and PAYMENT-SIGNATURE, and get the answer.",
+            );
+        }
+        if self.merchant.chain().is_some() {
+            let _ = write!(
+                text,
+                " Or send the {} that the header Pay asks for, on {}, and repeat the request with the header x402-payment: \
+                 {{\"intentId\":\"…\",\"txHash\":\"0x…\"}}, where the intent is that of X-Price-Intent. A 409 with Retry-After says when \
+                 to ask again.",
+                shop.symbol, self.merchant.network
+            );
+        }
+        text
+    }
+
+    /// How to reach the seller, as OpenAPI says it; nothing where the text is neither.
+    fn contact(&self) -> Option<(&'static str, &str)> {
+        let contact = self.merchant.contact.as_deref()?;
+        if contact.starts_with("https://") || contact.starts_with("http://") {
+            return Some(("url", contact));
+        }
+        let (name, host) = contact.split_once('@')?;
+        let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && b != b'@');
+        (plain(name) && plain(host)).then_some(("email", contact))
+    }
+
+    fn described(&self) -> Vec<Described> {
+        self.merchant.catalog.described()
+    }
+
+    fn shop(&self) -> Shop<'_> {
+        let merchant = &self.merchant;
+        // A settler that was not heard yet will be.
+        let takes_x402 = !merchant.ways_to_pay().is_empty() || !merchant.knows_ways_to_pay();
+        Shop { symbol: merchant.symbol(), decimals: merchant.decimals(), takes_x402 }
+    }
+
+    pub(super) fn public_url(&self) -> Option<&str> {
+        self.merchant.public_url.as_deref()
+    }
+}

@@ -1,0 +1,64 @@
+//! How programs find out what is sold: an OpenAPI document with prices, a list of what is sold, and a text.
+//!
+//! A seller says of each route where it is and how it is called, by [`X402Layer::describe`](crate::X402Layer::describe);
+//! [`Merchant::discovery`](crate::Merchant::discovery) answers for all of them.
+//!
+//! ```
+//! # #[cfg(feature = "test-util")]
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! use axum::{Router, body::Body, routing::post};
+//! use http::Request;
+//! use http_body_util::BodyExt as _;
+//! use serde_json::{Value, json};
+//! use tower::ServiceExt as _;
+//! use tower_x402::discovery::Endpoint;
+//! # use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{ChainTime, SealingKeys}, testing::ScriptedVerifier};
+//! # let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+//! #     .verifier(ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000)))
+//! #     .ledger(MemoryLedger::new())
+//! #     .sealing_keys(SealingKeys::random()?)
+//! #     .public_url("https://shop.example")
+//! #     .build()
+//! #     .await?;
+//!
+//! let paid = merchant.charge("demand-insights", "0.49 USDC")?.label("Demand insights")?.describe(
+//!     Endpoint::post("/demand-insights")
+//!         .input(json!({ "type": "object", "properties": { "query": { "type": "string" } } }))
+//!         .example(json!({ "query": "pricing" })),
+//! )?;
+//! let app = Router::new()
+//!     .route("/demand-insights", post(async || "an answer").route_layer(paid))
+//!     .fallback_service(merchant.discovery().title("Insights"));
+//!
+//! let answer = app.oneshot(Request::get("/openapi.json").body(Body::empty())?).await?;
+//! let document: Value = serde_json::from_slice(&answer.into_body().collect().await?.to_bytes())?;
+//! let operation = &document["paths"]["/demand-insights"]["post"];
+//! assert_eq!(operation["summary"], "Demand insights");
+//! assert_eq!(operation["x-payment-info"]["price"], json!({ "mode": "fixed", "currency": "USD", "amount": "0.49" }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # What is followed
+//!
+//! - `GET /openapi.json`: [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.0). The price of an operation is in `x-payment-info`, as
+//!   indexers read it (the package `@agentcash/discovery`): `price` is `{"mode":"fixed","currency":"USD","amount":"0.49"}`, or
+//!   `{"mode":"dynamic","currency":"USD"}` with `min` and `max` if they are [stated](Endpoint::price_between); `protocols` has
+//!   `{"x402":{}}` where quotes have `PAYMENT-REQUIRED`, and is empty where they ask for a transfer alone. USDC is priced in `USD`;
+//!   another token's price is in its symbol. `security` is empty: nobody needs an account.
+//! - `GET /.well-known/x402`: `{"version":1,"resources":[…]}` with the URL of each endpoint whose path has no parameters. Indexers
+//!   are moving from this to OpenAPI.
+//! - `GET /` and `GET /llms.txt`: the same as text.
+//!
+//! Indexers then send an *empty* request to what they found, and list what answers it with a 402. A service that checks requests
+//! before it names a price should quote one that has no body at all.
+
+mod bazaar;
+mod document;
+mod endpoint;
+mod operation;
+mod service;
+
+pub(crate) use bazaar::Bazaar;
+pub use document::Discovery;
+pub use endpoint::Endpoint;

@@ -1,0 +1,170 @@
+//! One described endpoint as an operation of OpenAPI.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::endpoint::Endpoint;
+use crate::{paywall::Described, protocol::Amount};
+
+/// What is the same for all endpoints of a merchant.
+pub(super) struct Shop<'a> {
+    pub(super) symbol: &'a str,
+    pub(super) decimals: u8,
+    /// Whether quotes have `PAYMENT-REQUIRED`.
+    pub(super) takes_x402: bool,
+}
+
+impl Shop<'_> {
+    fn decimal(&self, amount: Amount) -> String {
+        amount.to_decimal(self.decimals)
+    }
+
+    /// The currency's code: that of the dollar for the token that is one.
+    fn currency(&self) -> &str {
+        if self.symbol == "USDC" { "USD" } else { self.symbol }
+    }
+}
+
+/// The operation; `ids` are those that are taken.
+pub(super) fn operation(shop: &Shop<'_>, described: &Described, ids: &mut BTreeSet<String>) -> Value {
+    let endpoint = &described.endpoint;
+    let mut operation = json!({
+        "operationId": operation_id(endpoint, ids),
+        "summary": endpoint.summary.as_deref().unwrap_or(&described.label),
+        "security": [],
+        "x-payment-info": payment_info(shop, described),
+        "responses": { "200": answer(endpoint), "402": quote(shop) },
+    });
+    if let Some(description) = &endpoint.description {
+        operation["description"] = description.as_str().into();
+    }
+    let parameters = parameters(endpoint);
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if endpoint.has_body() && (endpoint.input.is_some() || endpoint.example.is_some()) {
+        let content = media(endpoint.input.as_ref(), endpoint.example.as_ref());
+        operation["requestBody"] = json!({ "required": true, "content": { "application/json": content } });
+    }
+    operation
+}
+
+/// `postReportsById` of `POST /reports/{id}`, and a number behind it where that is taken.
+fn operation_id(endpoint: &Endpoint, ids: &mut BTreeSet<String>) -> String {
+    let mut id = endpoint.method.as_str().to_ascii_lowercase();
+    for segment in endpoint.path.split('/') {
+        if segment.starts_with('{') {
+            id.push_str("By");
+        }
+        for word in segment.split(|c: char| !c.is_ascii_alphanumeric()) {
+            let mut letters = word.chars();
+            id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+            id.push_str(letters.as_str());
+        }
+    }
+    let numbered = (2..).map(|number| format!("{id}{number}"));
+    let free = std::iter::once(id.clone()).chain(numbered).find(|id| !ids.contains(id)).unwrap_or_default();
+    ids.insert(free.clone());
+    free
+}
+
+fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
+    let price = match (fixed(described), described.range) {
+        (Some(amount), _) => {
+            json!({ "mode": "fixed", "currency": shop.currency(), "amount": shop.decimal(amount) })
+        }
+        (None, Some((lowest, highest))) => json!({
+            "mode": "dynamic",
+            "currency": shop.currency(),
+            "min": shop.decimal(lowest),
+            "max": shop.decimal(highest),
+        }),
+        (None, None) => json!({ "mode": "dynamic", "currency": shop.currency() }),
+    };
+    let protocols = if shop.takes_x402 { json!([{ "x402": {} }]) } else { json!([]) };
+    json!({ "price": price, "protocols": protocols })
+}
+
+/// The price, where it is always the same.
+fn fixed(described: &Described) -> Option<Amount> {
+    let bounds = described.range.filter(|(lowest, highest)| lowest == highest);
+    described.price.or(bounds.map(|(price, _)| price))
+}
+
+/// The price for people.
+pub(super) fn price_text(shop: &Shop<'_>, described: &Described) -> String {
+    let symbol = shop.symbol;
+    match (fixed(described), described.range) {
+        (Some(amount), _) => format!("{} {symbol}", shop.decimal(amount)),
+        (None, Some((lowest, highest))) => format!("{} to {} {symbol}", shop.decimal(lowest), shop.decimal(highest)),
+        (None, None) => "Its price depends on the request".to_owned(),
+    }
+}
+
+fn media(schema: Option<&Value>, example: Option<&Value>) -> Value {
+    let mut media = json!({ "schema": schema.unwrap_or(&json!({})) });
+    if let Some(example) = example {
+        media["example"] = example.clone();
+    }
+    media
+}
+
+fn answer(endpoint: &Endpoint) -> Value {
+    let mut answer = json!({ "description": "The answer, once for each payment" });
+    if endpoint.output.is_some() || endpoint.output_example.is_some() {
+        let content = media(endpoint.output.as_ref(), endpoint.output_example.as_ref());
+        answer["content"] = json!({ "application/json": content });
+    }
+    answer
+}
+
+fn quote(shop: &Shop<'_>) -> Value {
+    let text = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    let mut headers = Map::new();
+    if shop.takes_x402 {
+        headers.insert("PAYMENT-REQUIRED".into(), text("The standard's quote: base64 of JSON"));
+    }
+    headers.insert("X-Price-Intent".into(), text("The id of this quote"));
+    headers.insert("Pay".into(), text("Whom to pay how much: JSON. Absent where only signed payments are taken"));
+    json!({
+        "description": "The price, and how to pay it",
+        "headers": headers,
+        "content": { "application/problem+json": { "schema": {
+            "type": "object",
+            "properties": {
+                "title": { "type": "string" },
+                "status": { "type": "integer" },
+                "detail": { "type": "string" },
+                "error": { "type": "string" },
+                "intentId": { "type": "string" },
+            },
+            "required": ["title", "status", "error", "intentId"],
+        } } },
+    })
+}
+
+/// The path's parameters, and the query's: the properties of the input where that is no body.
+fn parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let input = endpoint.input.as_ref();
+    let schema_of = |name: &str| input.and_then(|input| input.get("properties")?.get(name));
+    let example_of = |name: &str| endpoint.example.as_ref().and_then(|example| example.get(name));
+    let parameter = |name: &str, place: &str, required: bool| {
+        let schema = schema_of(name).cloned().unwrap_or(json!({ "type": "string" }));
+        let mut parameter = json!({ "name": name, "in": place, "required": required, "schema": schema });
+        if let Some(example) = example_of(name) {
+            parameter["example"] = example.clone();
+        }
+        parameter
+    };
+    let of_path: Vec<&str> = endpoint.path_parameters().collect();
+    let mut all: Vec<Value> = of_path.iter().map(|name| parameter(name, "path", true)).collect();
+    if !endpoint.has_body() {
+        let known = input.and_then(|input| input.get("properties")).and_then(Value::as_object);
+        let required = input.and_then(|input| input.get("required")).and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|other| other == name));
+        let names = known.into_iter().flat_map(Map::keys).filter(|name| !of_path.contains(&name.as_str()));
+        all.extend(names.map(|name| parameter(name, "query", is_required(name))));
+    }
+    all
+}
