@@ -13,7 +13,7 @@ use crate::{
 /// Answers what programs ask that look for something to buy: `GET /openapi.json`, `/.well-known/x402`, `/llms.txt` and `/`.
 ///
 /// A tower service over requests of any body; it takes no payment. Anything else is answered 404, so that it can be an axum router's
-/// `fallback_service`; or mount it where it is to answer, by `route_service`. See the [module](self) for the documents.
+/// `fallback_service`; or mount it where it is to answer, by `route_service`. See the [module](crate::discovery) for the documents.
 ///
 /// The URLs in them are the merchant's [`public_url`](crate::MerchantBuilder::public_url), or else the host that the request named.
 /// Behind a proxy, set the former.
