@@ -5,6 +5,7 @@ mod cancelling;
 mod fates;
 mod hostile;
 mod ours;
+mod payers;
 mod sellers;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
