@@ -1,5 +1,7 @@
 //! What programs are told of what is sold: documents, and `bazaar` in quotes.
 
+use std::sync::{Arc, Mutex};
+
 use axum::{Router, body::Body, routing};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -9,13 +11,15 @@ use tower_x402::{
     BuildError, Merchant, Price, X402Layer,
     discovery::Endpoint,
     protocol::{
-        Amount,
+        Address, Amount, Network, TokenDomain,
         headers::PAYMENT_REQUIRED,
         v2::{Extensions, PaymentRequired},
     },
+    settle::{SettleError, Settlement, Settler, SignedPayment, Validity},
+    testing::ScriptedSettler,
 };
 
-use super::standard::Stall;
+use super::standard::{Stall, offered, paid, pays};
 use crate::support::{Answer, Counter, PRICE, Shop, ask, echo, layered};
 
 fn question() -> Endpoint {
@@ -267,4 +271,53 @@ async fn ordinary_ones_have_room() {
     let answer = ask(&service, request).await;
     let info = said(&answer).info("bazaar").unwrap().clone();
     assert_eq!(info["input"]["body"]["query"], "warum nicht für alle?");
+}
+
+/// Settles as the scripted one does, and tells what it was told beside.
+#[derive(Clone)]
+struct Listing {
+    settler: ScriptedSettler,
+    told: Arc<Mutex<Vec<Extensions>>>,
+}
+
+impl Settler for Listing {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        self.settler.domain(network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        self.settler.verify(payment).await
+    }
+
+    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+        self.told.lock().unwrap().push(payment.extensions.clone());
+        self.settler.settle(payment).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.settler.health().await
+    }
+}
+
+/// In the seller's own words: what a client echoes, or makes up, is not passed on.
+#[tokio::test]
+async fn who_settles_is_told_what_was_bought() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let shop = Shop::open_on(|builder, chain| {
+        builder.settler(Listing { settler: ScriptedSettler::new(chain.clone()), told: Arc::clone(&told) })
+    })
+    .await;
+    let service = layered(&shop.layer().describe(question()).unwrap(), echo(Counter::default()));
+    let made_up = Extensions::new().with("bazaar", json!({ "input": { "type": "http", "method": "GET" } }), None);
+    let payment = pays(&offered(&service).await).with_extensions(made_up);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+    let told = told.lock().unwrap();
+    let info = told[0].info("bazaar").unwrap();
+    assert_eq!((told.len(), &info["input"]["method"]), (1, &json!("POST")));
+    assert_eq!(info["output"]["example"], json!({ "reply": "42" }));
 }
