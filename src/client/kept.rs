@@ -11,7 +11,7 @@ pub(super) struct Kept<B> {
 }
 
 impl<B: ReplayBody> Kept<B> {
-    /// Keeps a request, without allocating for one that has no headers; `None` where it cannot be sent again, or asks for more than to be
+    /// Keeps a request: cheaply, for most answers are free. `None` where it cannot be sent again, or asks for more than to be
     /// sent.
     pub(super) fn of(request: &Request<B>) -> Option<Self> {
         let extensions = request.extensions();

@@ -165,7 +165,7 @@ async fn a_line_that_cannot_be_read_is_named_and_nothing_is_touched() {
     let place = place();
     let good = place.holding(&[paying(1)]).await;
     let text = String::from_utf8(good.clone()).unwrap();
-    let other_version = text.replacen("\"version\":1", "\"version\":2", 1);
+    let other_version = text.replacen("\"version\":1", "\"version\":3", 1);
     let no_state = text.replacen("\"state\":\"paying\"", "\"state\":\"unheard\"", 1);
     assert!(other_version != text && no_state != text);
     for bad in
