@@ -75,7 +75,7 @@ pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
             (Some(quote), _) => entry.takes_terms_of(quote),
             (None, Some(terms)) => {
                 let message = entry.authorization().map(|signed| terms.message(signed)).unwrap_or_default();
-                entry.takes_authorization_terms(terms, message);
+                entry.takes_authorization_terms(terms.intent.as_ref(), message);
             }
             (None, None) => {}
         }

@@ -242,7 +242,7 @@ impl<'a> Showing<'a> {
         if guard.entry().prepared.last().is_some_and(|prepared| prepared.payload == message) {
             return false;
         }
-        guard.note(|entry| entry.takes_authorization_terms(terms, message)).await;
+        guard.note(|entry| entry.takes_authorization_terms(terms.intent.as_ref(), message)).await;
         true
     }
 

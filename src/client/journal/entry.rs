@@ -3,8 +3,8 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    client::{PaymentMethod, PreparedTransfer, PurchaseId, terms::AuthorizationTerms},
-    protocol::{Address, Amount, ChainTime, Network, Quote, TxHash, v2::SignedAuthorization},
+    client::{PaymentMethod, PreparedTransfer, PurchaseId},
+    protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
 };
 
 /// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
@@ -163,8 +163,8 @@ impl JournalEntry {
     }
 
     /// Takes over the terms under which its authorization is shown from now on.
-    pub(in crate::client) fn takes_authorization_terms(&mut self, terms: &AuthorizationTerms, message: String) {
-        self.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
+    pub(in crate::client) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
+        self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
         if let Some(prepared) = self.prepared.last_mut() {
             prepared.payload = message;
         }
