@@ -4,16 +4,20 @@
 //! A ledger of n records keeps n: each sale lets it forget the oldest. So the price of forgetting is in the figures, and they
 //! tell of that size from the first sale to the last.
 //!
-//! `X402_BENCH_RECORDS` sets the sizes, `1000,100000` unless it does. The servers are the benchmark's own, started from
+//! Then what each leaves of honest sales beside a crowd of forgers.
+//!
+//! `X402_BENCH_RECORDS` sets the sizes, `1000,100000` unless it does; with none, the crowd alone is measured. The servers are the benchmark's own, started from
 //! installed binaries: PostgreSQL as it comes, Redis with `appendfsync always`. A backend without one is skipped, aloud.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../tests/it/support/servers.rs"]
+#[path = "../tests/support/servers.rs"]
 mod servers;
 
+mod crowd;
+
 #[allow(dead_code, unreachable_pub)]
-#[path = "../tests/it/ledger/backends/redis/server.rs"]
+#[path = "../tests/kinds/redis_server.rs"]
 mod redis_server;
 
 mod support {
@@ -212,7 +216,7 @@ fn resident() -> u64 {
 
 /// What a bulk insert fills.
 const COLUMNS: &str = "payment, tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
-                       block_time, keep_until, lease_until, reserved_at, consumed_at, held_since";
+                       block_time, keep_until, lease_until, reserved_at, consumed_at";
 
 async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
     let path = folder.join(format!("{records}.db"));
@@ -223,7 +227,7 @@ async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
         "WITH RECURSIVE sale(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM sale WHERE n + 1 < {records})
          INSERT INTO ledger_sales ({COLUMNS})
          SELECT 'eip155:8453/0x' || lower(hex(randomblob(32))) || '/3', randomblob(32), randomblob(16), 8453, 3, 'demand-insights', zeroblob(20), zeroblob(20), zeroblob(20),
-             '490000', 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, {at}, {at}, {at}, {FIRST} FROM sale;
+             '490000', 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, {at}, {at}, {at} FROM sale;
          PRAGMA wal_checkpoint(TRUNCATE)",
         at = FIRST * 1_000,
     );
@@ -240,7 +244,7 @@ async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
     let fill = format!(
         "INSERT INTO ledger_sales ({COLUMNS})
          SELECT 'eip155:8453/0x' || encode(sha256(int8send(n)), 'hex') || '/3', sha256(int8send(n)), substr(sha256(int8send(-1 - n)), 1, 16), 8453, 3, 'demand-insights', address,
-             address, address, 490000, 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, now(), now(), now(), {FIRST}
+             address, address, 490000, 30000000 + n, {FIRST} + n * {APART}, {FIRST} + (n + {records}) * {APART}, now(), now(), now()
          FROM generate_series(0::bigint, {records} - 1) AS n, decode(repeat('66', 20), 'hex') AS address"
     );
     sqlx::raw_sql(AssertSqlSafe(fill)).execute(&mut connection).await.unwrap();
@@ -293,9 +297,25 @@ async fn redis_memory(url: &str) -> u64 {
     info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok()).unwrap()
 }
 
+/// Each ledger beside forgers, as a seller opens it.
+async fn crowds(folder: &Path) -> Vec<crowd::Line> {
+    let first = ChainTime::from_unix(FIRST - 1);
+    let ledger = SqliteLedger::open(folder.join("crowd.db")).await.unwrap();
+    ledger.begin(first).await.unwrap();
+    let mut lines = vec![crowd::Line::measure("sqlite", &ledger).await];
+    if let Some(server) = servers::PrivatePostgres::start(&[]).await.or_else(|| servers::missing("postgres")) {
+        let ledger = PostgresLedger::connect(&server.url()).await.unwrap();
+        ledger.migrate().await.unwrap();
+        ledger.begin(first).await.unwrap();
+        lines.push(crowd::Line::measure("postgres", &ledger).await);
+    }
+    lines
+}
+
 fn main() {
     let sizes = std::env::var("X402_BENCH_RECORDS").unwrap_or("1000,100000".to_owned());
-    let sizes: Vec<u64> = sizes.split(',').map(|size| size.trim().parse().expect("numbers, by commas")).collect();
+    let sizes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
+    let sizes: Vec<u64> = sizes.map(|size| size.parse().expect("numbers, by commas")).collect();
     assert!(sizes.iter().all(|size| size * APART > MARGIN), "a ledger keeps {} records at least", MARGIN / APART);
     let criterion = Criterion::default().configure_from_args();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -322,5 +342,6 @@ fn main() {
         bench.measure("redis", records, bytes, &ledger);
     }
     bench.print();
+    crowd::print(&bench.runtime.block_on(crowds(folder.path())));
     bench.criterion.final_summary();
 }

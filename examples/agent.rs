@@ -11,7 +11,7 @@
 //! payment, and `--list FILE` asks questions of your own. Run it again after a crash: what was paid is not paid again.
 
 #[path = "agent/approval.rs"]
-mod approval;
+pub(crate) mod approval;
 #[path = "agent/args.rs"]
 mod args;
 #[path = "buy/screen.rs"]
@@ -19,14 +19,15 @@ mod screen;
 #[path = "agent/task.rs"]
 mod task;
 
-use std::{env, ffi::OsString, process::ExitCode};
+use std::{env, ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 use http_body_util::{BodyExt as _, Limited};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        Budget, FileJournal, Pay, PayError, PayLayer, Purchase, PurchaseState, ReqwestClient, WalletPayer, reqwest,
+        Budget, FileJournal, Money, Pay, PayError, PayLayer, Purchase, PurchaseState, ReqwestClient, WalletPayer,
+        reqwest,
     },
     protocol::Asset,
 };
@@ -38,6 +39,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// No answer is read beyond this, in bytes.
 const ANSWER_MAX: usize = 1024 * 1024;
+/// How long an answer may take from its head to its end.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often one question is asked, where asking again is free.
 const ATTEMPTS: u32 = 2;
 
@@ -101,14 +104,16 @@ async fn layer(args: &Args) -> Result<PayLayer, BoxError> {
     let usdc = Asset::usdc_of(wallet.network()).ok_or("this program knows no USDC on that chain")?;
     let budget = Budget::in_assets([usdc]).per_payment(&args.max).per_day(&args.budget);
     let budget = if args.ask { budget.approve(approval::ask) } else { budget }.build()?;
-    Ok(PayLayer::builder(wallet, budget, FileJournal::open(&args.journal).await?).build().await?)
+    let layer = PayLayer::builder(wallet, budget, FileJournal::open(&args.journal).await?);
+    Ok(layer.body_timeout(ANSWER_TIMEOUT).build().await?)
 }
 
 /// What came of a question.
 struct Told {
     status: http::StatusCode,
     bought: Option<Purchase>,
-    answer: String,
+    /// Or why it is not all here.
+    answer: Result<String, String>,
 }
 
 /// Asks, and once more where the payment is made and the answer is not there: nothing more is paid then.
@@ -122,8 +127,9 @@ async fn ask(client: &Pay<ReqwestClient>, task: &Task) -> Result<Told, BoxError>
     };
     let (head, body) = response.into_parts();
     let bought = head.extensions.get::<Purchase>().cloned();
-    let answer = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
-    Ok(Told { status: head.status, bought, answer: String::from_utf8_lossy(&answer).into_owned() })
+    let read = Limited::new(body, ANSWER_MAX).collect().await;
+    let answer = read.map(|answer| String::from_utf8_lossy(&answer.to_bytes()).into_owned());
+    Ok(Told { status: head.status, bought, answer: answer.map_err(|error| error.to_string()) })
 }
 
 /// Cost, way of paying and answer. What a seller wrote is shown escaped: it could carry control characters.
@@ -135,14 +141,18 @@ fn told(outcome: Result<Told, BoxError>) -> [String; 3] {
             let why = match error.downcast_ref::<PayError>() {
                 Some(PayError::Declined(denial)) => format!("declined: {denial}"),
                 Some(error) if error.is_resumable() => format!("under way: {error}"),
-                Some(error) if error.transaction().is_some() => format!("paid, and lost: {error}"),
+                Some(error) if error.money() != Money::Untouched => format!("paid, and lost: {error}"),
                 _ => format!("failed: {error}"),
             };
             return [none(), none(), why];
         }
     };
-    let start: String = answer.chars().take(40).collect();
-    let answer = format!("{} {}", status.as_u16(), screen::on_a_line(&start));
+    let answer = match answer {
+        Ok(answer) => answer.chars().take(40).collect(),
+        Err(why) if bought.is_some() => format!("paid, and not all here; ask again to get it: {why}"),
+        Err(why) => format!("not all here: {why}"),
+    };
+    let answer = format!("{} {}", status.as_u16(), screen::on_a_line(&answer));
     match bought {
         None if status.is_success() => ["free".to_owned(), none(), answer],
         None => [none(), none(), answer],

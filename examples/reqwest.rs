@@ -9,13 +9,13 @@
 //!
 //! The key comes from the environment: on the command line every user of the machine could read it.
 
-use std::env;
+use std::{env, time::Duration};
 
 use serde_json::{Value, json};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        Budget, FileJournal, FollowsNoRedirects, Pay, PayError, PayLayer, Purchase, ReqwestClient, WalletPayer,
+        Budget, FileJournal, FollowsNoRedirects, Money, Pay, PayError, PayLayer, Purchase, ReqwestClient, WalletPayer,
         reqwest::{self, Client, RequestBuilder, Response, redirect::Policy},
     },
     protocol::Asset,
@@ -44,10 +44,15 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
         Ok(answer) => {
             let status = answer.status();
             let bought = answer.extensions().get::<Purchase>().cloned();
-            let answer: Value = answer.json().await?;
-            println!("POST {status} {:.60}…", answer["reply"].to_string());
             if let Some(bought) = bought {
                 println!("paid {} by {}", bought.amount.to_decimal(bought.decimals), bought.paid_by.name());
+            }
+            match answer.json::<Value>().await {
+                Ok(answer) => println!("POST {status} {:.60}…", answer["reply"].to_string()),
+                // Until all of it was read, the purchase is open.
+                Err(error) => {
+                    println!("POST {status}, and not all here; run this again, and nothing more is paid: {error}")
+                }
             }
         }
         Err(error) => println!("not answered: {}", advice(&error)),
@@ -61,7 +66,7 @@ async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestCli
     let usdc = Asset::usdc_of(wallet.network()).ok_or("this program knows no USDC on that chain")?;
     let budget = Budget::in_assets([usdc]).per_payment("0.50").per_day("5").build()?;
     let journal = FileJournal::open("x402-purchases.jsonl").await?; // every payment is recorded before it is made
-    let layer = PayLayer::builder(wallet, budget, journal).build().await?;
+    let layer = PayLayer::builder(wallet, budget, journal).body_timeout(Duration::from_secs(60)).build().await?;
     Ok(layer.layer(ReqwestClient::from_client(http, FollowsNoRedirects)?))
 }
 
@@ -77,7 +82,7 @@ fn advice(error: &PayError) -> String {
     match error {
         PayError::Declined(denial) => format!("the budget does not allow it: {denial}"),
         error if error.is_resumable() => format!("run this again, and nothing more is paid: {error}"),
-        error if error.transaction().is_some() => format!("paid, ask the seller: {error}"),
-        error => format!("nothing was paid: {error}"),
+        error if error.money() == Money::Untouched => format!("nothing was paid: {error}"),
+        error => format!("paid, or perhaps paid; ask the seller: {error}"),
     }
 }

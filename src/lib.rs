@@ -142,6 +142,7 @@ pub mod verify;
 pub use paywall::{
     BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing, QuotePage,
     Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, Unredeemed, UnredeemedReason, X402, X402Layer,
+    json_rpc_succeeded,
 };
 pub use protocol::Receipt;
 

@@ -21,8 +21,8 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let (route, quoted) = (shop.route(&layer), shop.route(&layer));
     let mut nonce = 0_u64;
     vec![
-        Path::new("quote, both dialects", 402, 16, route.clone(), || named(post(QUESTION))),
-        Path::new("signed payment", 200, 86, route, move || {
+        Path::new("quote, both dialects", 402, 14, route.clone(), || named(post(QUESTION))),
+        Path::new("signed payment", 200, 80, route, move || {
             nonce += 1;
             let offer = offer(&quoted);
             let mut request = named(post(QUESTION));

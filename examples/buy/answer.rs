@@ -1,6 +1,6 @@
 //! Reading an answer, of which no more is kept than was asked for.
 
-use std::pin::pin;
+use std::{io, pin::pin};
 
 use bytes::Bytes;
 use http_body::Body;
@@ -15,10 +15,16 @@ pub(crate) enum End<E> {
     TooLong,
     /// On its way here.
     BrokeOff(E),
+    /// It could not be written.
+    Unwritten,
 }
 
-/// Reads at most so many bytes.
-pub(crate) async fn read<B: Body<Data = Bytes>>(body: B, limit: usize) -> (Vec<u8>, End<B::Error>) {
+/// Reads at most so many bytes, and hands each piece on as it comes.
+pub(crate) async fn read<B: Body<Data = Bytes>>(
+    body: B,
+    limit: usize,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+) -> (Vec<u8>, End<B::Error>) {
     let (mut body, mut answer) = (pin!(body), Vec::new());
     while let Some(frame) = body.frame().await {
         let data = match frame {
@@ -26,7 +32,11 @@ pub(crate) async fn read<B: Body<Data = Bytes>>(body: B, limit: usize) -> (Vec<u
             Err(error) => return (answer, End::BrokeOff(error)),
         };
         let room = limit - answer.len();
-        answer.extend_from_slice(&data[..data.len().min(room)]);
+        let piece = &data[..data.len().min(room)];
+        answer.extend_from_slice(piece);
+        if write(piece).is_err() {
+            return (answer, End::Unwritten);
+        }
         if data.len() > room {
             return (answer, End::TooLong);
         }
@@ -53,8 +63,11 @@ mod tests {
     #[tokio::test]
     async fn the_limit_is_the_last_byte_that_is_read() {
         for (limit, whole) in [(0, false), (4, false), (5, true), (6, true)] {
-            let (answer, end) = read(Full::new(Bytes::from_static(b"abcde")), limit).await;
+            let mut written = Vec::new();
+            let body = Full::new(Bytes::from_static(b"abcde"));
+            let (answer, end) = read(body, limit, |piece| io::Write::write_all(&mut written, piece)).await;
             assert_eq!(answer, b"abcde"[..limit.min(5)]);
+            assert_eq!(answer, written);
             assert_eq!(matches!(end, End::Whole), whole, "{limit}");
         }
     }

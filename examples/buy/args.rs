@@ -51,8 +51,11 @@ pub(crate) struct Buying {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Pay nothing: redeem this transaction, which was paid by hand
-    #[arg(long, value_name = "TX_HASH", conflicts_with = "resume")]
+    #[arg(long, value_name = "TX_HASH", conflicts_with_all = ["resume", "again"])]
     pub(crate) paid: Option<TxHash>,
+    /// Ask once more for the answer of this purchase, which is finished, and pay nothing: a seller that keeps its answers gives it again
+    #[arg(long, value_name = "PURCHASE", conflicts_with = "resume")]
+    pub(crate) again: Option<PurchaseId>,
     /// Show the purchases that the journal has open, and buy nothing
     #[arg(long, conflicts_with_all = ["resume", "paid"])]
     pub(crate) unfinished: bool,
@@ -90,6 +93,12 @@ pub(crate) struct Means {
     /// The most that may be spent in a day, as far as the journal knows
     #[arg(long, default_value = "10.00")]
     pub(crate) max_per_day: String,
+    /// The most that the network fee of one transfer may be, in ether
+    #[arg(long, default_value = "0.0002")]
+    pub(crate) max_gas: String,
+    /// The most that network fees may be in a day, in ether
+    #[arg(long, default_value = "0.002")]
+    pub(crate) max_gas_per_day: String,
     /// Pay with these token contracts, of six decimals, only (default: the USDC of the chain)
     #[arg(long = "token")]
     pub(crate) tokens: Vec<Address>,
@@ -115,6 +124,9 @@ pub(crate) struct Reading {
     /// How much of an answer is read: a number of bytes, such as 64K or 16M
     #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = answer::size)]
     pub(crate) max_answer: usize,
+    /// How long the purchase and the reading of its answer may take in all, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1_800)]
+    pub(crate) timeout: u64,
     /// Send the proof of a transfer in the x402-payment header, not in the body
     #[arg(long)]
     pub(crate) header_redeem: bool,

@@ -91,7 +91,7 @@ impl Payer for Only {
         self.wallet.authorization_status(prepared, since).await
     }
 
-    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-        self.wallet.cancel_authorization(prepared).await
+    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+        self.wallet.prepare_cancellation(authorized).await
     }
 }

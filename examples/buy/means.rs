@@ -23,7 +23,8 @@ pub(crate) async fn layer<'a>(
     let wallet = wallet(means, orders).await?;
     let budget = budget(means, wallet.network())?;
     let payer = Only { dialect: means.dialect, wallet };
-    Ok(PayLayer::builder(payer, budget, journal).prefer(means.dialect.preferred()))
+    // An answer is bought once it is written, and not before.
+    Ok(PayLayer::builder(payer, budget, journal).prefer(means.dialect.preferred()).acknowledged_by_caller())
 }
 
 async fn wallet<'a>(means: &Means, orders: impl IntoIterator<Item = &'a Order>) -> Result<WalletPayer, BoxError> {
@@ -50,6 +51,7 @@ fn budget(means: &Means, network: Network) -> Result<Budget, BoxError> {
         means.tokens.iter().map(|token| Asset::new(network, *token, 6, "token")).collect()
     };
     let budget = Budget::in_assets(assets).per_payment(&means.max).per_day(&means.max_per_day);
+    let budget = budget.gas_per_payment(&means.max_gas).gas_per_day(&means.max_gas_per_day);
     Ok(if means.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 

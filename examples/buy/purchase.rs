@@ -1,10 +1,13 @@
 //! One answer is bought, and what came of it is said.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{io, time::Duration};
 
 use http::Request;
 use tower::{Layer as _, ServiceExt as _};
-use tower_x402::client::{AlreadyPaid, Body, FileJournal, Pay, PayLayer, Purchase, ReqwestClient, ResumeOnly};
+use tower_x402::client::{
+    AlreadyPaid, AskAgain, Body, BodyError, Deadline, FileJournal, Pay, PayLayer, Purchase, PurchaseState,
+    ReqwestClient, ResumeOnly,
+};
 
 use super::{
     BoxError,
@@ -14,21 +17,27 @@ use super::{
     order::Order,
     report::{self, Bought, Torn},
     requests::Requests,
-    screen, steps,
+    screen::Output,
+    steps,
 };
+
+const UNWRITTEN: &str = "the answer could not be written to standard output";
 
 /// Buys what the arguments say; gives the exit code.
 pub(crate) async fn run(args: &Buying, order: &Order) -> u8 {
-    let outcome = buy_one(args, order).await;
-    say(&outcome, &args.reading)
+    match buy_one(args, order).await {
+        Ok(code) => code,
+        Err(error) => complain(&error, &args.reading),
+    }
 }
 
-async fn buy_one(args: &Buying, order: &Order) -> Result<Bought, BoxError> {
+async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
     let mut request = order.request()?;
     if let Some(transaction) = args.paid {
         request.extensions_mut().insert(AlreadyPaid(transaction));
         let layer = PayLayer::redeem_only().on_event(steps::show).proof_in(args.reading.proof_in()).build().await?;
-        return buy(&client(&layer)?, request, args.reading.max_answer).await;
+        let outcome = buy(&client(&layer)?, request, &args.reading).await;
+        return Ok(say(&layer, &outcome, &args.reading).await);
     }
     let journal = FileJournal::open(&args.journal.journal).await?;
     let layer = means::layer(&args.means, journal, [order]).await?.on_event(steps::show);
@@ -38,9 +47,13 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<Bought, BoxError> {
     if args.resume {
         request.extensions_mut().insert(ResumeOnly);
     }
-    let outcome = buy(&client(&layer)?, request, args.reading.max_answer).await;
+    if let Some(purchase) = args.again {
+        request.extensions_mut().insert(AskAgain(purchase));
+    }
+    let outcome = buy(&client(&layer)?, request, &args.reading).await;
+    let code = say(&layer, &outcome, &args.reading).await;
     forget(&requests, &layer);
-    outcome
+    Ok(code)
 }
 
 fn unkept(error: io::Error) -> String {
@@ -52,22 +65,30 @@ pub(crate) fn client(layer: &PayLayer) -> Result<Pay<ReqwestClient>, BoxError> {
     Ok(layer.layer(ReqwestClient::new(reqwest::Client::builder())?))
 }
 
-/// Buys one answer, and reads it.
+/// Buys one answer, and reads it; unless it becomes a part of a JSON document, it is written as it comes.
 pub(crate) async fn buy(
     client: &Pay<ReqwestClient>,
-    request: Request<Body>,
-    max_answer: usize,
+    mut request: Request<Body>,
+    reading: &Reading,
 ) -> Result<Bought, BoxError> {
+    // Without a journal the next command has another intent.
+    let is_paid_by_hand = request.extensions().get::<AlreadyPaid>().is_some();
+    request.extensions_mut().insert(Deadline(Duration::from_secs(reading.timeout)));
     let response = client.clone().oneshot(request).await?;
     let (parts, body) = response.into_parts();
     let purchase = parts.extensions.get::<Purchase>().cloned();
-    let (answer, end) = answer::read(body, max_answer).await;
+    let mut output = Output::new();
+    let write = |piece: &[u8]| if reading.json { Ok(()) } else { output.write(piece) };
+    let (answer, end) = answer::read(body, reading.max_answer, write).await;
     let why = match end {
         End::Whole => return Ok(Bought { status: parts.status, purchase, answer }),
         End::TooLong => "the answer is longer than --max-answer",
+        End::BrokeOff(BodyError::TimedOut) => "the answer took longer than --timeout",
         End::BrokeOff(_) => "the answer broke off",
+        End::Unwritten => UNWRITTEN,
     };
-    Err(Torn { why, purchase, part: answer }.into())
+    let is_kept = purchase.is_some() && !is_paid_by_hand;
+    Err(Torn { why, purchase, part: answer, is_kept }.into())
 }
 
 /// Forgets requests of which nothing is open. What cannot be forgotten now is, next time.
@@ -76,25 +97,29 @@ pub(crate) fn forget(requests: &Requests, layer: &PayLayer) {
     let _ = requests.retain(|order| open.iter().any(|entry| entry.request == order.name()));
 }
 
-/// Says what came of it; gives the exit code.
-pub(crate) fn say(outcome: &Result<Bought, BoxError>, reading: &Reading) -> u8 {
-    let (code, said) = match outcome {
-        Ok(bought) => {
-            bought.remark();
-            (bought.code(), bought.shown(reading.json))
-        }
-        Err(error) => (report::failure(error), report::complaint(error, reading.json)),
+/// Says what came of it, and closes the purchase once its answer is written; gives the exit code.
+pub(crate) async fn say(layer: &PayLayer, outcome: &Result<Bought, BoxError>, reading: &Reading) -> u8 {
+    let bought = match outcome {
+        Ok(bought) => bought,
+        Err(error) => return complain(error, reading),
     };
-    // The reader may be gone.
-    let _ = write(io::stdout(), &said);
-    code
+    bought.remark();
+    let sold = bought.purchase.as_ref().filter(|purchase| purchase.state == PurchaseState::Answered);
+    if Output::new().write(&bought.shown(reading.json)).is_err() {
+        eprintln!("error: {UNWRITTEN}");
+        return if sold.is_some() { 4 } else { 1 };
+    }
+    if let Some(purchase) = sold
+        && let Err(error) = layer.acknowledge(purchase.id).await
+    {
+        eprintln!("The journal did not record that the answer is here, so the same command asks for it again: {error}");
+    }
+    bought.code()
 }
 
-/// To a terminal, which a seller is not to steer, as text; to anything else as it came.
-fn write(mut to: io::Stdout, said: &[u8]) -> io::Result<()> {
-    if to.is_terminal() {
-        to.write_all(screen::visible(&String::from_utf8_lossy(said)).as_bytes())
-    } else {
-        to.write_all(said)
-    }
+/// Says what went wrong; gives the exit code.
+fn complain(error: &BoxError, reading: &Reading) -> u8 {
+    // The reader may be gone.
+    let _ = Output::new().write(&report::complaint(error, reading.json));
+    report::failure(error)
 }

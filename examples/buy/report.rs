@@ -13,6 +13,8 @@ pub(crate) struct Torn {
     pub(crate) why: &'static str,
     pub(crate) purchase: Option<Purchase>,
     pub(crate) part: Vec<u8>,
+    /// Whether the same command asks for it again, and pays nothing more.
+    pub(crate) is_kept: bool,
 }
 
 impl std::error::Error for Torn {}
@@ -31,14 +33,10 @@ impl Torn {
         self.purchase.as_ref().is_some_and(|purchase| purchase.state == PurchaseState::Answered)
     }
 
-    fn is_kept(&self) -> bool {
-        self.purchase.is_some() && !self.is_sold()
-    }
-
     fn code(&self) -> u8 {
         match &self.purchase {
-            Some(_) if self.is_sold() => 5,
-            Some(_) => 4,
+            Some(_) if self.is_kept || !self.is_sold() => 4,
+            Some(_) => 5,
             None => 1,
         }
     }
@@ -80,7 +78,8 @@ impl Bought {
     /// What belongs on standard output.
     pub(crate) fn shown(&self, as_json: bool) -> Vec<u8> {
         if !as_json {
-            return [self.answer.as_slice(), b"\n"].concat();
+            // The answer is written already.
+            return b"\n".to_vec();
         }
         let answer = serde_json::from_slice(&self.answer).unwrap_or_else(|_| text(&self.answer));
         let purchase = self.purchase.as_ref().map(|purchase| {
@@ -138,19 +137,23 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
         cause = error.source();
     }
     let (error, torn) = (whole.downcast_ref::<PayError>(), whole.downcast_ref::<Torn>());
-    let resumable = torn.is_some_and(Torn::is_kept) || error.is_some_and(PayError::is_resumable);
+    let resumable = torn.is_some_and(|torn| torn.code() == 4) || error.is_some_and(PayError::is_resumable);
     eprintln!("error: {}", screen::on_a_line(&text));
     if let Some(help) = help(error, resumable) {
         eprintln!("{help}");
     }
     if !as_json {
-        // A part is better than nothing.
-        return torn.map(|torn| torn.part.clone()).unwrap_or_default();
+        // What there is of the answer is written already.
+        return Vec::new();
     }
     let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).and_then(|purchase| purchase.transaction);
     let transaction = error.and_then(PayError::transaction).or(torn_from);
     let part = torn.map(|torn| self::text(&torn.part));
-    let mut told = json!({ "error": text, "transaction": transaction, "resumable": resumable, "answer": part });
+    let purchase = torn.and_then(|torn| torn.purchase.as_ref()).map(|purchase| purchase.id);
+    let purchase = error.and_then(PayError::purchase).or(purchase).map(|id| id.to_string());
+    let mut told = json!({
+        "error": text, "purchase": purchase, "transaction": transaction, "resumable": resumable, "answer": part,
+    });
     if let Some(PayError::Outstanding { purchase, valid_before, .. }) = error {
         told["outstanding"] = json!({ "purchase": purchase.to_string(), "validBefore": valid_before.unix() });
     }
@@ -176,7 +179,7 @@ fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
              time the same command signs another one.",
             when::utc(*valid_before)
         )),
-        Some(PayError::Lapsed) => Some("To buy, give the same command again: it signs another payment.".to_owned()),
+        Some(PayError::Lapsed { .. }) => Some("To buy, give the same command again: it signs another payment.".to_owned()),
         Some(PayError::NothingToResume) => Some(
             "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
              To buy, leave --resume out."

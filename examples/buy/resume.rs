@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, Write as _},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -76,12 +75,11 @@ async fn finish(
         let open = layer.unfinished().len();
         let mut request = order.request()?;
         request.extensions_mut().insert(ResumeOnly);
-        let outcome = purchase::buy(client, request, reading.max_answer).await;
+        let outcome = purchase::buy(client, request, reading).await;
         if matches!(&outcome, Err(error) if matches!(error.downcast_ref(), Some(PayError::NothingToResume))) {
             return Ok(worst);
         }
-        worst = worse(worst, purchase::say(&outcome, reading));
-        let _ = io::stdout().flush();
+        worst = worse(worst, purchase::say(layer, &outcome, reading).await);
         if layer.unfinished().len() >= open {
             return Ok(worst);
         }

@@ -1,14 +1,24 @@
 //! What a seller wrote, on a terminal: characters that would steer it are shown instead.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _, Write as _},
+};
 
 /// The text with control characters (C0 but newline and tab, DEL, C1) and those that turn the direction of writing as
 /// `\u001b`, which in JSON means the same.
 pub(crate) fn visible(text: &str) -> String {
+    escaped(text, steers)
+}
+
+/// The text with these characters by their numbers, as JSON writes them.
+fn escaped(text: &str, hides: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if steers(c) {
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        if hides(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
         } else {
             shown.push(c);
         }
@@ -16,9 +26,50 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// The same on one line: of a text that is part of a sentence.
+/// The same on one line, and with characters that are not seen: of a text that is part of a sentence.
 pub(crate) fn on_a_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n")
+    escaped(text, |c| steers(c) || is_unseen(c)).replace('\n', "\\n")
+}
+
+/// The beginning of a text, with an ellipsis where there is more.
+#[allow(dead_code, reason = "one of the programs that share this file cuts nothing")]
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Standard output: to a terminal, which a seller is not to steer, text; to anything else the bytes as they came.
+#[allow(dead_code, reason = "one of the programs that share this file writes no answers")]
+pub(crate) struct Output {
+    is_terminal: bool,
+    /// The beginning of a character.
+    rest: Vec<u8>,
+}
+
+#[allow(dead_code, reason = "one of the programs that share this file writes no answers")]
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self { is_terminal: io::stdout().is_terminal(), rest: Vec::new() }
+    }
+
+    /// Writes a piece, at once.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        let mut to = io::stdout();
+        if self.is_terminal {
+            self.rest.extend_from_slice(piece);
+            let whole = match std::str::from_utf8(&self.rest) {
+                Err(cut) if cut.error_len().is_none() => cut.valid_up_to(),
+                _ => self.rest.len(),
+            };
+            let text: Vec<u8> = self.rest.drain(..whole).collect();
+            to.write_all(visible(&String::from_utf8_lossy(&text)).as_bytes())?;
+        } else {
+            to.write_all(piece)?;
+        }
+        to.flush()
+    }
 }
 
 fn steers(c: char) -> bool {
@@ -27,6 +78,14 @@ fn steers(c: char) -> bool {
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // Line and paragraph separator end a line where the terminal knows them.
     control || direction || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Whether a character takes no room: two texts that differ in it alone look the same.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
+        | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -40,6 +99,8 @@ mod tests {
         assert_eq!(shown, r"a\u001b]0;owned\u0007b\u000dc\u007fd\u009b2Je\u202ef\u2066g\u0000h");
         assert_eq!(visible("# Größe\n\n\t1 € 日本 🙂"), "# Größe\n\n\t1 € 日本 🙂");
         assert_eq!(on_a_line("a\nerror: b"), "a\\nerror: b");
+        assert_eq!(on_a_line("pay\u{200b}pal\u{e0041}"), r"pay\u200bpal\udb40\udc41");
+        assert_eq!((cut("größer", 4).as_str(), cut("größer", 6).as_str()), ("größ...", "größer"));
     }
 
     #[test]

@@ -51,6 +51,13 @@ pub(crate) struct Args {
     /// EIP-155 id of the chain that is paid on [default: 8453, Base]
     #[arg(long, env = "X402_CHAIN_ID", value_name = "ID", global = true)]
     pub(crate) chain_id: Option<u64>,
+    /// URL under which clients reach this server, such as https://shop.example: quotes and descriptions name it [default: the host
+    /// that a client names]
+    #[arg(long, env = "X402_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// How to reach the seller, such as an e-mail address: sent to payers whose payment is too old
+    #[arg(long, env = "X402_CONTACT", value_name = "TEXT")]
+    pub(crate) contact: Option<String>,
     /// Who is paid
     #[arg(long, env = "X402_RECIPIENT", value_name = "0x…", global = true)]
     pub(crate) recipient: Option<Address>,
@@ -63,9 +70,10 @@ pub(crate) struct Args {
     /// Token contract of before, which quotes name no more and which still counts; repeat it for more than one
     #[arg(long, env = "X402_FORMER_TOKEN", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) former_token: Vec<Address>,
-    /// Price of one answer, in whole tokens
-    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", default_value = "0.49", global = true)]
-    pub(crate) price: String,
+    /// Price of one answer, in whole tokens [default: 0.49]; for `unredeemed` the lowest price of the service, below which a payment
+    /// never bought anything [default: unknown]
+    #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", global = true)]
+    pub(crate) price: Option<String>,
     /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
     #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
     pub(crate) max_head_age: HeadAge,
@@ -197,6 +205,11 @@ impl Args {
         }
     }
 
+    /// The price of one answer.
+    pub(crate) fn price(&self) -> &str {
+        self.price.as_deref().unwrap_or("0.49")
+    }
+
     /// What no single flag can tell.
     fn check(&self) -> Result<(), &'static str> {
         if self.generate.is_some() || self.command.is_some() {
@@ -270,7 +283,7 @@ mod tests {
     fn defaults_are_those_of_the_issue() {
         let args = read(&PAID).unwrap();
         assert_eq!(args.listen.to_string(), "127.0.0.1:4020");
-        assert_eq!((args.price.as_str(), args.finality), ("0.49", Finality::Confirmations(1)));
+        assert_eq!((args.price(), args.finality), ("0.49", Finality::Confirmations(1)));
         assert_eq!([args.quote_ttl, args.quote_grace, args.max_payment_age].map(|d| d.as_secs()), [900, 60, 86_400]);
         assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [5, 900]);
         assert!(!args.require_bound && !args.client_submitted);
@@ -286,6 +299,14 @@ mod tests {
         assert!(args.client_submitted);
         let args = read(&[&PAID[..], &["--hold-unbound", "1m", "--redeliver", "2h"]].concat()).unwrap();
         assert_eq!([args.hold_unbound, args.redeliver].map(|d| d.as_secs()), [60, 7_200]);
+    }
+
+    #[test]
+    fn what_the_price_of_a_service_is_can_be_left_unsaid() {
+        let unredeemed = ["unredeemed", "--since", "2026-11-01"];
+        assert_eq!(read(&unredeemed).unwrap().price, None);
+        let priced = read(&[&unredeemed[..], &["--price", "0.05"]].concat()).unwrap();
+        assert_eq!(priced.price.as_deref(), Some("0.05"));
     }
 
     #[test]

@@ -154,9 +154,11 @@ async fn owed(args: &Args, span: &Span) -> Result<Vec<Unredeemed>, Failure> {
     let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
     let builder = book.give_to(builder).start_lazily().max_payment_age(args.max_payment_age);
     let merchant = builder.build().await.map_err(Failure::flags)?;
-    // So that what is below it is known to be.
-    let price = super::amount(&merchant, &args.price).map_err(Failure::flags)?;
-    drop(merchant.charge("any", price).map_err(Failure::flags)?);
+    // So that what is below it is known to be. A default would be another service's.
+    if let Some(price) = &args.price {
+        let price = super::amount(&merchant, price).map_err(Failure::flags)?;
+        drop(merchant.charge("any", price).map_err(Failure::flags)?);
+    }
     let [since, until] = [Some(span.start()), span.end()].map(|time| time.map(chain_time));
     let owed = merchant.unredeemed(&verifier, &book, since.unwrap_or_default(), until).await;
     owed.map_err(|error| match error {

@@ -40,6 +40,12 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if args.client_submitted {
         builder = builder.client_submitted();
     }
+    if let Some(url) = &args.public_url {
+        builder = builder.public_url(url);
+    }
+    if let Some(contact) = &args.contact {
+        builder = builder.contact(contact);
+    }
     if args.start_without_rpc {
         builder = builder.start_lazily();
     }
@@ -54,6 +60,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         BuildError::InvalidDuration { what, min, max } => {
             Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
         }
+        BuildError::OutOfRange { what: "public_url" } => Failure::flags(
+            "--public-url is an http or https URL such as https://shop.example, without query and fragment",
+        ),
         other => Failure::flags(other),
     })
 }

@@ -98,7 +98,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let kept = Redelivery::for_(args.redeliver);
-    let app = router(Arc::new(service), &merchant, &args.price, kept).map_err(|error| match error {
+    let app = router(Arc::new(service), &merchant, args.price(), kept).map_err(|error| match error {
         BuildError::InvalidPrice { decimals } => {
             Failure::flags(format!("--price is a positive number such as 0.49, with at most {decimals} decimals"))
         }
@@ -109,7 +109,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let patience = serve::Patience { head: args.head_timeout, ending: args.shutdown_timeout };
     let show = async {
         if let Some(dev) = &dev {
-            dev.show(&base, &args.price, args.buy).await;
+            dev.show(&base, args.price(), args.buy).await;
         }
         std::future::pending().await
     };
@@ -130,7 +130,7 @@ fn announce(args: &Args, merchant: &Merchant) {
         recipient = %merchant.recipient(),
         chain = %merchant.network(),
         tokens = tokens.join(", "),
-        price = args.price,
+        price = args.price(),
         ledger,
         finality = units::shown(args.finality),
         unbound = unbound(args),

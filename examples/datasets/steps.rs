@@ -12,13 +12,15 @@ pub(crate) fn show(step: &PurchaseEvent) {
         }
         PurchaseEvent::Resumed { transaction: Some(transaction), .. } => format!("resumed     paid with {transaction}"),
         PurchaseEvent::Resumed { .. } => "resumed     the payment was not named yet".into(),
-        PurchaseEvent::Paying { payer, transaction: Some(transaction) } => {
-            format!("paying      from {payer} with {transaction}")
+        PurchaseEvent::Paying { payer, recipient, amount, decimals, transaction, .. } => {
+            let by = transaction.map(|transaction| format!(" with {transaction}")).unwrap_or_default();
+            format!("paying      {} from {payer} to {recipient}{by}", amount.to_decimal(*decimals))
         }
-        PurchaseEvent::Paying { payer, .. } => format!("paying      from {payer}"),
-        PurchaseEvent::Authorized { payer, valid_before } => {
-            format!("signed      by {payer}, to be settled before {}", valid_before.unix())
-        }
+        PurchaseEvent::Authorized { payer, recipient, amount, decimals, valid_before, .. } => format!(
+            "signed      {} from {payer} to {recipient}, to be settled before {}",
+            amount.to_decimal(*decimals),
+            valid_before.unix()
+        ),
         PurchaseEvent::Bumping { transaction: Some(transaction) } => {
             format!("paying      dearer, instead: {transaction}")
         }

@@ -138,7 +138,7 @@ pub(crate) fn refusal(title: &str, detail: &str) -> Response<Bytes> {
     )
 }
 
-/// The first page: what is sold, and a form for each.
+/// The first page: what is sold, and a form for each. Addresses are relative: the service may stand under a prefix.
 pub(crate) fn welcome(price: &str, symbol: &str, allowed: &Allowed) -> Response<Bytes> {
     let price = escaped(&format!("{price} {symbol}"));
     let mut body = format!(
@@ -153,26 +153,26 @@ pub(crate) fn welcome(price: &str, symbol: &str, allowed: &Allowed) -> Response<
         "insights",
         "Demand insights",
         "What visitors say in anonymized chats: themes, quotations, and what they mean for messaging, pricing and go-to-market.",
-        "/demand-insights",
+        "demand-insights",
         "What do visitors say about pricing?",
     ));
     body.push_str(&question(
         "goals",
         "Goals of early adopters of AI",
         "What people who were early to use AI want to reach with it.",
-        "/ai-early-adopters-goals",
+        "ai-early-adopters-goals",
         "Who wants to automate customer support?",
     ));
     body.push_str(&conversions(allowed));
     body.push_str(
-        "<footer><p>Programs POST JSON to the same addresses, and GET <a href=\"/developer/analytics-filters\">the values that filters may have</a>.</p></footer>",
+        "<footer><p>Programs POST JSON to the same addresses, and GET <a href=\"developer/analytics-filters\">the values that filters may have</a>.</p></footer>",
     );
     page("Answers from three datasets", &body)
 }
 
 fn conversions(allowed: &Allowed) -> String {
     let mut form = String::from(
-        r#"<section><h2>Agent conversions</h2><p>Visitors and conversions of a marketplace for agents, added up by group.</p><form action="/analytics/agent-conversions" method="get">"#,
+        r#"<section><h2>Agent conversions</h2><p>Visitors and conversions of a marketplace for agents, added up by group.</p><form action="analytics/agent-conversions" method="get">"#,
     );
     let mut choice = |name: &str, title: &str, any: Option<&str>, values: &mut dyn Iterator<Item = &str>| {
         let _ = write!(form, r#"<label for="{name}">{title}</label><select id="{name}" name="{name}">"#);

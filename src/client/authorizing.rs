@@ -1,12 +1,14 @@
 //! An authorization is signed, and recorded before anybody is shown it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::{
     AuthorizationRequest, BudgetDenial, PayError, PayerError, PreparedTransfer, PurchaseEvent, inner::ClientInner,
     progress::Progress, registry::PurchaseGuard, settlement::in_time, terms::AuthorizationTerms,
 };
-use crate::protocol::{IntentId, PaymentTag, TokenDomain};
+use crate::protocol::{IntentId, PaymentTag, TokenDomain, v2::Authorization};
 
 /// What an authorization is signed with.
 pub(super) struct Authorizing<'a> {
@@ -14,6 +16,8 @@ pub(super) struct Authorizing<'a> {
     pub(super) progress: &'a Progress,
     /// When it has to be signed.
     pub(super) deadline: Instant,
+    /// For how long it is to be valid.
+    pub(super) valid_for: Duration,
 }
 
 impl Authorizing<'_> {
@@ -34,7 +38,7 @@ impl Authorizing<'_> {
             amount: terms.quote.amount,
             nonce: PaymentTag::of(secret.as_str()),
             now: self.inner.now(),
-            valid_for: terms.valid_for().min(self.inner.settings.patience),
+            valid_for: self.valid_for,
         };
         let signing = in_time(self.deadline, "signing the payment", self.inner.payer.authorize(&request));
         let signed = signing.await?.map_err(PayError::Payer)?;
@@ -42,7 +46,7 @@ impl Authorizing<'_> {
         if !request.is_met_by(authorization) {
             return Err(PayerError::Refused("the payer signed something else than it was asked to").into());
         }
-        let (payer, valid_before) = (authorization.from, authorization.valid_before);
+        let Authorization { from: payer, to: recipient, value: amount, valid_before, .. } = *authorization;
         if payer == request.recipient {
             return Err(BudgetDenial::NoSeller(payer).into());
         }
@@ -57,7 +61,13 @@ impl Authorizing<'_> {
             guard.discard();
             return Err(PayError::Journal(error));
         }
-        self.progress.report(PurchaseEvent::Authorized { payer, valid_before });
+        self.progress.report(PurchaseEvent::Authorized {
+            payer,
+            recipient,
+            amount,
+            decimals: terms.quote.decimals,
+            valid_before,
+        });
         Ok(guard)
     }
 }

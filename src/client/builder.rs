@@ -169,15 +169,33 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Sets up to which size, in bytes, an answer is read to its end before its purchase counts as answered. Default: 256 KiB; at most
-    /// 16 MiB; 0 reads nothing ahead.
+    /// Sets up to which size, in bytes, an answer is read to its end before it is handed on. Default: 256 KiB; at most 16 MiB; 0 reads
+    /// nothing ahead.
     ///
     /// One that breaks off before its end is asked for again with the same payment, as is one whose reading a crash
     /// interrupts: a seller that keeps its answers gives it again. Where the seller does not, the call ends in
     /// [`PayError::AnswerLost`](super::PayError::AnswerLost). Larger answers, and those that are not complete within two seconds, are
-    /// handed on as they come, and count as answered then.
+    /// handed on as they come; where they break off, the same request asks for them again.
     pub const fn read_ahead(mut self, bytes: usize) -> Self {
         self.settings.read_ahead = bytes;
+        self
+    }
+
+    /// Sets how long the body of an answer may take from its head to its end. Default: without limit, because a stream may go on for
+    /// hours. A body that takes longer ends in [`BodyError::TimedOut`](super::BodyError::TimedOut); its purchase stays open, and the same
+    /// request asks for the answer again.
+    ///
+    /// [`patience`](Self::patience) and [`answer_timeout`](Self::answer_timeout) limit the time until the head. A request sets a limit of
+    /// its own with [`Deadline`](super::Deadline).
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.body_timeout = Some(timeout);
+        self
+    }
+
+    /// Keeps each purchase open until [`PayLayer::acknowledge`], also when its answer was read to the end: for callers that must not
+    /// lose an answer between reading and storing it. Default: off; the end of the body closes the purchase.
+    pub const fn acknowledged_by_caller(mut self) -> Self {
+        self.settings.acknowledged_by_caller = true;
         self
     }
 

@@ -1,20 +1,28 @@
 //! Which of the ways to pay that a bill names is taken: what the budget and the payer allow, the cheaper one first.
 
+mod domains;
+
+use self::domains::{Domains, SIGNS_NONE};
 use super::{
     BudgetDenial, PayError, PayerError, PaymentMethod, bill::Bill, budget::Offer, inner::ClientInner,
     replay_request::RequestIdentity, terms::AuthorizationTerms,
 };
-use crate::protocol::{Asset, Quote, TokenDomain};
-
-const OTHER_DOMAIN: PayerError =
-    PayerError::Refused("the seller names another name or version of the token than the token's own");
-const SIGNS_NONE: PayerError =
-    PayerError::Refused("the payer signs no authorizations of this token, or has too little of it");
+use crate::protocol::{Amount, Asset, Quote, TokenDomain};
 
 /// A way to pay that the budget and the payer allow.
 pub(super) enum Way<'a> {
     Transfer(&'a Quote, Vec<Asset>),
     Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
+}
+
+impl Way<'_> {
+    /// Returns the quote that is paid.
+    pub(super) const fn quote(&self) -> &Quote {
+        match self {
+            Self::Transfer(quote, _) => quote,
+            Self::Authorization(terms, ..) => &terms.quote,
+        }
+    }
 }
 
 /// Whoever asks: where the request goes, and whether it goes there in the open.
@@ -23,11 +31,17 @@ pub(super) struct Asking<'a> {
     pub(super) inner: &'a ClientInner,
     pub(super) identity: &'a RequestIdentity,
     pub(super) plain_http: bool,
+    /// The most that the request may cost.
+    pub(super) max_price: Option<Amount>,
 }
 
 impl Asking<'_> {
     /// What the budget says of a quote: gives what it may be paid with.
     pub(super) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
+        if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
+            let shown = |amount: Amount| amount.to_decimal(quote.decimals);
+            return Err(BudgetDenial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
+        }
         self.inner.budget.admit(&Offer {
             quote,
             host: &self.identity.host,
@@ -53,11 +67,12 @@ impl Asking<'_> {
                 None
             }
         });
+        let mut domains = Domains::new(&*self.inner.payer);
         for terms in &bill.authorizations {
             if transfer.as_ref().is_some_and(|(quote, _)| self.prefers_transfer(quote, &terms.quote)) {
                 continue;
             }
-            match self.authorized(terms).await {
+            match self.authorized(terms, &mut domains).await {
                 Ok((asset, domain)) => return Ok(Way::Authorization(terms, asset, domain)),
                 Err(error) => refused(error),
             }
@@ -80,15 +95,14 @@ impl Asking<'_> {
     }
 
     /// Whether the budget and the payer allow these terms. Nothing is signed.
-    async fn authorized(&self, terms: &AuthorizationTerms) -> Result<(Asset, TokenDomain), PayError> {
+    async fn authorized(
+        &self,
+        terms: &AuthorizationTerms,
+        domains: &mut Domains<'_>,
+    ) -> Result<(Asset, TokenDomain), PayError> {
         let asset = self.admit(&terms.quote)?.into_iter().next().ok_or(BudgetDenial::Asset)?;
-        let domain = self.inner.payer.authorizes(&asset, terms.quote.amount).await.map_err(PayError::Payer)?;
-        match domain.filter(|domain| domain.token == asset.contract()) {
-            None => Err(SIGNS_NONE.into()),
-            // Signed for another domain it would be worth nothing, or be worth something elsewhere.
-            Some(domain) if !terms.names(&domain) => Err(OTHER_DOMAIN.into()),
-            Some(domain) => Ok((asset, domain)),
-        }
+        let domain = domains.under(&asset, terms).await?;
+        Ok((asset, domain))
     }
 }
 

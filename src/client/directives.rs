@@ -1,6 +1,9 @@
 //! What a caller may put into a request's extensions.
 
-use crate::protocol::TxHash;
+use std::time::Duration;
+
+use super::PurchaseId;
+use crate::protocol::{Amount, TxHash};
 
 /// A request extension: finishes an unfinished purchase of this request, and pays nothing new.
 ///
@@ -8,7 +11,51 @@ use crate::protocol::TxHash;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResumeOnly;
 
+/// A request extension: asks once more for the answer of a finished purchase of this request, and pays nothing. A seller that keeps its
+/// answers gives it again.
+///
+/// The journal knows finished purchases for [about a day](super::RETENTION). If it does not know this one, or the purchase was made by
+/// another request, the call ends in [`PayError::NothingToResume`](super::PayError::NothingToResume). A refusal leaves the purchase as
+/// it is. An unfinished purchase is resumed instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskAgain(pub PurchaseId);
+
 /// A request extension: this transaction has paid already, by another wallet or without a journal. The layer asks for a
 /// quote, pays nothing, and redeems the transaction. See [`PayLayer::redeem_only`](super::PayLayer::redeem_only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyPaid(pub TxHash);
+
+/// A request extension: the most that this request may cost, in base units, within what the budget allows. A dearer quote ends the call in
+/// [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxPrice(pub Amount);
+
+/// A request extension: asks what the answer costs, and pays nothing.
+///
+/// The seller's 402 is returned as it is, with the [`Quote`](crate::protocol::Quote) that would be paid among its extensions. Where the
+/// budget or the payer would not pay it, the call ends in the error that says why. Nothing unfinished is resumed.
+///
+/// ```
+/// # use tower::{Service, ServiceExt as _};
+/// use tower_x402::{client::{Body, PayError, QuoteOnly}, protocol::Quote};
+///
+/// # async fn example<S, R>(client: S) -> Result<(), PayError>
+/// # where S: Service<http::Request<Body>, Response = http::Response<R>, Error = PayError> {
+/// let mut request = http::Request::new(Body::empty());
+/// request.extensions_mut().insert(QuoteOnly);
+/// if let Some(quote) = client.oneshot(request).await?.extensions().get::<Quote>() {
+///     println!("{} {}", quote.amount.to_decimal(quote.decimals), quote.symbol.escape_debug());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuoteOnly;
+
+/// A request extension: how long this call and the body of its answer may take in all, within the layer's
+/// [patience](super::PayLayerBuilder::patience). The approval hook's time does not count.
+///
+/// After that the call ends in an error, and the body in [`BodyError::TimedOut`](super::BodyError::TimedOut). A purchase that has begun is
+/// left to the next call of the same request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(pub Duration);

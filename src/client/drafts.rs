@@ -1,7 +1,10 @@
 //! What a quote becomes once it may be paid: a journal entry, a proposal, a transfer.
 
+use std::time::Duration;
+
 use super::{
-    JournalEntry, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest, replay_request::ReplayRequest,
+    JournalEntry, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
+    replay_request::ReplayRequest,
 };
 use crate::protocol::{Asset, ChainTime, Quote};
 
@@ -32,15 +35,17 @@ pub(super) fn entry<B: ReplayBody>(
         settled: None,
         delivered: false,
         billed: 0,
+        cancellations: Vec::new(),
     }
 }
 
-/// What is shown to the approval hook.
+/// What is shown to the approval hook: an authorization where it is given the time for which that is valid, else a transfer.
 pub(super) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
     purchase: PurchaseId,
     assets: Vec<Asset>,
+    valid_for: Option<Duration>,
 ) -> Proposal {
     Proposal {
         purchase,
@@ -53,6 +58,8 @@ pub(super) fn proposal<B: ReplayBody>(
         amount: quote.amount,
         decimals: quote.decimals,
         assets,
+        paid_by: valid_for.map_or(PaymentMethod::Transfer, |_| PaymentMethod::Authorization),
+        valid_for,
     }
 }
 

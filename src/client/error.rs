@@ -5,22 +5,42 @@ use http::StatusCode;
 use super::{BudgetDenial, JournalError, PayerError, PurchaseId, box_error::BoxError};
 use crate::protocol::{ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
 
+/// Where the money of a failed call is: see [`PayError::money`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Money {
+    /// Nothing was paid, and nothing of this call will be.
+    Untouched,
+    /// A payment may have been made, or may yet be.
+    AtRisk {
+        /// The moment from which on it can no longer be made, in Unix seconds of the chain, where there is one: the end of an
+        /// authorization. A transfer has none.
+        until: Option<ChainTime>,
+    },
+    /// The payment was made.
+    Spent {
+        /// The transaction.
+        transaction: TxHash,
+    },
+}
+
 /// The error of a call: why there is no answer, and where the money is.
 ///
-/// [`transaction`](Self::transaction) names the transfer wherever one may have been sent.
+/// [`money`](Self::money) says where the money is, [`transaction`](Self::transaction) names the transfer wherever one may have been sent,
+/// and [`purchase`](Self::purchase) the journal's entry.
 /// [`is_resumable`](Self::is_resumable) says whether sending the same request again resumes that same payment:
 /// where it does, nothing is lost, and nothing more is paid.
 ///
 /// ```
-/// use tower_x402::client::PayError;
+/// use tower_x402::client::{Money, PayError};
 ///
 /// /// What to tell the person who waits.
 /// fn advice(error: &PayError) -> &'static str {
 ///     match error {
 ///         PayError::Declined(_) => "the budget does not allow it",
 ///         error if error.is_resumable() => "ask again: the payment is kept, and nothing more is paid",
-///         error if error.transaction().is_some() => "paid, and not answered: contact the seller",
-///         _ => "nothing was paid",
+///         error if error.money() == Money::Untouched => "nothing was paid",
+///         _ => "paid, or perhaps paid, and not answered: contact the seller",
 ///     }
 /// }
 /// assert_eq!(advice(&PayError::NothingToResume), "nothing was paid");
@@ -34,6 +54,20 @@ pub enum PayError {
     /// The request failed before there was a quote. Nothing was paid.
     #[error("the request failed before the seller quoted a price: nothing was paid")]
     Http(#[source] BoxError),
+    /// The request carried a proof of payment of the caller's own, and failed. What became of that payment is not known here.
+    #[error("the request with a proof of its own failed: what became of that payment is not known")]
+    Forwarded(#[source] BoxError),
+    /// A signed payment was not cancelled. The seller may have used it, or may use it yet.
+    #[error("the signed payment of purchase {purchase} was not cancelled: it may have been used, and can be used until {} (Unix time)", valid_before.unix())]
+    NotCancelled {
+        /// The purchase that it was signed for.
+        purchase: PurchaseId,
+        /// The moment before which it can be used, in Unix seconds of the chain.
+        valid_before: ChainTime,
+        /// Why no cancellation was sent: a [`PayerError`], a [`BudgetDenial`] of its gas, or a [`JournalError`].
+        #[source]
+        reason: BoxError,
+    },
     /// The 402 names a price that cannot be read. Nothing was paid.
     #[error("the seller's quote cannot be read: nothing was paid")]
     Quote(#[from] QuoteError),
@@ -57,6 +91,8 @@ pub enum PayError {
     /// A transfer is recorded, and was in no block in time. It may still be mined.
     #[error("the payment is not in a block yet: send the same request again to resume it")]
     Unsettled {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction to look for, where it is known.
         transaction: Option<TxHash>,
         /// The payer's last error, if it failed.
@@ -66,6 +102,8 @@ pub enum PayError {
     /// The transaction is in a block and transferred nothing.
     #[error("payment {transaction} was reverted: nothing was transferred")]
     Reverted {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
     },
@@ -73,7 +111,10 @@ pub enum PayError {
     #[error(
         "other transactions of the wallet used the payment's nonce: nothing was transferred; let one process send from this account"
     )]
-    Displaced,
+    Displaced {
+        /// The purchase.
+        purchase: PurchaseId,
+    },
     /// An authorization is signed for this request, the seller was shown it and did not give the answer, and by the chain it is not
     /// used. It may yet be, so nothing more is signed while it can be.
     ///
@@ -95,10 +136,15 @@ pub enum PayError {
     #[error(
         "the signed payment was never used, and no longer can be: nothing was paid; send the request again to pay anew"
     )]
-    Lapsed,
+    Lapsed {
+        /// The purchase.
+        purchase: PurchaseId,
+    },
     /// The seller refuses the payment for good.
     #[error("payment {transaction} refused by the seller: {} {}", code.as_str(), code.detail())]
     Refused {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// The seller's reason.
@@ -109,6 +155,8 @@ pub enum PayError {
         "payment {transaction} not redeemed: the seller rejected the request with {status}; a corrected request uses the payment"
     )]
     Misunderstood {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// The status of its answer.
@@ -121,6 +169,8 @@ pub enum PayError {
     /// proof has a `paymentSignature` of the paying account over [`redemption_message`](crate::protocol::redemption_message).
     #[error("payment {transaction} not redeemed ({code}): {}; nothing more was paid", unproven(*signed, reason.is_some()))]
     Unproven {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// The seller's reason.
@@ -137,6 +187,8 @@ pub enum PayError {
         "the answer to payment {transaction} was lost after it was sold, and the seller does not give it again ({code}): contact the seller"
     )]
     AnswerLost {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// The seller's reason.
@@ -145,6 +197,8 @@ pub enum PayError {
     /// The seller answers a proof of payment with another bill. It is not paid.
     #[error("payment {transaction} not redeemed: the seller billed again, and the other bill was not paid{}", ended(*is_last))]
     BilledAgain {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// Whether that was once too often. Then the purchase is closed: the same request would pay anew.
@@ -172,12 +226,16 @@ pub enum PayError {
     /// The seller redirects the proof of payment. It was not sent there.
     #[error("payment {transaction} not redeemed: the seller redirected, and proofs are never forwarded")]
     Redirected {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
     },
     /// The payment was made, and the answer did not come in time.
     #[error("payment {transaction} has no answer yet: send the same request again to resume it")]
     Unanswered {
+        /// The purchase.
+        purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
         /// The seller's last reason, if it gave one.
@@ -209,16 +267,81 @@ impl PayError {
     pub const fn transaction(&self) -> Option<TxHash> {
         match self {
             Self::Unsettled { transaction, .. } => *transaction,
-            Self::Reverted { transaction }
+            Self::Reverted { transaction, .. }
             | Self::Refused { transaction, .. }
             | Self::Misunderstood { transaction, .. }
             | Self::Unproven { transaction, .. }
             | Self::AnswerLost { transaction, .. }
             | Self::BilledAgain { transaction, .. }
             | Self::NotCovered { transaction, .. }
-            | Self::Redirected { transaction }
+            | Self::Redirected { transaction, .. }
             | Self::Unanswered { transaction, .. } => Some(*transaction),
             _ => None,
+        }
+    }
+
+    /// Returns the purchase that the call worked on, where one was begun: its name in the journal.
+    #[must_use]
+    pub const fn purchase(&self) -> Option<PurchaseId> {
+        match self {
+            Self::NotCancelled { purchase, .. }
+            | Self::Unsettled { purchase, .. }
+            | Self::Reverted { purchase, .. }
+            | Self::Displaced { purchase }
+            | Self::Outstanding { purchase, .. }
+            | Self::Lapsed { purchase }
+            | Self::Refused { purchase, .. }
+            | Self::Misunderstood { purchase, .. }
+            | Self::Unproven { purchase, .. }
+            | Self::AnswerLost { purchase, .. }
+            | Self::BilledAgain { purchase, .. }
+            | Self::NotCovered { purchase, .. }
+            | Self::Redirected { purchase, .. }
+            | Self::Unanswered { purchase, .. } => Some(*purchase),
+            _ => None,
+        }
+    }
+
+    /// Returns where the money is, as far as it is known.
+    ///
+    /// ```
+    /// use tower_x402::client::{Money, PayError};
+    ///
+    /// fn advice(error: &PayError) -> &'static str {
+    ///     match error.money() {
+    ///         Money::Untouched => "nothing was paid",
+    ///         Money::Spent { .. } if !error.is_resumable() => "paid, and not answered: contact the seller",
+    ///         _ => "ask again: nothing more is paid",
+    ///     }
+    /// }
+    /// assert_eq!(advice(&PayError::NothingToResume), "nothing was paid");
+    /// ```
+    #[must_use]
+    pub const fn money(&self) -> Money {
+        match self {
+            Self::NotCancelled { valid_before, .. } | Self::Outstanding { valid_before, .. } => {
+                Money::AtRisk { until: Some(*valid_before) }
+            }
+            Self::Forwarded(_) | Self::Unsettled { .. } => Money::AtRisk { until: None },
+            Self::Refused { transaction, .. }
+            | Self::Misunderstood { transaction, .. }
+            | Self::Unproven { transaction, .. }
+            | Self::AnswerLost { transaction, .. }
+            | Self::BilledAgain { transaction, .. }
+            | Self::NotCovered { transaction, .. }
+            | Self::Redirected { transaction, .. }
+            | Self::Unanswered { transaction, .. } => Money::Spent { transaction: *transaction },
+            Self::TimedOut(_)
+            | Self::Http(_)
+            | Self::Quote(_)
+            | Self::NotReplayable
+            | Self::Declined(_)
+            | Self::Payer(_)
+            | Self::Journal(_)
+            | Self::NothingToResume
+            | Self::Reverted { .. }
+            | Self::Displaced { .. }
+            | Self::Lapsed { .. } => Money::Untouched,
         }
     }
 
@@ -228,6 +351,7 @@ impl PayError {
         matches!(
             self,
             Self::Unsettled { .. }
+                | Self::NotCancelled { .. }
                 | Self::Outstanding { .. }
                 | Self::Misunderstood { .. }
                 | Self::Unproven { .. }

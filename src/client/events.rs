@@ -27,8 +27,9 @@ pub struct PurchaseProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseEvent {
-    /// The seller quoted a price. Its texts come from the seller: show them escaped. Of a seller that takes authorizations alone,
-    /// the intent is made up here.
+    /// The seller quoted a price that the budget and the payer accept. Of several quotes this is the one that is paid; where none is
+    /// accepted, the call ends in an error without this event. The quote's texts come from the seller: show them escaped. A seller that
+    /// takes only authorizations need not name an intent; the one in the quote is then made up by the layer.
     Quoted(Box<Quote>),
     /// An earlier purchase of the same request, or a payment that bought nothing yet, continues.
     Resumed {
@@ -41,6 +42,12 @@ pub enum PurchaseEvent {
     Paying {
         /// The account that pays.
         payer: Address,
+        /// The account that is paid.
+        recipient: Address,
+        /// The amount, in base units.
+        amount: Amount,
+        /// The decimals of the amount.
+        decimals: u8,
         /// The transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
     },
@@ -48,6 +55,12 @@ pub enum PurchaseEvent {
     Authorized {
         /// The account that pays.
         payer: Address,
+        /// The account that is paid, as it was signed.
+        recipient: Address,
+        /// The amount, in base units, as it was signed.
+        amount: Amount,
+        /// The decimals of the amount.
+        decimals: u8,
         /// The moment before which it can be used.
         valid_before: ChainTime,
     },
@@ -120,7 +133,8 @@ pub struct Purchase {
     pub state: PurchaseState,
     /// How it was paid.
     pub paid_by: PaymentMethod,
-    /// Whether the seller confirms in `PAYMENT-RESPONSE` that it took this very transaction, or, of an authorization, that it was settled.
+    /// Whether the seller claims success in `PAYMENT-RESPONSE`: that it took this very transaction, or, of an authorization, that this was
+    /// settled. It is the seller's word; the chain was not asked.
     pub confirmed: bool,
     /// The account that was paid.
     pub recipient: Address,
@@ -134,7 +148,8 @@ pub struct Purchase {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// The transaction; `None` where the seller was shown an authorization and did not say by what it was settled.
+    /// The transaction; `None` where the seller was shown an authorization and did not say by what it was settled. Of an authorization
+    /// that was answered at once this is the seller's claim, and no proof of a payment: the chain was not asked.
     pub transaction: Option<TxHash>,
     /// How many transactions were sent for it, of which one was mined; or 1 for an authorization.
     pub sent: usize,

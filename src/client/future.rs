@@ -132,7 +132,8 @@ where
                     };
                     let status = answer.status();
                     let Some(Rest { service, kept, inner }) = rest.take_if(|rest| rest.kept.is_billed(status)) else {
-                        return Poll::Ready(Ok(answer.map(ResponseBody::untouched)));
+                        let until = rest.as_ref().and_then(|rest| rest.inner.settings.body_until());
+                        return Poll::Ready(Ok(answer.map(|body| ResponseBody::untouched(body).ending(until))));
                     };
                     flow(inner, service, kept.into_request(), Some(FirstAnswer { answer, asked: *started }))
                 }

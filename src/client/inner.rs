@@ -24,6 +24,6 @@ impl ClientInner {
 
     /// Returns what a transfer is driven with.
     pub(super) fn transfer_context(&self) -> TransferContext<'_> {
-        TransferContext { payer: &*self.payer, clock: &*self.clock, settings: &self.settings }
+        TransferContext { payer: &*self.payer, clock: &*self.clock, settings: &self.settings, budget: &self.budget }
     }
 }

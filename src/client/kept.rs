@@ -2,7 +2,10 @@
 
 use http::{Method, Request, StatusCode, request::Parts};
 
-use super::{AlreadyPaid, ReplayBody, ResumeOnly, replay_request::has_proof};
+use super::{
+    ReplayBody,
+    replay_request::{has_directives, has_proof},
+};
 
 /// A request that can be sent again.
 pub(super) struct Kept<B> {
@@ -15,8 +18,7 @@ impl<B: ReplayBody> Kept<B> {
     /// sent.
     pub(super) fn of(request: &Request<B>) -> Option<Self> {
         let extensions = request.extensions();
-        let asks_more = extensions.get::<ResumeOnly>().is_some() || extensions.get::<AlreadyPaid>().is_some();
-        if asks_more || has_proof(request.headers()) {
+        if has_directives(extensions) || has_proof(request.headers()) {
             return None;
         }
         let body = request.body().replay()?;

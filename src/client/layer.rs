@@ -80,6 +80,30 @@ impl PayLayer {
         self.inner.registry.unfinished()
     }
 
+    /// Closes an unfinished purchase whose answer you have, or do not need: the same request then pays anew.
+    ///
+    /// A purchase is closed by itself once the body of its answer was read to the end. This is for callers that drop a body before its
+    /// end on purpose, and for [`PayLayerBuilder::acknowledged_by_caller`](super::PayLayerBuilder::acknowledged_by_caller). Returns
+    /// `false` if there is no unfinished purchase of that name whose answer was sold.
+    ///
+    /// ```
+    /// # use tower_x402::client::{JournalError, PayLayer, Purchase, ResponseBody};
+    /// # async fn example(layer: PayLayer, answer: http::Response<ResponseBody<http_body_util::Full<bytes::Bytes>>>) -> Result<(), JournalError> {
+    /// let bought = answer.extensions().get::<Purchase>().cloned();
+    /// drop(answer); // the status was all that was wanted
+    /// if let Some(bought) = bought {
+    ///     layer.acknowledge(bought.id).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`JournalError`] if that was not recorded: the purchase stays open.
+    pub async fn acknowledge(&self, purchase: PurchaseId) -> Result<bool, JournalError> {
+        self.inner.registry.acknowledge(purchase).await
+    }
+
     /// Gives an unfinished purchase up: the same request then pays anew. What was paid for it is lost, unless the seller
     /// settles it by hand. Returns `false` if there is none of that name, or a call is working on it.
     ///
@@ -92,12 +116,16 @@ impl PayLayer {
     /// Cancels the authorization of an unfinished purchase by a transaction of the payer's own, which costs gas, and waits until the chain
     /// shows what became of it.
     ///
+    /// The transaction is recorded before it is sent, and replaced by one with a higher fee while no block takes it. A call that is
+    /// dropped leaves it to the next one for the same purchase, also after a restart. Its gas counts against the budget's
+    /// [limits](super::BudgetBuilder::gas_per_day).
+    ///
     /// Returns [`PurchaseState::Void`] where it was cancelled: the same request then pays anew. Returns [`PurchaseState::Redeeming`]
     /// where it had been used before: the same request asks for its answer. Returns `None` if there is no unfinished purchase of that
     /// name with an authorization that is not known to be used, or a call is working on it.
     ///
     /// # Errors
-    /// [`PayError::Payer`] if no transaction was sent, and [`PayError::Unsettled`] if it was, and what came of it is not known within
+    /// [`PayError::NotCancelled`] if no transaction was sent, and [`PayError::Unsettled`] if it was, and what came of it is not known within
     /// the layer's [patience](super::PayLayerBuilder::patience). The purchase stays as it is.
     pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
         let Some(guard) = self.inner.registry.open(purchase) else { return Ok(None) };

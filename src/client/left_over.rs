@@ -8,7 +8,7 @@ use super::{
     replay_request::RequestIdentity,
     showing::{self, outstanding},
 };
-use crate::protocol::{ProblemCode, Quote};
+use crate::protocol::{ChainTime, ProblemCode, Quote};
 
 /// A payment that may answer a bill.
 pub(super) struct LeftOver {
@@ -51,6 +51,14 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
     Ok(guard.entry().state == PurchaseState::Void)
 }
 
+/// Closes one authorization of long ago that the chain says can never be used.
+pub(super) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
+    let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
+    if let Err(error) = has_lapsed(inner, &mut old).await {
+        tracing::debug!(%error, purchase = %old.entry().id, "the chain does not say what became of an old authorization");
+    }
+}
+
 /// Finds what another request has paid to the same seller, where that is exactly the price.
 pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, bill: &Bill) -> Option<LeftOver> {
     let guard = registry.adoptable(&request.host, bill)?;
@@ -68,6 +76,7 @@ pub(super) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
         let settled = entry.authorization().is_none() || entry.transaction.is_some();
         entry.state = if settled { PurchaseState::Redeeming } else { PurchaseState::Paying };
         entry.delivered = false;
+        entry.settled = entry.settled.filter(|_| settled);
         entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
         entry.request = request.what.clone();
         let quote = bill.transfer.as_ref().filter(|quote| settled && entry.covers(quote));
@@ -93,7 +102,7 @@ fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
         return outstanding(entry, None);
     }
     let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
-        return PayError::Unsettled { transaction: entry.transaction(), reason: None };
+        return PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };
     };
     let price = quote.amount.to_decimal(quote.decimals);
     let asked = if entry.is_paid_as(quote) {

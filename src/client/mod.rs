@@ -73,11 +73,15 @@
 //!   ([`payment_bound`](crate::protocol::ProblemCode::PaymentBound),
 //!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)) gets a signature, over a text that is made here: a text of the
 //!   seller's is never signed. Where the payer has none, the call ends in [`PayError::Unproven`], and the payment is kept.
-//! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. It counts as
-//!   answered only when it is there to its end; larger and slower ones are handed on as they come
+//! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. Small answers
+//!   are read to their end before they are handed on; larger and slower ones are handed on as they come
 //!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayError::AnswerLost`].
-//! - **An error says whether money moved**: [`PayError::transaction`], and whether sending the request again resumes
-//!   that payment: [`PayError::is_resumable`].
+//! - **A purchase is closed only once its caller has the answer.** It stays open until the [body](ResponseBody) was read to its end, or
+//!   until it is [acknowledged](PayLayer::acknowledge). A crash before that, a dropped body or one that breaks off leave it to the same
+//!   request, which asks for the same answer and pays nothing. [`PayLayerBuilder::acknowledged_by_caller`] is for callers that store
+//!   what they read, and [`AskAgain`] asks for the answer of a finished purchase.
+//! - **An error says where the money is**: [`PayError::money`], [`PayError::purchase`], and whether sending the request again resumes that
+//!   payment: [`PayError::is_resumable`].
 //! - **A 402 that asks in no way that is known here** is returned as it is: other schemes, chains, methods and flows are passed over.
 //!
 //! # Features
@@ -90,7 +94,8 @@
 //! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
 //! answer to different people for different credentials give each a layer of its own. An unfinished purchase is resumed
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
-//! each pays for its own answer. [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
+//! each pays for its own answer. A call that is made while the answer of an earlier one is still being read asks for that answer.
+//! [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
 //! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
 //! response is handed over and the payment kept. The same request puts it to the seller's next quote, if that asks for no
 //! more than what was paid; if it asks for more, the call ends in [`PayError::NotCovered`] and pays nothing. Another request
@@ -103,6 +108,11 @@
 //! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayError::NotReplayable`] when the answer
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
 //! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, or `X-PAYMENT` in version 1.
+//!
+//! # One request
+//!
+//! Extensions of a request say more about it: [`MaxPrice`] limits what it may cost, [`Deadline`] how long the call and the body of its
+//! answer may take, and [`QuoteOnly`] asks for the price alone.
 //!
 //! # Limits
 //!
@@ -174,8 +184,8 @@ pub use ::reqwest;
 pub use body::{Body, ReplayBody};
 pub use budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 pub use builder::PayLayerBuilder;
-pub use directives::{AlreadyPaid, ResumeOnly};
-pub use error::PayError;
+pub use directives::{AlreadyPaid, AskAgain, Deadline, MaxPrice, QuoteOnly, ResumeOnly};
+pub use error::{Money, PayError};
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub use future::ResponseFuture;
 pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
@@ -189,7 +199,7 @@ pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
 pub use replay_request::ProofIn;
 #[cfg(feature = "reqwest")]
 pub use reqwest_client::{FollowsNoRedirects, ReqwestClient};
-pub use response_body::ResponseBody;
+pub use response_body::{BodyError, ResponseBody};
 pub use service::Pay;
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]

@@ -3,17 +3,17 @@
 //! The flow decides what comes next; [`Seller`], [`TransferDriver`], [`Redemption`] and [`Showing`] do it, and know nothing of
 //! each other or of the flow.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{future::Future, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, response::Parts};
 use http_body::Body;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use tracing::Span;
 
 use super::{
-    JournalEntry, PayError, PaymentMethod, ProofIn, Purchase, PurchaseEvent, PurchaseId, PurchaseState, ReplayBody,
+    JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
     ResponseBody, Timings,
     authorizing::Authorizing,
     bill::Bill,
@@ -53,6 +53,8 @@ pub(super) struct PurchaseFlow<S, B> {
     timings: Timings,
     started: Instant,
     deadline: Instant,
+    /// When the request wants all of it to be over, the body of its answer included.
+    limit: Option<Instant>,
 }
 
 impl<S, B, R> PurchaseFlow<S, B>
@@ -64,18 +66,28 @@ where
 {
     /// `service` was polled ready, or the request has its first answer.
     pub(super) fn new(inner: Arc<ClientInner>, service: S, request: ReplayRequest<B>, started: Instant) -> Self {
-        let deadline = started + inner.settings.patience;
+        let limit = request.limit(started);
+        let deadline = within(limit, started + inner.settings.patience);
         let RequestIdentity { host, what, .. } = &request.identity;
         let progress = Progress::new(PurchaseId::random(), host, what, inner.on_progress.clone());
         let seller = Seller::new(service, request);
-        Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started, deadline }
+        Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started, deadline, limit }
     }
 
     /// Resumes what was begun, or buys; `first` is the answer to the plain request, where it was asked already.
     pub(super) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
-        let mut first = first.map(|first| first.answer);
+        let answer = self.answer(first.map(|first| first.answer)).await?;
+        let until = self.inner.settings.body_until();
+        let until = self.limit.into_iter().chain(until).min();
+        Ok(answer.map(|body| body.ending(until)))
+    }
+
+    async fn answer(&mut self, mut first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
         if self.request().has_own_proof() {
-            return self.seller.forward().await;
+            return in_time_at_most(self.limit, self.seller.forward()).await;
+        }
+        if let Some(purchase) = self.request().asks_again() {
+            return self.again(purchase).await;
         }
         let mut payments = 0;
         loop {
@@ -88,7 +100,7 @@ where
             };
             match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced | PayError::Lapsed)
+                Err(PayError::Displaced { .. } | PayError::Lapsed { .. })
                     if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
                 outcome => return outcome,
             }
@@ -99,8 +111,30 @@ where
         self.seller.request()
     }
 
+    /// Asks once more for the answer of a finished purchase.
+    async fn again(&mut self, purchase: PurchaseId) -> Result<Response<ResponseBody<R>>, PayError> {
+        let Some(fingerprint) = self.request().identity.fingerprint.clone() else {
+            return Err(PayError::NotReplayable);
+        };
+        let known = self.inner.registry.known(&fingerprint, purchase).await.map_err(PayError::Journal)?;
+        let guard = known.ok_or(PayError::NothingToResume)?;
+        self.seller.drop_readiness();
+        self.resumes_with(&guard);
+        self.finish(guard).await
+    }
+
+    /// Finds an unfinished purchase of this request that was left while this call was on its way to paying for another.
+    fn left_meanwhile(&mut self) -> Option<PurchaseGuard> {
+        let guard = self.inner.registry.left(self.request().identity.fingerprint.as_deref()?)?;
+        self.resumes_with(&guard);
+        Some(guard)
+    }
+
     /// Finds an unfinished purchase of this request.
     fn resumed(&mut self) -> Option<PurchaseGuard> {
+        if self.request().is_quote_only() {
+            return None;
+        }
         let (registry, request) = (&self.inner.registry, self.seller.request());
         let fingerprint = request.identity.fingerprint.as_deref()?;
         let guard = match request.paid() {
@@ -120,24 +154,29 @@ where
         }
         self.progress.turn_to(PurchaseId::random());
         if first.is_none() {
-            self.deadline = Instant::now() + self.inner.settings.patience;
+            self.deadline = within(self.limit, Instant::now() + self.inner.settings.patience);
         }
         let inner = Arc::clone(&self.inner);
         let asked =
             in_time(self.deadline, "the seller's first answer", self.seller.bill(first, &inner.budget, inner.now()));
-        let bill = match asked.await?? {
+        let (bill, mut response) = match asked.await?? {
             Offered::Answered(response) => return Ok(response),
-            Offered::Billed(bill) => bill,
+            Offered::Billed(bill, response) => (bill, response),
         };
         self.timings.quote = self.lap();
-        if let Some(quote) = bill.quotes().next() {
+        if let (Some(transaction), Some(quote)) = (self.request().paid(), bill.quotes().next()) {
             self.progress.report(PurchaseEvent::Quoted(Box::new(quote.clone())));
-            if let Some(transaction) = self.request().paid() {
-                let guard = self.paid_elsewhere(quote, transaction).await;
-                return self.finish(guard).await;
-            }
+            let guard = self.paid_elsewhere(quote, transaction).await;
+            return self.finish(guard).await;
         }
+        if self.request().is_quote_only() {
+            let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
+            response.extensions_mut().insert(way.quote().clone());
+            return Ok(response);
+        }
+        drop(response);
         self.inner.registry.close_unspent(self.accepted_since()).await;
+        let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, self.accepted_since())).await;
         while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
             if let Some(answer) = self.put(own, &bill).await? {
                 return Ok(answer);
@@ -145,10 +184,15 @@ where
         }
         // A seller may name hundreds of ways, and the payer asks its nodes about each.
         let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
+        self.progress.report(PurchaseEvent::Quoted(Box::new(way.quote().clone())));
         while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &bill) {
             if let Some(answer) = self.put(other, &bill).await? {
                 return Ok(answer);
             }
+        }
+        // The seller's 402 may have taken its time.
+        if let Some(left) = self.left_meanwhile() {
+            return self.finish(left).await;
         }
         let guard = match way {
             Way::Transfer(quote, assets) => self.paid_now(quote, assets).await?,
@@ -177,7 +221,7 @@ where
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
-            Err(PayError::Refused { transaction, code })
+            Err(PayError::Refused { transaction, code, .. })
                 if may_pay_anew && left_over::is_used_up(code) && self.attempts == shown_before + 1 =>
             {
                 tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
@@ -193,7 +237,7 @@ where
                 Ok(None)
             }
             // It can never be used.
-            Err(PayError::Lapsed) => {
+            Err(PayError::Lapsed { .. }) => {
                 self.progress.turn_to(PurchaseId::random());
                 Ok(None)
             }
@@ -212,13 +256,10 @@ where
     async fn paid_now(&mut self, quote: &Quote, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
         let inner = Arc::clone(&self.inner);
         let entry = self.entry(quote);
-        let proposal = drafts::proposal(self.request(), quote, entry.id, assets);
+        let proposal = drafts::proposal(self.request(), quote, entry.id, assets, None);
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = drafts::payment(&proposal, quote);
-        let asked = Instant::now();
-        inner.budget.approve(proposal).await?;
-        // How long a human takes is no matter of patience.
-        self.deadline += asked.elapsed();
+        self.approved(proposal).await?;
         let driver = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let guard = driver.pay(&payment, quote).await?;
         self.timings.pay = self.lap();
@@ -235,15 +276,23 @@ where
         let inner = Arc::clone(&self.inner);
         let mut entry = self.entry(&terms.quote);
         entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
-        let proposal = drafts::proposal(self.request(), &terms.quote, entry.id, vec![asset]);
+        let valid_for = terms.valid_for().min(inner.settings.patience);
+        let proposal = drafts::proposal(self.request(), &terms.quote, entry.id, vec![asset], Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
-        let asked = Instant::now();
-        inner.budget.approve(proposal).await?;
-        self.deadline += asked.elapsed();
-        let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline };
+        self.approved(proposal).await?;
+        let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
         let guard = authorizing.sign(guard, terms, domain).await?;
         self.timings.pay = self.lap();
         Ok(guard)
+    }
+
+    /// Asks for approval. How long a human takes is no matter of patience.
+    async fn approved(&mut self, proposal: Proposal) -> Result<(), PayError> {
+        let asked = Instant::now();
+        self.inner.budget.approve(proposal).await?;
+        self.deadline += asked.elapsed();
+        self.limit = self.limit.and_then(|limit| limit.checked_add(asked.elapsed()));
+        Ok(())
     }
 
     async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> PurchaseGuard {
@@ -258,19 +307,21 @@ where
 
     /// What decides about a bill for this request.
     fn asking<'a>(&'a self, inner: &'a ClientInner) -> Asking<'a> {
-        Asking { inner, identity: &self.request().identity, plain_http: self.request().is_plain_http() }
+        let request = self.request();
+        let (identity, plain_http, max_price) = (&request.identity, request.is_plain_http(), request.max_price());
+        Asking { inner, identity, plain_http, max_price }
     }
 
     /// Goes from the payment to the answer.
     async fn finish(&mut self, mut guard: PurchaseGuard) -> Result<Response<ResponseBody<R>>, PayError> {
         let inner = Arc::clone(&self.inner);
-        self.deadline = Instant::now() + inner.settings.patience;
+        self.deadline = within(self.limit, Instant::now() + inner.settings.patience);
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
         if guard.entry().is_shown()
             && let Some((parts, body)) = self.show(&mut guard).await?
         {
-            return Ok(self.answered(guard.entry(), parts, body));
+            return Ok(self.answered(guard, parts, body));
         }
         let mut transfer = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;
@@ -282,7 +333,7 @@ where
             let redeemed = redemption.run(&mut self.seller, transfer.guard_mut(), transaction).await;
             self.attempts = redemption.attempts();
             if let Redeemed::Answered(parts, body) = redeemed? {
-                return Ok(self.answered(transfer.entry(), parts, body));
+                return Ok(self.answered(transfer.into_guard(), parts, body));
             }
             transaction = match transfer.recheck(transaction).await {
                 Some(transaction) => transaction,
@@ -300,7 +351,7 @@ where
         match shown? {
             Shown::Answered(parts, body) => Ok(Some((parts, body))),
             Shown::Settled => Ok(None),
-            Shown::Void => Err(PayError::Lapsed),
+            Shown::Void => Err(PayError::Lapsed { purchase: guard.entry().id }),
         }
     }
 
@@ -322,7 +373,7 @@ where
         let patience = self.inner.settings.patience_until(self.deadline);
         let inner = Arc::clone(&self.inner);
         match timeout(patience, self.seller.bill(None, &inner.budget, inner.now())).await {
-            Ok(Ok(Offered::Billed(bill))) => {
+            Ok(Ok(Offered::Billed(bill, _))) => {
                 bill.transfer.filter(|quote| self.asking(&inner).admit(quote).is_ok()).map(Box::new)
             }
             _ => None,
@@ -335,18 +386,30 @@ where
     }
 
     /// The response for the caller.
-    fn answered(&mut self, entry: &JournalEntry, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
+    fn answered(&mut self, guard: PurchaseGuard, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
         self.timings.redeem = self.lap();
+        let purchase = self.bought(guard.outcome(), &parts);
+        let closes_itself = !self.inner.settings.acknowledged_by_caller;
+        let body = match guard.deliver().filter(|_| closes_itself) {
+            Some(delivery) => body.delivering(delivery),
+            None => body,
+        };
+        let mut response = Response::from_parts(parts, body);
+        response.extensions_mut().insert(purchase);
+        response
+    }
+
+    fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
         let transaction = entry.transaction;
         let mined = entry.prepared.iter().find(|one| transaction.is_some() && one.transaction == transaction);
         let prepared = mined.or(entry.prepared.last());
         let confirmed = match entry.paid_by() {
-            PaymentMethod::Authorization => entry.state == PurchaseState::Answered,
+            PaymentMethod::Authorization => reply::claims_success(&parts.headers),
             PaymentMethod::Transfer => {
                 transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction))
             }
         };
-        let purchase = Purchase {
+        Purchase {
             id: entry.id,
             state: entry.state,
             paid_by: entry.paid_by(),
@@ -361,15 +424,30 @@ where
             sent: entry.prepared.len(),
             attempts: self.attempts,
             timings: self.timings,
-        };
-        let mut response = Response::from_parts(parts, body);
-        response.extensions_mut().insert(purchase);
-        response
+        }
     }
 
     /// The time since the last lap.
     fn lap(&mut self) -> Duration {
         mem::replace(&mut self.started, Instant::now()).elapsed()
+    }
+}
+
+/// The earlier one of a moment and a limit.
+fn within(limit: Option<Instant>, moment: Instant) -> Instant {
+    limit.map_or(moment, |limit| limit.min(moment))
+}
+
+/// What has to be over at the request's own limit, if it has one.
+async fn in_time_at_most<T>(
+    limit: Option<Instant>,
+    work: impl Future<Output = Result<T, PayError>>,
+) -> Result<T, PayError> {
+    match limit {
+        Some(limit) => {
+            timeout_at(limit, work).await.unwrap_or_else(|_| Err(PayError::Forwarded("it took too long".into())))
+        }
+        None => work.await,
     }
 }
 

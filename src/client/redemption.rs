@@ -157,7 +157,7 @@ impl<'a> Redemption<'a> {
         R: Body<Data = Bytes>,
     {
         // A body that cannot be had again after all: what was paid is not forgotten.
-        let unsent = PayError::Unanswered { transaction, code: None };
+        let unsent = PayError::Unanswered { purchase: entry.id, transaction, code: None };
         let proof = ShownProof::of(entry, transaction, self.signature.get(entry, transaction));
         let proven = seller.proven(&proof, self.place).ok_or(unsent)?;
         self.attempts += 1;
@@ -208,9 +208,10 @@ impl<'a> Redemption<'a> {
     /// Has the payer sign; `false` where it does not sign.
     async fn sign(&mut self, entry: &JournalEntry, transaction: TxHash, code: ProblemCode) -> Result<bool, PayError> {
         self.progress.report(PurchaseEvent::Signing);
-        let late = PayError::Unanswered { transaction, code: Some(code) };
+        let purchase = entry.id;
+        let late = PayError::Unanswered { purchase, transaction, code: Some(code) };
         let signed = timeout_at(self.deadline, self.signature.sign(entry, transaction)).await.map_err(|_| late)?;
-        signed.map_err(|reason| PayError::Unproven { transaction, code, signed: false, reason: Some(reason) })
+        signed.map_err(|reason| PayError::Unproven { purchase, transaction, code, signed: false, reason: Some(reason) })
     }
 
     /// Waits before a lost answer is asked for again. It was sold: the payment is not shown for another.
@@ -218,7 +219,7 @@ impl<'a> Redemption<'a> {
         tracing::warn!(%transaction, "the answer broke off after it was sold");
         self.breaks += 1;
         if self.breaks >= BREAKS_MAX {
-            return Err(PayError::Unanswered { transaction, code: None });
+            return Err(PayError::Unanswered { purchase: self.progress.purchase(), transaction, code: None });
         }
         self.pause(transaction, None, None).await
     }
@@ -230,7 +231,8 @@ impl<'a> Redemption<'a> {
         code: Option<ProblemCode>,
         after: Option<Duration>,
     ) -> Result<(), PayError> {
-        let pause = self.pacing.next(after).ok_or(PayError::Unanswered { transaction, code })?;
+        let purchase = self.progress.purchase();
+        let pause = self.pacing.next(after).ok_or(PayError::Unanswered { purchase, transaction, code })?;
         self.progress.report(PurchaseEvent::Waiting { code, pause });
         Pacing::wait(pause).await;
         Ok(())

@@ -1,6 +1,7 @@
 //! `PurchaseRegistry`: which purchases of this process are open, which call works on which, and what was spent in the
 //! last day. The journal is behind it: what changes here is written there.
 
+mod delivery;
 mod guard;
 mod inner;
 mod open;
@@ -8,7 +9,7 @@ mod spending;
 
 use std::{fmt, sync::Arc};
 
-pub(super) use self::guard::PurchaseGuard;
+pub(super) use self::{delivery::Delivery, guard::PurchaseGuard};
 use self::{inner::RegistryInner, open::OpenPurchases};
 use super::{
     Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, bill::Bill, budget::Spent,
@@ -44,6 +45,28 @@ impl PurchaseRegistry {
         self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
     }
 
+    /// Guards an unfinished purchase of the same request that was left: no call works on it, and no caller reads its answer.
+    pub(super) fn left(&self, fingerprint: &str) -> Option<PurchaseGuard> {
+        self.guarded(|open| {
+            let left = |entry: &JournalEntry| entry.state != PurchaseState::Unspent && !open.is_read(entry.id);
+            open.first_of_request(fingerprint, left)
+        })
+    }
+
+    /// Guards a purchase of the same request that the journal has, finished or not. What is finished stays so: nothing of a
+    /// conversation about it is recorded.
+    pub(super) async fn known(&self, fingerprint: &str, id: PurchaseId) -> Result<Option<PurchaseGuard>, JournalError> {
+        if let Some(open) = self.of_request(fingerprint, |entry| entry.id == id) {
+            return Ok(Some(open));
+        }
+        let mut entries = self.inner.journal.load().await?.into_iter();
+        let known = |entry: &JournalEntry| {
+            (entry.id, entry.state, entry.fingerprint.as_str()) == (id, PurchaseState::Answered, fingerprint)
+        };
+        let found = entries.find(known).filter(|_| !self.inner.tables().open.has(id));
+        Ok(found.map(|entry| PurchaseGuard::resumed(&self.inner, entry.asked_again())))
+    }
+
     /// Guards the purchase of the same request that this transaction paid.
     pub(super) fn paid_with(&self, fingerprint: &str, transaction: TxHash) -> Option<PurchaseGuard> {
         self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
@@ -74,10 +97,17 @@ impl PurchaseRegistry {
         Some(PurchaseGuard::resumed(&self.inner, entry))
     }
 
-    /// Closes payments that bought nothing and that no seller accepts any more: those settled before `accepted_since`.
+    /// Guards an authorization that was signed before `moment`, bought nothing, and is not known to be used.
+    pub(super) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.unspent_before(moment, |entry| !entry.has_moved()))
+    }
+
+    /// Closes payments that bought nothing and that no seller accepts any more: those settled before `accepted_since`. An authorization
+    /// that is not known to be used stays, however old it is by this machine's clock: only the chain says that it is void.
     pub(super) async fn close_unspent(&self, accepted_since: ChainTime) {
         for _ in 0..CLOSED_AT_ONCE {
-            let Some(mut old) = self.guarded(|open| open.unspent_before(accepted_since)) else { return };
+            let old = self.guarded(|open| open.unspent_before(accepted_since, JournalEntry::has_moved));
+            let Some(mut old) = old else { return };
             tracing::info!(purchase = %old.entry().id, "a payment that bought nothing is too old for any seller");
             old.note(|entry| entry.state = PurchaseState::Refused).await;
         }
@@ -110,6 +140,14 @@ impl PurchaseRegistry {
     /// Guards the open purchase of that name, if no call works on it.
     pub(super) fn open(&self, id: PurchaseId) -> Option<PurchaseGuard> {
         self.guarded(|open| open.free(id))
+    }
+
+    /// Closes a purchase whose answer the caller has; `false` where there is none of that name of which an answer was sold.
+    pub(super) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
+        let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
+        self.inner.journal.record(&answered).await?;
+        self.inner.close(&answered);
+        Ok(true)
     }
 
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.

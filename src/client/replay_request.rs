@@ -4,15 +4,19 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderValue, Method, Request, header,
+    Extensions, HeaderMap, HeaderValue, Method, Request, header,
     request::Parts,
     uri::{Authority, Scheme},
 };
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
-use super::{AlreadyPaid, ReplayBody, ResumeOnly, host, shown_proof::ShownProof, terms};
+use super::{
+    AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, host,
+    shown_proof::ShownProof, terms,
+};
 use crate::protocol::{
-    Media, TxHash,
+    Amount, Media, TxHash,
     headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
     is_loopback, is_proof_member,
 };
@@ -62,6 +66,24 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     pub(super) fn resumes_only(&self) -> bool {
         self.parts.extensions.get::<ResumeOnly>().is_some()
+    }
+
+    /// The finished purchase whose answer is asked for once more.
+    pub(super) fn asks_again(&self) -> Option<PurchaseId> {
+        self.parts.extensions.get::<AskAgain>().map(|again| again.0)
+    }
+
+    pub(super) fn is_quote_only(&self) -> bool {
+        self.parts.extensions.get::<QuoteOnly>().is_some()
+    }
+
+    pub(super) fn max_price(&self) -> Option<Amount> {
+        self.parts.extensions.get::<MaxPrice>().map(|max| max.0)
+    }
+
+    /// When the call and its answer have to be over.
+    pub(super) fn limit(&self, started: Instant) -> Option<Instant> {
+        started.checked_add(self.parts.extensions.get::<Deadline>()?.0)
     }
 
     pub(super) fn paid(&self) -> Option<TxHash> {
@@ -148,6 +170,16 @@ impl<B: ReplayBody> ReplayRequest<B> {
         let comma = if members.is_empty() { "" } else { "," };
         B::from_bytes(Bytes::from(format!("{{{proof}{comma}{rest}")))
     }
+}
+
+/// Whether a request asks for more than to be sent, and paid for where that is needed.
+pub(super) fn has_directives(extensions: &Extensions) -> bool {
+    extensions.get::<ResumeOnly>().is_some()
+        || extensions.get::<AlreadyPaid>().is_some()
+        || extensions.get::<AskAgain>().is_some()
+        || extensions.get::<MaxPrice>().is_some()
+        || extensions.get::<QuoteOnly>().is_some()
+        || extensions.get::<Deadline>().is_some()
 }
 
 /// Whether there is a proof of the caller's own.

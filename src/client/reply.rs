@@ -93,6 +93,11 @@ pub(super) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
 }
 
+/// Whether the seller says that it took what it was shown.
+pub(super) fn claims_success(headers: &HeaderMap) -> bool {
+    taken(headers).is_some_and(|taken| taken.success == Some(true))
+}
+
 /// The transaction that settled an authorization, by the seller's word.
 pub(super) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
     taken(headers)

@@ -27,7 +27,8 @@ pub(super) struct Seller<S, B> {
 /// What a request without proof is answered with.
 pub(super) enum Offered<R> {
     Answered(Response<ResponseBody<R>>),
-    Billed(Box<Bill>),
+    /// With the response that it came in.
+    Billed(Box<Bill>, Response<ResponseBody<R>>),
 }
 
 /// What a request with a proof is answered with.
@@ -61,7 +62,7 @@ where
     /// Sends the request as it is, and returns whatever the answer is.
     pub(super) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
         let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
-        let response = self.send(request).await.map_err(PayError::Http)?;
+        let response = self.send(request).await.map_err(PayError::Forwarded)?;
         Ok(response.map(ResponseBody::untouched))
     }
 
@@ -86,7 +87,7 @@ where
         match Bill::read(response, budget, now).await? {
             (None, response) => Ok(Offered::Answered(response)),
             (Some(_), _) if !replayable => Err(PayError::NotReplayable),
-            (Some(bill), _) => Ok(Offered::Billed(Box::new(bill))),
+            (Some(bill), response) => Ok(Offered::Billed(Box::new(bill), response)),
         }
     }
 

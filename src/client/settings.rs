@@ -26,6 +26,8 @@ pub(super) struct Settings {
     pub(super) least_time_to_pay: Duration,
     pub(super) payment_age: Duration,
     pub(super) read_ahead: usize,
+    pub(super) acknowledged_by_caller: bool,
+    pub(super) body_timeout: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -48,6 +50,8 @@ impl Default for Settings {
             payment_age: Duration::from_secs(25 * 60 * 60),
             // What sellers keep of an answer, unless they set something else.
             read_ahead: 256 * 1024,
+            acknowledged_by_caller: false,
+            body_timeout: None,
         }
     }
 }
@@ -61,6 +65,11 @@ impl Settings {
         }
         self.read_ahead = self.read_ahead.min(LARGEST);
         self
+    }
+
+    /// When the body of an answer whose head is here now has to be over.
+    pub(super) fn body_until(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.body_timeout?)
     }
 
     /// How long one answer is waited for, once money has moved, by a call that ends at `deadline`.

@@ -1,6 +1,6 @@
 //! The money: made ready, recorded, sent, and followed until it is in a block or never will be.
 
-mod watch;
+pub(super) mod watch;
 
 use std::future::Future;
 
@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use self::watch::{Next, Sending, Watch};
 use super::{
-    BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState, TransferRequest,
-    TransferStatus, budget::is_in_time, payer::ErasedPayer, progress::Progress, registry::PurchaseGuard,
-    settings::Settings,
+    Budget, BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState,
+    TransferRequest, TransferStatus, budget::is_in_time, payer::ErasedPayer, progress::Progress,
+    registry::PurchaseGuard, settings::Settings,
 };
 use crate::{
     clock::Clock,
@@ -23,6 +23,7 @@ pub(super) struct TransferContext<'a> {
     pub(super) payer: &'a dyn ErasedPayer,
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: &'a Settings,
+    pub(super) budget: &'a Budget,
 }
 
 impl TransferContext<'_> {
@@ -71,6 +72,10 @@ impl<'a> TransferDriver<'a> {
         &mut self.guard
     }
 
+    pub(super) fn into_guard(self) -> PurchaseGuard {
+        self.guard
+    }
+
     /// Pays for a purchase whose money is set aside: prepares the transfer, records it, sends it.
     pub(super) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
         let payer = self.context.payer;
@@ -87,6 +92,7 @@ impl<'a> TransferDriver<'a> {
         if payer == quote.recipient {
             return Err(BudgetDenial::NoSeller(payer).into());
         }
+        self.guard.set_gas_aside(prepared.fee, self.context.budget)?;
         let record = |entry: &mut JournalEntry| {
             entry.prepared.push(prepared);
             entry.secret = Some(quote.intent.as_str().to_owned());
@@ -95,7 +101,8 @@ impl<'a> TransferDriver<'a> {
             self.guard.discard();
             return Err(PayError::Journal(error));
         }
-        self.progress.report(PurchaseEvent::Paying { payer, transaction });
+        let JournalEntry { recipient, amount, decimals, .. } = *self.entry();
+        self.progress.report(PurchaseEvent::Paying { payer, recipient, amount, decimals, transaction });
         // Whether it went out or not, its status tells.
         let _ = self.send().await;
         Ok(self.guard)
@@ -195,11 +202,11 @@ impl<'a> TransferDriver<'a> {
             }
             Ok(TransferStatus::Reverted { transaction }) => {
                 self.guard.note(|entry| entry.state = PurchaseState::Void).await;
-                return Err(PayError::Reverted { transaction });
+                return Err(PayError::Reverted { purchase: self.entry().id, transaction });
             }
             Ok(TransferStatus::Impossible) if self.watch.is_impossible() => {
                 self.guard.note(|entry| entry.state = PurchaseState::Void).await;
-                return Err(PayError::Displaced);
+                return Err(PayError::Displaced { purchase: self.entry().id });
             }
             Ok(_) => {}
             // No time will make it this payer's.
@@ -263,6 +270,10 @@ impl<'a> TransferDriver<'a> {
         }
         match self.context.payer.replace(&self.guard.entry().prepared).await {
             Ok(Some(bumped)) => {
+                if let Err(denial) = self.guard.set_gas_aside(bumped.fee, self.context.budget) {
+                    tracing::warn!(%denial, "no transaction with a higher fee is sent");
+                    return;
+                }
                 let transaction = bumped.transaction;
                 if self.guard.record(|entry| entry.prepared.push(bumped)).await.is_ok() {
                     self.progress.report(PurchaseEvent::Bumping { transaction });
@@ -285,7 +296,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     fn unsettled(&self, reason: Option<PayerError>) -> PayError {
-        PayError::Unsettled { transaction: self.entry().transaction(), reason }
+        PayError::Unsettled { purchase: self.entry().id, transaction: self.entry().transaction(), reason }
     }
 }
 

@@ -249,13 +249,14 @@ impl<'a> Showing<'a> {
     /// The seller was paid, and does not give the answer.
     async fn lost(&self, guard: &mut PurchaseGuard, code: Option<ProblemCode>) -> PayError {
         let Some(transaction) = guard.entry().transaction else { return unsettled(guard.entry(), None) };
+        let purchase = guard.entry().id;
         match code {
             Some(code) => {
                 guard.note(|entry| entry.state = PurchaseState::Refused).await;
                 if self.breaks > 0 {
-                    PayError::AnswerLost { transaction, code }
+                    PayError::AnswerLost { purchase, transaction, code }
                 } else {
-                    PayError::Refused { transaction, code }
+                    PayError::Refused { purchase, transaction, code }
                 }
             }
             None => {
@@ -265,7 +266,7 @@ impl<'a> Showing<'a> {
                 if is_last {
                     guard.note(|entry| entry.state = PurchaseState::Refused).await;
                 }
-                PayError::BilledAgain { transaction, is_last }
+                PayError::BilledAgain { purchase, transaction, is_last }
             }
         }
     }
@@ -308,7 +309,9 @@ pub(super) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
             Ok(AuthorizationStatus::Used { transaction: entry.transaction })
         }
         Ok(status) => Ok(status),
-        Err(reason) => Err(PayError::Unsettled { transaction: entry.transaction, reason: Some(reason) }),
+        Err(reason) => {
+            Err(PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason: Some(reason) })
+        }
     }
 }
 
@@ -321,7 +324,7 @@ pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> PayEr
 
 fn unsettled(entry: &JournalEntry, code: Option<ProblemCode>) -> PayError {
     match entry.transaction {
-        Some(transaction) => PayError::Unanswered { transaction, code },
-        None => PayError::Unsettled { transaction: None, reason: None },
+        Some(transaction) => PayError::Unanswered { purchase: entry.id, transaction, code },
+        None => PayError::Unsettled { purchase: entry.id, transaction: None, reason: None },
     }
 }

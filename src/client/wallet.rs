@@ -51,7 +51,8 @@ use crate::{
 ///
 /// **Authorizations.** Of tokens that have them (EIP-3009), it signs transfers that the seller sends: for USDC on Base and Base Sepolia
 /// under the domains that are known here, and else under the one that the token's contract states. An authorization ends as long after
-/// the newest block's time as it is to be valid, or after this machine's if that is later: a slow clock shortens none. Signing waits for
+/// the newest block's time as it is to be valid, or after this machine's if that is later: a clock that is slow by up to five minutes
+/// shortens none. A block's time that is further ahead is not believed, and of several nodes the lower median counts. Signing waits for
 /// no other payment, and two seconds for the nodes at most. That one is [void](super::AuthorizationStatus::Void), after which
 /// another may be signed, takes as many nodes as above: all that answer have to say, of a block `final_after` deep, that its time
 /// was over there and its nonce not used, or that it was cancelled there. No clock of this machine counts, and a node without
@@ -83,7 +84,11 @@ pub struct WalletPayer {
 impl WalletPayer {
     /// Sets the most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
     /// asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
-    /// never more than 500,000. Where twice the base fee is above this, nothing is prepared, and nothing replaced.
+    /// never more than 500,000. Where twice the base fee and the tip are above this, nothing is prepared, and nothing replaced. What all
+    /// transfers of a day may cost, the [budget](super::BudgetBuilder::gas_per_day) limits.
+    ///
+    /// The base fee and the tip are the lower median of what the first nodes say that answer, of more than half of all; the tip is at most
+    /// the base fee, or 0.01 gwei where that is more. With one node, its word is all there is, and these limits are what holds.
     #[must_use]
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
         self.policy.max_fee_per_gas = wei;
@@ -179,8 +184,8 @@ impl Payer for WalletPayer {
         authorization_status::status(&self.account, self.policy.final_after, prepared, since).await
     }
 
-    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-        cancel::cancel(&self.account, &self.policy, prepared).await
+    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+        cancel::prepare(&self.account, &self.policy, authorized).await
     }
 }
 

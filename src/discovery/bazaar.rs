@@ -26,7 +26,9 @@ impl Bazaar {
             return None;
         }
         let mut texts: Vec<Box<str>> = Vec::new();
-        for (output, schema) in [(true, true), (false, true), (false, false)] {
+        for (output, schema) in
+            [(Output::Example, true), (Output::Schema, true), (Output::Absent, true), (Output::Absent, false)]
+        {
             let text = ascii_text(&json!({ NAME: extension(endpoint, output, schema) }));
             if texts.last().is_none_or(|last| text.len() < last.len()) {
                 texts.push(text.into());
@@ -37,6 +39,13 @@ impl Bazaar {
 
     pub(crate) fn method(&self) -> &Method {
         &self.endpoint.method
+    }
+
+    /// The names of what its input has, at any depth.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        name_members(self.endpoint.input.as_ref(), &mut names);
+        names
     }
 
     pub(crate) fn takes(&self, method: &Method) -> bool {
@@ -50,14 +59,33 @@ impl Bazaar {
 
     /// All of it, for a settler.
     pub(crate) fn extensions(&self) -> Extensions {
-        let mut whole = extension(&self.endpoint, true, true);
+        let mut whole = extension(&self.endpoint, Output::Example, true);
         let (info, schema) = (whole["info"].take(), whole["schema"].take());
         Extensions::new().with(NAME, info, Some(schema))
     }
 }
 
-/// With or without an example of the answer, and with or without the seller's schema of the input.
-fn extension(endpoint: &Endpoint, output: bool, schema: bool) -> Value {
+/// Adds the names of the members that this schema describes.
+fn name_members(schema: Option<&Value>, names: &mut Vec<String>) {
+    let members = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    for (name, schema) in members.into_iter().flatten() {
+        names.push(name.clone());
+        name_members(Some(schema), names);
+    }
+}
+
+/// How much is said of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// Its schema and the example.
+    Example,
+    /// Its schema alone.
+    Schema,
+    Absent,
+}
+
+/// With this much of the answer, and with or without the seller's schema of the input.
+fn extension(endpoint: &Endpoint, output: Output, schema: bool) -> Value {
     let (mut info, mut properties) = input(endpoint, schema);
     info.insert("type".into(), "http".into());
     info.insert("method".into(), endpoint.method.as_str().into());
@@ -69,8 +97,12 @@ fn extension(endpoint: &Endpoint, output: bool, schema: bool) -> Value {
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
     let mut info = json!({ "input": info });
     let mut parts = json!({ "input": described });
-    if let Some(example) = endpoint.output_example.as_ref().filter(|_| output) {
-        info["output"] = json!({ "type": "json", "example": example });
+    let example = endpoint.output_example.as_ref().filter(|_| output == Output::Example);
+    if output != Output::Absent && (endpoint.output.is_some() || example.is_some()) {
+        info["output"] = json!({ "type": "json" });
+        if let Some(example) = example {
+            info["output"]["example"] = example.clone();
+        }
         let of = endpoint.output.clone().unwrap_or(json!({}));
         parts["output"] = json!({
             "type": "object",

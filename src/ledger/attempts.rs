@@ -9,8 +9,19 @@ const FIRST: Duration = Duration::from_secs(60);
 /// The longest cool-down.
 pub(super) const LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// How long a pair has to cool down, from the end of the last of so many attempts.
-pub(super) fn cool_down(started: u32) -> Duration {
+/// Returns how long an intent and a transfer have to cool down together after so many attempts, from the end of the last one: nothing
+/// up to 15, a minute after 16, then twice as long after each further one, up to 15 minutes.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::ledger::rules::cool_down;
+/// assert_eq!(cool_down(15), Duration::ZERO);
+/// assert_eq!(cool_down(16), Duration::from_secs(60));
+/// assert_eq!(cool_down(17), Duration::from_secs(120));
+/// assert_eq!(cool_down(1_000), Duration::from_secs(15 * 60));
+/// ```
+#[must_use]
+pub fn cool_down(started: u32) -> Duration {
     match started.checked_sub(FREE_ATTEMPTS) {
         None => Duration::ZERO,
         Some(beyond) => FIRST.saturating_mul(1 << beyond.min(4)).min(LONGEST),

@@ -2,12 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::Settling;
 use crate::protocol::{ChainTime, IntentKey, Transfer};
 
 /// How far the verifier's head may lag behind the chain.
 const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
 /// How far two clocks may be apart.
 const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
+
+/// The longest lease.
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
+/// A lease that ends later than this from now was granted before the clock was set back, and has run out.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) const FURTHEST_END: Duration = Duration::from_secs(LONGEST_LEASE.as_secs() + CLOCK_SKEW.as_secs());
 
 /// How much later a transaction whose block was dropped may be mined again and still count as the same payment where
 /// nobody showed it meanwhile: twice the twelve hours after which an OP-stack chain can still drop unsafe blocks.
@@ -79,9 +86,9 @@ impl ClaimBuilder {
         self
     }
 
-    /// Sets how long a grant holds unless it is renewed.
+    /// Sets how long a grant holds unless it is renewed: an hour at most.
     pub const fn lease(mut self, length: Duration) -> Self {
-        self.0.lease = length;
+        self.0.lease = if length.as_nanos() > LONGEST_LEASE.as_nanos() { LONGEST_LEASE } else { length };
         self
     }
 
@@ -124,12 +131,6 @@ impl Claim {
         &self.transfers
     }
 
-    /// Whether a candidate is not settled: its reservation must outlive a power cut, for it keeps the payment for its intent.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) fn must_last(&self) -> bool {
-        self.transfers.iter().any(|transfer| !transfer.is_settled())
-    }
-
     /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {
@@ -140,6 +141,12 @@ impl Claim {
     #[must_use]
     pub const fn lease(&self) -> Duration {
         self.lease
+    }
+
+    /// Whether no candidate has happened yet. Such a claim costs its author nothing but a signature, which may be worthless.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn is_unproven(&self) -> bool {
+        !self.transfers.iter().any(Transfer::is_settled)
     }
 
     /// Returns how long, in chain time, a record of this intent and that transfer must be kept: until age rules out the return
@@ -159,7 +166,7 @@ pub struct Lease {
     transfer: Transfer,
     fence: u64,
     length: Duration,
-    resumed_since: Option<ChainTime>,
+    settling: Option<Box<Settling>>,
     /// The payment had not happened when it was granted.
     unsettled: bool,
     /// Until when, in chain time, a payment for the intent counts.
@@ -175,17 +182,16 @@ impl Lease {
             transfer: transfer.clone(),
             fence,
             length: claim.lease,
-            resumed_since: None,
+            settling: None,
             unsettled: !transfer.is_settled(),
             pay_until: claim.pay_until,
             keep_until: claim.keep_until(transfer),
         }
     }
 
-    /// Sets since when the intent has held the payment, where this grant took over a lease of the same intent on it, which had run
-    /// out: the block time under which the first of these leases was granted. `None` where nothing was taken over.
-    pub const fn with_resumed_since(mut self, since: Option<ChainTime>) -> Self {
-        self.resumed_since = since;
+    /// Sets the record of a settlement that was begun for this intent and this payment, under this lease or an earlier one.
+    pub fn with_settling(mut self, settling: Option<Settling>) -> Self {
+        self.settling = settling.map(Box::new);
         self
     }
 
@@ -243,37 +249,24 @@ impl Lease {
         self.fence
     }
 
-    /// Returns whether this grant took over a lease of the same intent on the same payment, which had run out: an earlier holder may
-    /// have run the handler, and may have settled the payment. Releasing such a lease makes the payment anybody's.
-    #[must_use]
-    pub const fn is_resumed(&self) -> bool {
-        self.resumed_since.is_some()
-    }
-
-    /// Returns since when the intent has held the payment, where this grant is [resumed](Self::is_resumed): the block time of the
-    /// transfer under which the first of the leases was granted that took one another over. What was mined before was settled under
-    /// none of them.
+    /// Returns the record of a settlement that was begun for this intent and this payment under an earlier lease, as the ledger had it
+    /// when it granted this one. The payment may have been settled since. `None` where no settlement was begun, or none of them can
+    /// have used the payment.
     ///
     /// ```
     /// use tower_x402::{
-    ///     ledger::{Claim, Lease},
+    ///     ledger::{Claim, Lease, Settling},
     ///     protocol::{ChainTime, IntentKey, Network, Transfer, TxHash},
     /// };
     /// let paid = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 0);
     /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).transfers(vec![paid.clone()]).build();
-    /// let first = ChainTime::from_unix(1_795_280_400);
-    /// let lease = Lease::new(&claim, &paid, 1).with_resumed_since(Some(first));
-    /// assert_eq!((lease.is_resumed(), lease.resumed_since()), (true, Some(first)));
+    /// let begun = Settling::new([9; 16], ChainTime::from_unix(1_795_280_400));
+    /// let lease = Lease::new(&claim, &paid, 1).with_settling(Some(begun));
+    /// assert_eq!(lease.settling(), Some(&begun));
     /// ```
     #[must_use]
-    pub const fn resumed_since(&self) -> Option<ChainTime> {
-        self.resumed_since
-    }
-
-    /// Whether freeing it unused would give away the payment: an earlier holder may have settled it.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub(super) const fn keeps_its_payment(&self) -> bool {
-        self.is_resumed() && self.unsettled
+    pub fn settling(&self) -> Option<&Settling> {
+        self.settling.as_deref()
     }
 
     /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the transfer, as it

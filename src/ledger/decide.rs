@@ -8,54 +8,94 @@ use crate::protocol::{ChainTime, Transfer};
 
 /// What is on record for an intent or a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub enum Entry {
+    /// It was sold.
     Sold,
-    /// A lease with so much time left.
+    /// A lease holds it.
     Held {
+        /// The time until the lease runs out unless it is renewed.
         left: Duration,
     },
-    /// A lease that ran out, and may be taken over: by its own intent, and by any other for a payment that is settled.
+    /// A lease held it and ran out. It may be taken over.
     Lapsed,
 }
 
-/// One of the claim's transfers, with what is on record for it.
+/// One of a claim's transfers, with what is on record for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate<'c> {
-    pub(super) transfer: &'c Transfer,
-    pub(super) entry: Option<Entry>,
-    /// The entry is a lease of the claim's own intent.
-    pub(super) own: bool,
-    /// How long the claim's intent and this transfer have to cool down.
-    pub(super) cooling: Option<Duration>,
+#[non_exhaustive]
+pub struct Candidate<'c> {
+    /// The transfer.
+    pub transfer: &'c Transfer,
+    /// What is on record for the transfer's payment.
+    pub entry: Option<Entry>,
+    /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
+    /// claim's intent.
+    pub barred: bool,
+    /// How long the claim's intent and this transfer still have to cool down: what is left of [`cool_down`](super::rules::cool_down)
+    /// since the last attempt ended.
+    pub cooling: Option<Duration>,
+}
+
+impl<'c> Candidate<'c> {
+    /// Returns a candidate of which nothing is on record.
+    #[must_use]
+    pub const fn new(transfer: &'c Transfer) -> Self {
+        Self { transfer, entry: None, barred: false, cooling: None }
+    }
 }
 
 impl Candidate<'_> {
-    /// Whether a lease that ran out keeps this payment for its intent. A signature is public once it is settled: whoever reads it
-    /// on the chain could show it under an intent of their own, where a holder died between settling and commit.
-    fn is_anothers(&self) -> bool {
-        self.entry == Some(Entry::Lapsed) && !self.own && !self.transfer.is_settled()
-    }
-
-    /// Whether it would be settled beside another that may have been, for one intent.
-    fn is_a_second(&self, keeps: bool) -> bool {
-        keeps && !self.own && !self.transfer.is_settled()
+    /// Whether settling it could give away a payment, or pay twice for one intent. A signature is public once it is sent to be settled:
+    /// any reader of the chain could show it under an intent of its own. A transfer that is settled is proved in another way.
+    fn must_not_be_settled(&self) -> bool {
+        self.barred && !self.transfer.is_settled()
     }
 }
 
+/// What a ledger does about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decision<'c> {
+pub enum Decision<'c> {
+    /// Refuses it.
     Refused(ReserveOutcome),
-    /// This one is free: reserve it.
+    /// Reserves this candidate, which is free. Where a lease that [ran out](Entry::Lapsed) is on record for the intent or the
+    /// payment, the reservation ends that lease in the same step.
     Free(Candidate<'c>),
 }
 
-/// Decides by the low-water mark, the entry of the claim's intent, whether that keeps a payment that was not settled when it was
-/// granted, the length of the claim's lease, and the candidates in the claim's order, which are read up to the first free one.
-/// [`ReserveOutcome`] has the order of the refusals.
-pub(super) fn decide<'c>(
+/// Decides about a claim by the low-water mark, what is on record for its intent, the length of the lease that it asks for, and its
+/// candidates in their order, which are read up to the first free one.
+///
+/// Everything must be read at one moment, and the reservation must be written at the same one, or by a write that fails if anything
+/// of it has changed. [`ReserveOutcome`] has the order of the refusals.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{
+///     ledger::{
+///         ReserveOutcome,
+///         rules::{Candidate, Decision, Entry, decide},
+///     },
+///     protocol::{ChainTime, Network, Transfer, TxHash},
+/// };
+/// let (mark, lease) = (ChainTime::from_unix(1_795_280_000), Duration::from_secs(60));
+/// let paid = |position| {
+///     Transfer::new(Network::BASE, TxHash::new([0xab; 32]), position)
+///         .with_block(22_000_000, ChainTime::from_unix(1_795_280_400))
+/// };
+/// let (first, second) = (paid(0), paid(4));
+/// let mut held = Candidate::new(&first);
+/// held.entry = Some(Entry::Held { left: Duration::from_secs(12) });
+///
+/// let decision = decide(mark, None, lease, [held, Candidate::new(&second)]);
+/// assert_eq!(decision, Decision::Free(Candidate::new(&second)));
+///
+/// let busy = ReserveOutcome::Busy { retry_after: Duration::from_secs(12) };
+/// assert_eq!(decide(mark, None, lease, [held]), Decision::Refused(busy));
+/// assert_eq!(decide(mark, Some(Entry::Sold), lease, [held]), Decision::Refused(ReserveOutcome::IntentConsumed));
+/// ```
+pub fn decide<'c>(
     mark: ChainTime,
     intent: Option<Entry>,
-    keeps: bool,
     lease: Duration,
     candidates: impl IntoIterator<Item = Candidate<'c>>,
 ) -> Decision<'c> {
@@ -74,7 +114,7 @@ pub(super) fn decide<'c>(
         let mut held_for = |left: Duration| frees_in = Some(frees_in.map_or(left, |least| least.min(left)));
         match candidate.entry {
             Some(Entry::Held { left }) => held_for(left),
-            _ if candidate.is_anothers() || candidate.is_a_second(keeps) => held_for(lease),
+            _ if candidate.must_not_be_settled() => held_for(lease),
             _ if candidate.transfer.block_time <= mark => {}
             _ => {
                 return match candidate.cooling {
@@ -121,23 +161,22 @@ mod tests {
     /// Decides about candidates given as block time, entry and cool-down; returns which one is free, or the refusal.
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
-        decided_of(intent, false, candidates, &transfers, false)
+        decided_of(intent, candidates, &transfers, false)
     }
 
     fn decided_of(
         intent: Option<Entry>,
-        keeps: bool,
         candidates: &[(u64, Option<Entry>, u64)],
         transfers: &[Transfer],
-        own: bool,
+        barred: bool,
     ) -> Result<usize, ReserveOutcome> {
         let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
             transfer,
             entry: *entry,
-            own,
+            barred,
             cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
         });
-        match decide(ChainTime::from_unix(MARK), intent, keeps, LEASE, all) {
+        match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
             Decision::Free(chosen) => {
                 Ok(transfers.iter().position(|transfer| std::ptr::eq(transfer, chosen.transfer)).unwrap())
@@ -182,40 +221,24 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::result_large_err, reason = "read at once")]
-    fn a_lease_that_ran_out_keeps_an_unsettled_payment_for_its_own_intent() {
+    fn a_settlement_that_was_begun_bars_what_is_not_settled() {
         let unsettled = |block_time| Transfer { transaction: TxHash::NONE, ..paid(block_time) };
-        let lapsed = (MARK + 1, LAPSED, 0);
-        #[allow(clippy::result_large_err, reason = "read at once")]
-        let decided = |candidates: &[(u64, Option<Entry>, u64)], own| {
+        let barred = |candidates: &[(u64, Option<Entry>, u64)]| {
             let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
-            decided_of(None, false, candidates, &transfers, own)
+            decided_of(LAPSED, candidates, &transfers, true)
         };
-        assert_eq!(decided(&[lapsed], true), Ok(0));
-        assert_eq!(decided(&[lapsed], false), Err(busy(7)), "as long as the claim's own lease");
-        assert_eq!(decided(&[(MARK, LAPSED, 0)], false), Err(busy(7)), "as for a held payment, before the mark");
-        assert_eq!(decided(&[(MARK + 1, LAPSED, 60)], false), Err(busy(7)), "and before a pause");
-        assert_eq!(decided(&[lapsed, (MARK + 1, None, 0)], false), Ok(1));
-        assert_eq!(decided(&[lapsed, (MARK + 1, held(4), 0)], false), Err(busy(4)), "the first to end");
-        assert_eq!(decided(&[lapsed, (MARK + 1, held(9), 0)], false), Err(busy(7)));
-        // A settled one beside it is taken over, whoever's it was.
-        let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
-        assert_eq!(decided_of(None, false, &[lapsed, lapsed], &transfers, false), Ok(1));
-    }
-
-    #[test]
-    fn an_intent_that_keeps_a_payment_gets_no_other_that_is_not_settled() {
-        let unsettled = Transfer { transaction: TxHash::NONE, ..paid(MARK + 1) };
-        let free = (MARK + 1, None, 0);
-        let decided = |keeps, candidates: &[(u64, Option<Entry>, u64)], transfers: &[Transfer], own| {
-            decided_of(LAPSED, keeps, candidates, transfers, own)
-        };
-        let one = std::slice::from_ref(&unsettled);
-        assert_eq!(decided(true, &[free], one, false), Err(busy(7)), "as long as the claim's own lease");
-        assert_eq!(decided(true, &[(MARK, None, 60)], one, false), Err(busy(7)), "before the mark, and a pause");
-        assert_eq!(decided(true, &[(MARK + 1, held(4), 0)], one, false), Err(busy(4)));
-        assert_eq!(decided(true, &[(MARK + 1, LAPSED, 0)], one, true), Ok(0), "the one that it keeps");
-        assert_eq!(decided(false, &[free], one, false), Ok(0), "it keeps none");
-        assert_eq!(decided(true, &[free, free], &[unsettled.clone(), paid(MARK + 1)], false), Ok(1), "a settled one");
+        for entry in [None, LAPSED] {
+            let candidate = (MARK + 1, entry, 0);
+            assert_eq!(barred(&[candidate]), Err(busy(7)), "as long as the claim's own lease");
+            assert_eq!(barred(&[(MARK, entry, 0)]), Err(busy(7)), "as for a held payment, before the mark");
+            assert_eq!(barred(&[(MARK + 1, entry, 60)]), Err(busy(7)), "and before a pause");
+            assert_eq!(barred(&[candidate, (MARK + 1, held(4), 0)]), Err(busy(4)), "the first to end");
+            assert_eq!(barred(&[candidate, (MARK + 1, held(9), 0)]), Err(busy(7)));
+            // One that is settled is free beside it.
+            let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
+            assert_eq!(decided_of(LAPSED, &[candidate, candidate], &transfers, true), Ok(1));
+            // A lease alone that ran out bars nothing.
+            assert_eq!(decided_of(LAPSED, &[candidate], &transfers[..1], false), Ok(0));
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{
     AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale,
+    Settling,
 };
 use crate::{
     metrics,
@@ -17,6 +18,8 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     /// Owns what it needs, so that it can outlive its caller.
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome>;
+    fn settling<'a>(&'a self, lease: &'a Lease, settling: &'a Settling) -> Boxed<'a, RenewOutcome>;
+    fn not_settled<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()>;
     fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome>;
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
@@ -34,6 +37,14 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome> {
         Box::pin(metrics::ledger("renew", Ledger::renew(self, lease)))
+    }
+
+    fn settling<'a>(&'a self, lease: &'a Lease, settling: &'a Settling) -> Boxed<'a, RenewOutcome> {
+        Box::pin(metrics::ledger("settling", Ledger::settling(self, lease, settling)))
+    }
+
+    fn not_settled<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()> {
+        Box::pin(metrics::ledger("not_settled", Ledger::not_settled(self, lease)))
     }
 
     fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome> {

@@ -46,6 +46,11 @@ pub enum LedgerErrorKind {
     /// The ledger's file was mounted into a container without its folder, where its write-ahead log lies. Two such containers
     /// would have a log each, and one would sell what the other has sold.
     MountedAlone,
+    /// The ledger's path names something other than a regular file, such as a device, a pipe or a folder.
+    NotAFile,
+    /// The ledger's file has a second name, a hard link. A process that opens it by the other name has a write-ahead log of its
+    /// own, and would sell what the first has sold.
+    HardLinked,
     /// Another failure, of a ledger from outside this crate.
     Other,
 }
@@ -122,6 +127,11 @@ impl fmt::Display for LedgerErrorKind {
                 "the ledger's file is mounted alone, without the log beside it, and could be sold from twice: mount the \
                  folder that it lies in instead"
             }
+            Self::NotAFile => "the ledger's path is no regular file: name one, or a new one in a folder that exists",
+            Self::HardLinked => {
+                "the ledger's file has a second name, a hard link, and could be sold from twice: remove the other name, \
+                 and copy the file with SQLite's .backup instead"
+            }
             Self::Other => "the ledger failed: see the error's source",
         })
     }
@@ -153,7 +163,9 @@ mod tests {
     fn only_an_outage_is_transient() {
         let lost = LedgerError::unavailable().because("connection reset");
         assert!(lost.is_transient() && LedgerError::unavailable().is_transient());
-        let wrong = [LedgerError::incompatible(), LedgerErrorKind::MountedAlone.into(), LedgerError::other("no table")];
+        let kinds = [LedgerErrorKind::MountedAlone, LedgerErrorKind::NotAFile, LedgerErrorKind::HardLinked];
+        let wrong = [LedgerError::incompatible(), LedgerError::other("no table")];
+        let wrong = wrong.into_iter().chain(kinds.map(LedgerError::from)).collect::<Vec<_>>();
         assert!(wrong.iter().all(|error| !error.is_transient()));
     }
 

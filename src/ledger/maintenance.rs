@@ -69,9 +69,8 @@ pub trait Maintenance: Ledger {
     /// As [`raise_mark_to`](Self::raise_mark_to).
     fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 
-    /// Forgets every sale that may be forgotten when the chain's head is at `head`, every answer whose time is over, every idle lease
-    /// (on a payment that is not settled, only once its sale could be forgotten too) and every old count of attempts, and returns
-    /// the number of sales. The ledger does the same while it sells, a few records at a time; a sweep is for a
+    /// Forgets every sale that may be forgotten when the chain's head is at `head`, every answer whose time is over, every idle lease,
+    /// every old count of attempts and every record of a settlement whose payment cannot return, and returns the number of sales. The ledger does the same while it sells, a few records at a time; a sweep is for a
     /// quiet hour, or before a backup. Dropping the future is harmless.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ mod erased;
 mod error;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod events;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod last_sale;
 mod maintenance;
 mod memory;
 #[cfg(feature = "postgres")]
@@ -23,16 +25,29 @@ mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod sale;
+mod settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+
+/// The rules of every ledger, as pure functions, for a ledger of your own.
+///
+/// [`decide`](rules::decide) says which answer a claim gets, and [`cool_down`](rules::cool_down) when a pair may be tried again. The
+/// ledger reads what they need, and writes what follows from them, in one transaction.
+pub mod rules {
+    pub use super::{
+        attempts::cool_down,
+        decide::{Candidate, Decision, Entry, decide},
+    };
+}
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 pub use book::{
     BookedSale, DayTotal, KnownPayment, ParseUtcDayError, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay,
 };
+pub(crate) use claim::LONGEST_LEASE;
 pub use claim::{Claim, ClaimBuilder, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::{LedgerError, LedgerErrorKind};
@@ -43,6 +58,7 @@ pub use postgres::{PostgresLedger, PostgresLedgerBuilder};
 #[cfg(feature = "redis")]
 pub use redis::RedisLedger;
 pub use sale::{KeptAnswer, Sale};
+pub use settling::Settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sql::TablePrefixError;
 #[cfg(feature = "sqlite")]
@@ -77,15 +93,13 @@ pub trait Ledger: Send + Sync + 'static {
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
     /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
-    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token. If it is of the same intent
-    /// and transfer, the new lease says so, and since when that has been so ([`resumed_since`](Lease::resumed_since)): the block time
-    /// under which the first of these leases was granted. Each one that takes over another keeps it.
+    /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
-    /// A candidate that is not [settled](crate::protocol::Transfer::is_settled) is the exception: a lease of another intent that ran
-    /// out on it is neither taken over nor changed, and the claim is refused as if the transfer were held for the length of the
-    /// claim's own lease. A signature is public once it is settled. If its holder dies between settling and commit, only the intent
-    /// that it was shown for may go on, and it goes on with that one: another candidate that is not settled is not free to it. Such a
-    /// lease is remembered until its [`keep_until`](Claim::keep_until) is before the claim's head.
+    /// A payment whose settlement was [begun](Self::settling) belongs to the intent that it was begun for, until either is sold. A
+    /// candidate of another intent that is not [settled](crate::protocol::Transfer::is_settled) is then refused as if it were held for
+    /// the length of the claim's own lease, because the signature may be public by now. The intent itself gets this payment again, in a
+    /// lease that [carries the record](Lease::settling), and no other payment that is not settled. A candidate that is settled is free as
+    /// ever: its payer proved the payment in another way.
     ///
     /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
     /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
@@ -99,6 +113,22 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
     fn renew(&self, lease: &Lease) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send;
+
+    /// Records durably that the lease's payment is about to be settled for its intent, and renews the lease, if it is still held (as for
+    /// [`renew`](Self::renew)). Repeatable: the last record counts. Unless the outcome is [`RenewOutcome::Held`], the payment must not be
+    /// settled.
+    ///
+    /// The record outlives the lease. It ends with the sale of the intent or the payment in the same atomic step, with
+    /// [`not_settled`](Self::not_settled), or when age rules out that the payment returns ([`Lease::keep_until`]).
+    fn settling(
+        &self,
+        lease: &Lease,
+        settling: &Settling,
+    ) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send;
+
+    /// Removes the record that the settlement was [begun](Self::settling): the payment was certainly not settled, and will not be.
+    /// Repeatable; does nothing unless the lease is still held.
+    fn not_settled(&self, lease: &Lease) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew)). Repeatable: returns
     /// [`CommitOutcome::Done`] also if this lease was committed before.
@@ -140,6 +170,18 @@ impl<L: Ledger> Ledger for Arc<L> {
         L::renew(self, lease)
     }
 
+    fn settling(
+        &self,
+        lease: &Lease,
+        settling: &Settling,
+    ) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send {
+        L::settling(self, lease, settling)
+    }
+
+    fn not_settled(&self, lease: &Lease) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        L::not_settled(self, lease)
+    }
+
     fn commit(
         &self,
         lease: &Lease,
@@ -175,7 +217,8 @@ pub enum ReserveOutcome {
     /// Another lease holds the intent; or no transfer is free, and at least one is held.
     Busy {
         /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner. Of a
-        /// payment that is kept for another intent, or of another than the intent keeps, the length of the claim's lease.
+        /// payment whose settlement was begun for another intent, or of another payment than the intent's own settlement is of, the length
+        /// of the claim's lease.
         retry_after: Duration,
     },
     /// The handler was started too often for this intent and the transfer that it would be granted.

@@ -10,8 +10,9 @@ use std::{
 };
 
 use super::{
-    BookedSale, Claim, Lease, LedgerError, Refund, ReserveOutcome,
+    BookedSale, Claim, Lease, LedgerError, Refund, ReserveOutcome, Settling,
     attempts::cool_down,
+    claim::FURTHEST_END,
     decide::{Candidate, Decision, Entry, decide},
 };
 use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
@@ -110,8 +111,6 @@ pub(super) struct SnapshotRow {
     pub(super) due: bool,
     pub(super) intent_sold: bool,
     pub(super) intent_left: Option<i64>,
-    /// The intent's lease is on a payment that was not settled when it was granted.
-    pub(super) intent_keeps: bool,
     pub(super) sold: bool,
     pub(super) left: Option<i64>,
     /// The candidate's lease is this very intent's.
@@ -122,6 +121,8 @@ pub(super) struct SnapshotRow {
     pub(super) since: Option<i64>,
     /// The candidate's block time on record.
     pub(super) block_time: Option<i64>,
+    /// The settlement of the candidate was begun for another intent, or that of another payment for this one.
+    pub(super) barred: bool,
 }
 
 /// What a database showed of a claim, all at one moment: a row for each candidate, in the claim's order. Without any, the
@@ -158,8 +159,10 @@ pub(super) struct Written {
     pub(super) times: i64,
     pub(super) since: i64,
     pub(super) mark: Option<i64>,
-    /// Since when the intent has held the payment, where it took over a lease of the same intent on it.
-    pub(super) resumed_since: Option<i64>,
+    /// A settlement that was begun for this intent and payment.
+    pub(super) settling: Option<Settling>,
+    /// As [`SnapshotRow::barred`].
+    pub(super) barred: bool,
     /// Intent or payment is in the book of what was sold and forgotten.
     pub(super) booked: bool,
 }
@@ -169,13 +172,14 @@ impl Written {
     /// through by a record that was forgotten since the look, or by a release that began a pause.
     pub(super) fn holds(&self, transfer: &Transfer) -> bool {
         !self.booked
+            && (!self.barred || transfer.is_settled())
             && self.mark.is_some_and(|mark| seconds(transfer.block_time) > mark)
             && pause(self.times.saturating_sub(1), self.since).is_none()
     }
 
     pub(super) fn lease(&self, claim: &Claim, transfer: &Transfer) -> Result<Lease, LedgerError> {
         let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
-        Ok(Lease::new(claim, transfer, fence).with_resumed_since(self.resumed_since.map(time)))
+        Ok(Lease::new(claim, transfer, fence).with_settling(self.settling))
     }
 }
 
@@ -185,11 +189,12 @@ fn pause(times: i64, since: i64) -> Option<Duration> {
     cool_down(times).checked_sub(span(since)).filter(|rest| !rest.is_zero())
 }
 
-/// What is on record, of a sale or a lease. What is in the book is sold, and has no lease.
+/// What is on record, of a sale or a lease. What is in the book is sold, and has no lease. A lease that ends too late for any has run
+/// out: the clock was set back.
 fn entry(sold: bool, left: Option<i64>) -> Option<Entry> {
     match left {
         _ if sold => Some(Entry::Sold),
-        Some(left @ 1..) => Some(Entry::Held { left: span(left) }),
+        Some(left @ 1..) if span(left) <= FURTHEST_END => Some(Entry::Held { left: span(left) }),
         Some(_) => Some(Entry::Lapsed),
         None => None,
     }
@@ -204,7 +209,7 @@ impl SnapshotRow {
         // The intent's own lease that ran out is its last attempt.
         let run_out = self.left.filter(|_| self.own && !self.sold).map(i64::saturating_neg);
         let cooling = pause(self.times.unwrap_or(0), run_out.or(self.since).unwrap_or(0));
-        Candidate { transfer, entry: entry(self.sold, self.left), own: self.own, cooling }
+        Candidate { transfer, entry: entry(self.sold, self.left), barred: self.barred, cooling }
     }
 }
 
@@ -242,7 +247,7 @@ impl Snapshot {
         let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
         let mark = time(mark);
         let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
-        Ok(decide(mark, ledger.intent(), ledger.intent_keeps, claim.lease(), candidates))
+        Ok(decide(mark, ledger.intent(), claim.lease(), candidates))
     }
 
     /// What to write, to grant this candidate.
@@ -299,6 +304,16 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
 
 /// How long a question to the book may take, where the ledger's own time limit is shorter: rare sales are looked for among many.
 pub(super) const BOOK_TIME: Duration = Duration::from_secs(30);
+
+/// The record of a settlement, as a database tells it.
+pub(super) fn settling(request: Vec<u8>, head: i64, transaction: Option<Vec<u8>>) -> Result<Settling, LedgerError> {
+    let request = request.try_into().map_err(|_| LedgerError::incompatible())?;
+    let begun = Settling::new(request, time(head));
+    Ok(match transaction.map(hash).transpose()? {
+        Some(transaction) => begun.with_transaction(transaction),
+        None => begun,
+    })
+}
 
 /// A sale as a database tells it: bytes and numbers, and when it was sold in units of `1 / per_second`.
 pub(super) struct SaleRow {
@@ -373,9 +388,16 @@ mod tests {
 
     #[test]
     fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
-        let holds = |mark, times, since, booked| {
-            Written { fence: 1, times, since, mark, resumed_since: None, booked }.holds(&paid(100))
+        let written = |mark, times, since, booked| Written {
+            fence: 1,
+            times,
+            since,
+            mark,
+            settling: None,
+            barred: false,
+            booked,
         };
+        let holds = |mark, times, since, booked| written(mark, times, since, booked).holds(&paid(100));
         assert!(holds(Some(99), 1, 0, false));
         assert!(!holds(Some(100), 1, 0, false), "at the mark");
         assert!(!holds(None, 1, 0, false), "nothing begun");
@@ -383,5 +405,9 @@ mod tests {
         assert!(!holds(Some(99), 17, 59_999_999, false), "in its pause");
         assert!(holds(Some(99), 17, 60_000_000, false), "after its pause");
         assert!(!holds(Some(99), 1, 0, true), "in the book");
+        let barred = Written { barred: true, ..written(Some(99), 1, 0, false) };
+        assert!(barred.holds(&paid(100)), "settled, whatever was begun");
+        let unsettled = Transfer { transaction: TxHash::NONE, ..paid(100) };
+        assert!(!barred.holds(&unsettled), "to be settled for another");
     }
 }

@@ -14,6 +14,8 @@ use crate::{
 
 /// What stands before the arguments of an ERC-20 `transfer`.
 const TRANSFER: &str = "a9059cbb";
+/// What stands before the argument of an ERC-20 `balanceOf`.
+const BALANCE_OF: &str = "70a08231";
 
 /// All of it.
 pub(super) fn block(page: &Page, offer: &Offer) -> Value {
@@ -24,6 +26,8 @@ pub(super) fn block(page: &Page, offer: &Offer) -> Value {
         "expiry": quote.expiry.unix(),
         "network": network(quote.network),
         "words": { "price": price(quote), "symbol": quote.symbol, "network": network_name(quote.network) },
+        "money": money(quote),
+        "contact": offer.contact,
         "transfer": offer.takes_transfers.then(|| transfer(quote)).flatten(),
         "signed": offer.required.as_ref().and_then(|required| signed(quote, required)),
         "texts": Text::ALL.iter().map(|text| (text.key().to_owned(), page.words(*text).into())).collect::<Map<_, _>>(),
@@ -61,6 +65,17 @@ fn network(network: Network) -> Value {
         })
     });
     json!({ "id": network.chain_id(), "hex": hex, "add": add })
+}
+
+/// What an account must have: of which token, how its balance is asked for, and how much in base units.
+fn money(quote: &Quote) -> Option<Value> {
+    let token = quote.contracts.first()?;
+    Some(json!({
+        "token": token.to_string(),
+        "balance": format!("0x{BALANCE_OF}"),
+        "amount": quote.amount.to_string(),
+        "decimals": quote.decimals,
+    }))
 }
 
 /// The transfer, bound to this intent by its tag.

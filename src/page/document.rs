@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Offer,
-    protocol::{Quote, Redemption, headers::X_PRICE_INTENT},
+    protocol::{Network, Quote, Redemption, headers::X_PRICE_INTENT},
 };
 
 /// The page for a quote.
@@ -30,18 +30,18 @@ pub(super) fn quote(page: &Page, uri: &Uri, offer: &Offer) -> String {
     );
     wallets(&mut main, &words, offer);
     if offer.takes_transfers {
-        elsewhere(&mut main, &words, &offer.quote);
+        elsewhere(&mut main, &words, offer);
         form(&mut main, &words, offer);
     }
     answer(&mut main, &words);
-    let _ = write!(main, "<footer><p>{}</p></footer>", words.of(Text::Once));
+    footer(&mut main, &words, offer.contact.as_deref());
     let block = json_in_html(&data::block(page, offer));
     let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{SCRIPT}</script>"#);
     document(page, &title, &main, &script)
 }
 
 /// The page for a form that did not redeem: why, and the same form to send again.
-pub(super) fn refusal(page: &Page, uri: &Uri, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
+pub(super) fn refusal(page: &Page, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
     let words = Words { page, quote: None };
     let told: Value = serde_json::from_slice(problem.body()).unwrap_or_default();
     let member = |name: &str| told[name].as_str().unwrap_or_default();
@@ -49,19 +49,20 @@ pub(super) fn refusal(page: &Page, uri: &Uri, shown: Option<&Redemption>, proble
     let fresh = problem.headers().get(X_PRICE_INTENT).and_then(|intent| intent.to_str().ok());
     let asks_again = fresh.is_some() || problem.headers().contains_key(header::RETRY_AFTER);
     let title = words.of(if asks_again { Text::NotYet } else { Text::NotDelivered });
-    let detail = Text::of_error(code).map_or(member("detail"), |text| page.words(text));
+    // Amounts stand in the detail.
+    let words_of = |code| Text::of_error(code).map(|text| page.words(text)).filter(|words| !words.contains('{'));
+    let detail = words_of(code).unwrap_or(member("detail"));
     let mut main = String::new();
     let _ = write!(
         main,
-        r#"<section class="card"><h1>{title}</h1>{}<p>{} <span class="soft">({})</span></p></section>"#,
-        question(&words, uri),
+        r#"<section class="card"><h1>{title}</h1><p>{} <span class="soft">({})</span></p></section>"#,
         Escaped(detail),
         Escaped(code)
     );
     if let Some(shown) = shown {
         send_again(&mut main, &words, shown, fresh);
     }
-    let _ = write!(main, "<footer><p>{}</p></footer>", words.of(Text::Once));
+    footer(&mut main, &words, None);
     document(page, &title, &main, "")
 }
 
@@ -79,8 +80,9 @@ fn document(page: &Page, title: &str, main: &str, script: &str) -> String {
         let _ = write!(head, "<span>{}</span></header>", Escaped(shop.unwrap_or_default()));
     }
     format!(
-        r#"<!doctype html><html lang="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
+        r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
         Escaped(page.shown_lang()),
+        page.direction(),
         Escaped(&full_title),
         page.style(),
     )
@@ -94,13 +96,14 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
     let _ = write!(
         out,
-        r#"<section class="card"><p class="label">{}</p><h1>{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p><div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        r#"<section class="card"><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
         words.of(Text::Buying),
         Escaped(&quote.label),
-        question(words, uri),
+        question(words, uri, offer),
         Escaped(&data::price(quote)),
         Escaped(&quote.symbol),
         words.of(Text::OnNetwork),
+        testnet(words, quote),
         words.of(Text::Intro),
         words.of(Text::HoldsUntil).replace("{time}", &until),
         words.of(Text::Expired),
@@ -114,14 +117,48 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     }
 }
 
-/// What the visitor asked, if the address has a question.
-fn question(words: &Words<'_>, uri: &Uri) -> String {
-    match request::question(uri) {
-        Some(asked) => {
-            format!(r#"<p class="label">{}</p><p class="asked">{}</p>"#, words.of(Text::Asked), Escaped(&asked))
-        }
+/// Says that the money of a test network is none.
+fn testnet(words: &Words<'_>, quote: &Quote) -> String {
+    match quote.network {
+        Network::BASE_SEPOLIA => format!(r#"<p class="badge">{}</p>"#, words.of(Text::TestNetwork)),
+        _ => String::new(),
+    }
+}
+
+/// What the visitor asked, if the address has a question: as a quotation, because anyone can make up an address.
+fn question(words: &Words<'_>, uri: &Uri, offer: &Offer) -> String {
+    match request::question(uri, &offer.parameters) {
+        Some(asked) => format!(
+            r#"<p class="label">{}</p><blockquote class="asked" dir="auto">“{}”</blockquote>"#,
+            words.of(Text::Asked),
+            Escaped(&asked)
+        ),
         None => String::new(),
     }
+}
+
+/// What holds in every state, and where the seller is reached.
+fn footer(out: &mut String, words: &Words<'_>, contact: Option<&str>) {
+    let _ = write!(out, "<footer><p>{}</p>", words.of(Text::Once));
+    if let Some(contact) = contact {
+        let leads = match contact {
+            address if address.starts_with("https://") || address.starts_with("http://") => Some(String::new()),
+            address if address.contains('@') && !address.contains([' ', '?', '&']) => Some("mailto:".to_owned()),
+            _ => None,
+        };
+        let shown = Escaped(contact);
+        let _ = match leads {
+            Some(scheme) => {
+                write!(
+                    out,
+                    r#"<p>{} <a href="{scheme}{shown}" rel="noreferrer">{shown}</a></p>"#,
+                    words.of(Text::Contact)
+                )
+            }
+            None => write!(out, "<p>{} {shown}</p>", words.of(Text::Contact)),
+        };
+    }
+    out.push_str("</footer>");
 }
 
 /// For the script: nothing of it works without.
@@ -135,7 +172,8 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     );
 }
 
-fn elsewhere(out: &mut String, words: &Words<'_>, quote: &Quote) {
+fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
+    let quote = &offer.quote;
     let _ = write!(
         out,
         r#"<section class="card" id="else" aria-labelledby="else-title"><h2 id="else-title">{}</h2><p>{}</p><div class="pay">"#,
@@ -150,11 +188,13 @@ fn elsewhere(out: &mut String, words: &Words<'_>, quote: &Quote) {
     let amount = data::price(quote);
     detail(out, words, Text::Amount, "c-amount", &amount, Some(&quote.symbol));
     detail(out, words, Text::Recipient, "c-recipient", &quote.recipient.to_string(), None);
-    for (index, contract) in quote.contracts.iter().enumerate() {
-        detail(out, words, Text::Token, &format!("c-token-{index}"), &contract.to_string(), None);
+    for (index, asset) in offer.assets.iter().enumerate() {
+        let unit = (offer.assets.len() > 1).then_some(asset.symbol());
+        detail(out, words, Text::Token, &format!("c-token-{index}"), &asset.contract().to_string(), unit);
     }
     let chain = format!("{} ({})", data::network_name(quote.network), quote.network.chain_id());
-    let _ = write!(out, "<dt>{}</dt><dd>{}</dd></dl></div></section>", words.of(Text::Network), Escaped(&chain));
+    let _ = write!(out, "<dt>{}</dt><dd>{}</dd></dl></div>", words.of(Text::Network), Escaped(&chain));
+    let _ = write!(out, r#"<p class="hint">{}</p></section>"#, words.of(Text::PlainTransfer));
 }
 
 /// One detail of a transfer, to be copied.
@@ -207,7 +247,7 @@ fn hidden_field(out: &mut String, name: &str, value: &str) {
 fn answer(out: &mut String, words: &Words<'_>) {
     let _ = write!(
         out,
-        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p><a id="download" class="button" href="#" download>{}</a></p></section>"##,
+        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p id="saved"><a id="download" class="button" href="#" download>{}</a></p></section>"##,
         words.of(Text::Answer),
         words.of(Text::Download),
     );

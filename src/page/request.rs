@@ -3,19 +3,44 @@
 use http::Uri;
 
 /// How much of a question is shown, in characters.
-const MOST: usize = 400;
+const MOST: usize = 120;
 
-/// The values of the query, a line each, with their names where there are several; `None` where there are none.
-pub(super) fn question(uri: &Uri) -> Option<String> {
-    let pairs: Vec<_> = uri.query()?.split('&').filter_map(pair).collect();
-    let lines: Vec<String> = match pairs.as_slice() {
+/// The values of these parameters of the query, with their names where there are several; `None` where there are none.
+///
+/// Whoever makes up an address chooses them, and they stand beside a price. So it is one short line, and addresses in it, of money
+/// and of pages, are left out.
+pub(super) fn question(uri: &Uri, described: &[String]) -> Option<String> {
+    let mut pairs: Vec<_> = uri.query()?.split('&').filter_map(pair).collect();
+    pairs.retain(|(name, _)| described.contains(name));
+    let text = match pairs.as_slice() {
         [] => return None,
-        [(_, value)] => vec![value.clone()],
-        several => several.iter().map(|(name, value)| format!("{name}: {value}")).collect(),
+        [(_, value)] => on_one_line(value),
+        several => {
+            let named = several.iter().map(|(name, value)| format!("{name}: {}", on_one_line(value)));
+            named.collect::<Vec<_>>().join(" · ")
+        }
     };
-    let text = lines.join("\n");
     let cut = text.char_indices().nth(MOST).map_or(text.len(), |(at, _)| at);
     Some(if cut < text.len() { format!("{}…", &text[..cut]) } else { text })
+}
+
+/// The words of a text, with what leads elsewhere left out.
+fn on_one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    words.map(|word| if leads_elsewhere(word) { "…" } else { word }).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a word may be an address: of an account, a page or a mailbox.
+fn leads_elsewhere(word: &str) -> bool {
+    const ENDS: [&str; 7] = [".com", ".net", ".org", ".io", ".xyz", ".eth", ".app"];
+    let word = word.to_ascii_lowercase();
+    let longest_name = word.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or_default();
+    word.contains("://")
+        || word.contains("0x")
+        || word.contains('@')
+        || word.contains("www.")
+        || ENDS.iter().any(|end| word.contains(end))
+        || longest_name > 25
 }
 
 fn pair(encoded: &str) -> Option<(String, String)> {
@@ -47,21 +72,42 @@ fn decoded(encoded: &str) -> String {
 mod tests {
     use super::*;
 
+    fn shown(address: &str) -> Option<String> {
+        let described = ["query", "aggregate", "country", "category"].map(str::to_owned);
+        question(&address.parse().unwrap(), &described)
+    }
+
     #[test]
     fn a_question_is_shown_as_it_was_asked() {
-        for (address, shown) in [
+        for (address, text) in [
             ("/a", None),
             ("/a?", None),
-            ("/a?x", None),
-            ("/a?x=", None),
+            ("/a?query", None),
+            ("/a?query=", None),
+            ("/a?other=send+money", None),
             ("/a?query=What+do+visitors%20say%3F", Some("What do visitors say?")),
-            ("/a?query=%F0%9F%8C%8D%zz%2", Some("🌍%zz%2")),
+            ("/a?query=%F0%9F%8C%8D%zz%2&other=x", Some("🌍%zz%2")),
             ("/a?query=%ff%fe", Some("\u{fffd}\u{fffd}")),
-            ("/a?aggregate=agent&country=South+Korea&category=", Some("aggregate: agent\ncountry: South Korea")),
+            ("/a?aggregate=agent&country=South+Korea&category=", Some("aggregate: agent · country: South Korea")),
         ] {
-            assert_eq!(question(&address.parse().unwrap()).as_deref(), shown, "{address}");
+            assert_eq!(shown(address).as_deref(), text, "{address}");
         }
-        let long = question(&format!("/a?query={}", "x".repeat(2_000)).parse().unwrap()).unwrap();
+        let long = shown(&format!("/a?query={}", "x+".repeat(2_000))).unwrap();
         assert_eq!(long.chars().count(), MOST + 1);
+    }
+
+    /// SECURITY row 55.
+    #[test]
+    fn a_question_sends_no_one_elsewhere() {
+        for (query, text) in [
+            ("broken%0A%0Dsend%20%200.49+USDC", "broken send 0.49 USDC"),
+            ("to+0x1111111111111111111111111111111111111111+now", "to … now"),
+            ("see+https://evil.example/pay,+www.evil.example", "see … …"),
+            ("evil.com%2Fpay+vitalik.eth+me@evil.example", "… … …"),
+            ("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "…"),
+            ("a%E2%80%A8b%C2%85c", "a b c"),
+        ] {
+            assert_eq!(shown(&format!("/a?query={query}")).as_deref(), Some(text));
+        }
     }
 }

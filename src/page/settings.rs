@@ -8,7 +8,16 @@ use http::{HeaderMap, Response};
 
 use super::{policy, text::Text};
 
-pub(super) const SCRIPT: &str = include_str!("script.js");
+/// The script, a part for each of its subjects, in one function.
+pub(super) const SCRIPT: &str = concat!(
+    include_str!("script/begin.js"),
+    include_str!("script/memory.js"),
+    include_str!("script/view.js"),
+    include_str!("script/wallets.js"),
+    include_str!("script/redeem.js"),
+    include_str!("script/answer.js"),
+    include_str!("script/end.js"),
+);
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
@@ -109,6 +118,13 @@ impl Page {
 
     pub(super) fn shown_lang(&self) -> &str {
         self.lang.as_deref().unwrap_or("en")
+    }
+
+    /// The direction in which the language of the texts is written.
+    pub(super) fn direction(&self) -> &'static str {
+        const FROM_THE_RIGHT: [&str; 8] = ["ar", "dv", "fa", "he", "ps", "ur", "ug", "yi"];
+        let language = self.shown_lang().split('-').next().unwrap_or_default();
+        if FROM_THE_RIGHT.iter().any(|known| known.eq_ignore_ascii_case(language)) { "rtl" } else { "ltr" }
     }
 
     /// The words of a text, with what is in braces still there.

@@ -38,6 +38,8 @@ texts! {
     Asked = "asked", "You asked";
     /// Behind the price.
     OnNetwork = "on", "on {network}";
+    /// Where the money has no value.
+    TestNetwork = "testnet", "This is a test network: its money has no value.";
     /// Below the price.
     Intro = "intro", "Pay once, and the answer appears on this page. You need no account.";
     /// Beside the price.
@@ -66,6 +68,8 @@ texts! {
     Scan = "scan", "Scan this code with your wallet, or send a transfer with these details:";
     /// What the QR code is, for those who do not see it.
     QrLabel = "qr", "QR code: pay {price} {symbol} on {network} to {recipient}";
+    /// Below the QR code.
+    PlainTransfer = "plain_transfer", "A plain transfer is public: anyone who sees it on the chain can ask for its answer before you. A wallet in this browser pays safely, and the wallet that paid can show with a signature that the payment is its own.";
     /// A detail.
     Amount = "amount", "Amount";
     /// A detail.
@@ -110,16 +114,40 @@ texts! {
     Fetching = "fetching", "Payment sent. Getting your answer.";
     /// The transaction is not in a block.
     Waiting = "waiting", "Payment sent. Waiting for the network to confirm it.";
+    /// Another request holds the payment, such as one of a page that was loaded anew.
+    BeingServed = "in_progress", "Your payment is being redeemed by a request that was sent before. Asking again in {seconds} s.";
+    /// A transaction that has been unknown for a while.
+    Unknown = "unknown", "The network does not know this transaction yet. If your wallet sped it up or replaced it, it has a new hash: enter that one below. Asking again in {seconds} s.";
+    /// An account with less than the price.
+    Short = "short", "This account has {balance} {symbol} on {network}, and the price is {price} {symbol}. Nothing was sent.";
+    /// The answer is sold and on its way.
+    Receiving = "receiving", "Paid {price} {symbol}. Receiving your answer.";
+    /// The connection broke while the answer came.
+    CutOff = "cut", "Paid {price} {symbol}. The answer broke off: what arrived is below. You can ask for the rest again, at no cost.";
     /// The seller asks to be asked again.
     Later = "later", "The seller cannot answer right now. Your payment is safe. Asking again in {seconds} s.";
     /// No connection.
     Offline = "offline", "There is no connection to the seller. Your payment is safe. Asking again in {seconds} s.";
     /// The service's own refusal.
     Unsold = "unsold", "The seller did not answer your request ({status}). Your payment is kept: you can try again.";
+    /// A success that is no sale, such as that of a proxy.
+    NoReceipt = "no_receipt", "A reply came with no receipt ({status}), so it is not the answer that you pay for. It may be from something between you and the seller. Your payment is kept: you can try again.";
+    /// The heading of a reply that is not the answer.
+    Reply = "reply", "A reply, not your answer";
     /// A button.
     Again = "again", "Try again";
     /// A button.
     Forget = "forget", "Forget this payment and start over";
+    /// Before it is forgotten.
+    ForgetAsks = "forget_asks", "Forget this payment? Note its transaction hash first if the payment was sent: with it, you can still get the answer here.";
+    /// A button.
+    ForgetIt = "forget_it", "Forget it";
+    /// A button.
+    GoOn = "go_on", "Keep it";
+    /// A button, once the answer is there.
+    BuyAgain = "buy_again", "Buy again";
+    /// Before the seller's address.
+    Contact = "contact", "Questions? Write to the seller:";
     /// What was typed is none.
     NoHash = "no_hash", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f.";
     /// A heading.
@@ -130,6 +158,8 @@ texts! {
     PaidBy = "paid_by", "Transaction {hash}";
     /// A button.
     Download = "download", "Download";
+    /// A link to an answer that lies elsewhere.
+    Moved = "moved", "Open your answer";
     /// An answer that is no text.
     File = "file", "Your answer is a file.";
     /// A button.
@@ -147,7 +177,7 @@ texts! {
     /// A refusal.
     TransferNotFound = "error.transfer_not_found", "This transaction does not pay this seller: it has no transfer of an accepted token to the recipient. Check the hash, and find out what was sent before you pay again.";
     /// A refusal.
-    Insufficient = "error.insufficient_amount", "This transaction pays less than the price. Payments are not added up. Write to the seller before you pay again.";
+    Insufficient = "error.insufficient_amount", "This transaction pays {paid}, and the price is {required}. Payments are not added up. Write to the seller before you pay again.";
     /// A refusal.
     PaymentBound = "error.payment_bound", "This payment was made with another purchase, or by somebody else. Whoever paid can show it with a signature.";
     /// A refusal.

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    merchant::MerchantInner, opened::Opened, priced_request::PricedRequest, quote::resource_url, redelivery::Shown,
-    settlement::ShownPayment,
+    merchant::MerchantInner,
+    opened::Opened,
+    priced_request::PricedRequest,
+    quote::resource_url,
+    redelivery::Shown,
+    settlement::{ShownPayment, shown_by},
 };
 use crate::{
     protocol::{
@@ -24,7 +28,7 @@ const SETTLING_TIME: Duration = Duration::from_secs(6);
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
     pub(crate) payment: ShownPayment,
-    /// Whether it can be taken now, as far as clock and price tell. It may have been settled before.
+    /// Whether clock and window allow settling it now. It may have been settled before.
     pub(crate) timely: Result<(), Reason>,
 }
 
@@ -58,23 +62,31 @@ impl<'a> Authorized<'a> {
         let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
         let quoted = shown.is_some();
-        let timely = timely(request, &opened, &signed.authorization, now, quoted);
+        let honoured = now.is_some_and(|now| match quoted {
+            true => opened.honours(request, now),
+            // Only open quotes name a former recipient.
+            false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
+        });
+        let timely = timely(merchant, &opened, &signed.authorization, quoted);
         let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
             .with_extensions(request.route.bazaar(&request.parts.method));
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted }, timely })
+        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted, honoured }, timely })
+    }
+
+    /// Whether it may be settled now, for this request.
+    pub(crate) fn is_payable(&self) -> Result<(), Reason> {
+        match self.payment.honoured {
+            true => self.timely.clone(),
+            false => Err(Reason::INVALID_PAYMENT_REQUIREMENTS),
+        }
     }
 
     /// What it shows to who asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
-        let ShownPayment { payment, quoted, .. } = &self.payment;
-        let PaymentRequirements { network, asset, .. } = payment.requirements;
-        match quoted {
-            true => Shown::Authorization(payment.authorization.authorization.payment_id(network, asset)),
-            false => Shown::Public,
-        }
+        shown_by(&self.payment.payment, self.payment.quoted)
     }
 }
 
@@ -105,8 +117,7 @@ fn offered(
     accepted: &PaymentRequirements,
     intent: Option<&IntentId>,
 ) -> PaymentRequirements {
-    let mut offered = accepted.clone();
-    offered.extra = Default::default();
+    let mut offered = accepted.without_extra();
     (offered.network, offered.asset) = (merchant.network, domain.token);
     (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
     let offered = offered.with_token_domain(&domain.name, &domain.version);
@@ -130,21 +141,15 @@ fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantI
     Ok(())
 }
 
-/// Whether quote, price and window allow it now.
+/// Whether the quote's time and the authorization's window allow settling it now.
 fn timely(
-    request: &PricedRequest,
+    merchant: &MerchantInner,
     opened: &Opened<'_>,
     authorization: &Authorization,
-    now: Option<Amount>,
     quoted: bool,
 ) -> Result<(), Reason> {
-    let merchant = &request.route.merchant;
     let clock = merchant.clock.unix();
-    let honoured = now.is_some_and(|now| match quoted {
-        true => opened.honours(request, now),
-        false => now == opened.terms.amount,
-    });
-    if !honoured || clock > opened.pay_until().unix() {
+    if clock > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
     }
     if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {

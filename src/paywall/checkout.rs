@@ -17,7 +17,7 @@ use super::{
     bypass::AnswerFilter,
     client_submitted::redemption_in,
     deliver::deliver,
-    dressing::FormPage,
+    dressing::{FormPage, is_asked_by_script, tell_redirect},
     inner_service::InnerService,
     priced_request::PricedRequest,
     problem::{Rejection, without_bill},
@@ -116,7 +116,7 @@ where
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
         let shown = Proof::from_headers(&self.request.parts.headers);
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
-            if let (Ok(Some(proof)), Some(_)) = (&shown, self.request.route.redelivery) {
+            if let (Ok(Some(proof)), Some(_)) = (&shown, self.request.route.redelivery()) {
                 self.may_be_sold = redemption_in(&self.request.route.merchant, proof).map(Box::new);
             }
             return Next::ReadBody(BodyReader::new(body, plan, shown.unwrap_or_default()), self);
@@ -191,6 +191,15 @@ where
 
     /// A request with a proof, in part or whole: never answered 402.
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
+        let by_script = is_asked_by_script(&self.request);
+        let mut answer = self.redeemed(proof).await?;
+        if by_script {
+            tell_redirect(&mut answer);
+        }
+        Ok(answer)
+    }
+
+    async fn redeemed(self, proof: Proof) -> Answer<ResB, S::Error> {
         match reserve(&self.request, proof).await {
             Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
             Ok(None) => {

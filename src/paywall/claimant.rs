@@ -32,8 +32,8 @@ pub(crate) struct Claimable {
     proven: Vec<(Transfer, ProvedBy)>,
     /// Anyone's.
     unbound: Vec<Transfer>,
-    /// When the first becomes anyone's of those that are held.
-    pub(crate) held_for: Option<Duration>,
+    /// Why the others are not claimable, where there are others.
+    pub(crate) others: Option<NotClaimable>,
 }
 
 /// Why a claimant may claim none.
@@ -58,12 +58,15 @@ impl Claimant<'_> {
         // A hash or two, which most redemptions can do without.
         let tags = if transfers.iter().any(|transfer| transfer.binding.is_bound()) { self.tags() } else { [None; 2] };
         let mut tags = ShownTags { tags, looked_through: None };
-        let (mut proven, mut shortest) = (Vec::new(), None::<Duration>);
+        let (mut proven, mut held, mut any_withheld) = (Vec::new(), None::<Duration>, false);
         transfers.retain(|transfer| match self.proof(transfer, &mut tags) {
-            ProvedBy::Nothing if transfer.binding.is_bound() || policy.refuse => false,
+            ProvedBy::Nothing if transfer.binding.is_bound() || policy.refuse => {
+                any_withheld = true;
+                false
+            }
             ProvedBy::Nothing => {
                 let wait = held_for(transfer, head, policy.hold);
-                shortest = shortest.into_iter().chain(wait).min();
+                held = held.into_iter().chain(wait).min();
                 wait.is_none()
             }
             proof => {
@@ -71,13 +74,12 @@ impl Claimant<'_> {
                 false
             }
         });
-        let claimable = Claimable { proven, unbound: transfers, held_for: shortest };
-        match (claimable.proven.is_empty() && claimable.unbound.is_empty(), claimable.held_for) {
-            (false, _) => Ok(claimable),
-            (true, Some(wait)) => Err(NotClaimable::Held(wait)),
-            (true, None) if policy.refuse => Err(NotClaimable::ProofRequired),
-            (true, None) => Err(NotClaimable::Bound),
+        let withheld = || if policy.refuse { NotClaimable::ProofRequired } else { NotClaimable::Bound };
+        let others = held.map(NotClaimable::Held).or_else(|| any_withheld.then(withheld));
+        if proven.is_empty() && transfers.is_empty() {
+            return Err(others.unwrap_or_else(withheld));
         }
+        Ok(Claimable { proven, unbound: transfers, others })
     }
 
     fn tags(&self) -> [Option<PaymentTag>; 2] {

@@ -1,6 +1,9 @@
-//! `Consumption`: which answers are sold, by the handler's word or by the route's rule.
+//! `Consumption`: which answers are sold, by the handler's word or by the route's rules.
 
-use http::{HeaderMap, Response, StatusCode};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, response::Parts};
 
 use super::problem::is_grpc_failure;
 
@@ -28,8 +31,26 @@ pub enum Consumption {
     Keep,
 }
 
-/// A route's rule.
+/// A route's rule about heads.
 pub(crate) type ConsumeRule = dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync;
+
+type Sells = dyn Fn(StatusCode, &HeaderMap, &Bytes) -> bool + Send + Sync;
+
+/// A route's rule about whole answers, for those that its rule about heads sells.
+#[derive(Clone)]
+pub(crate) struct BodyRule {
+    sells: Arc<Sells>,
+}
+
+impl BodyRule {
+    pub(crate) fn new(sells: impl Fn(StatusCode, &HeaderMap, &Bytes) -> bool + Send + Sync + 'static) -> Self {
+        Self { sells: Arc::new(sells) }
+    }
+
+    pub(crate) fn sells(&self, head: &Parts, body: &Bytes) -> bool {
+        (self.sells)(head.status, &head.headers, body)
+    }
+}
 
 /// The rule of a route that sets none.
 pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
@@ -39,10 +60,22 @@ pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
     by_status && !is_grpc_failure(headers)
 }
 
-/// Whether this answer is sold. The handler's word is taken out of it.
-pub(crate) fn is_sold<ResB>(response: &mut Response<ResB>, rule: &ConsumeRule) -> bool {
+/// What the head of an answer says about its sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByHead {
+    Sold,
+    NotSold,
+    /// It is sold if the route's rule about bodies says so.
+    AskBody,
+}
+
+/// Whether this answer is sold, as far as its head tells. The handler's word is taken out of it.
+pub(crate) fn by_head<ResB>(response: &mut Response<ResB>, rule: &ConsumeRule, body_rule: Option<&BodyRule>) -> ByHead {
     match response.extensions_mut().remove::<Consumption>() {
-        Some(consumption) => consumption == Consumption::Consume,
-        None => rule(response.status(), response.headers()),
+        Some(Consumption::Consume) => ByHead::Sold,
+        Some(Consumption::Keep) => ByHead::NotSold,
+        None if !rule(response.status(), response.headers()) => ByHead::NotSold,
+        None if body_rule.is_some() => ByHead::AskBody,
+        None => ByHead::Sold,
     }
 }

@@ -6,73 +6,39 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
-    time::Duration,
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, response::Parts};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body::Body;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tower_service::Service;
 
 use super::{
+    answer::{Answer, Candidate, read},
     body::{RequestBody, ResponseBody},
-    consumption::is_sold,
+    consumption::{ByHead, by_head},
+    ending::{Ending, Unsold},
+    judgement::{self, Conclusion, Settled},
     nested,
     priced_request::PricedRequest,
-    problem::{ASK_AGAIN, Problem, Rejection},
+    problem::{ASK_AGAIN, Problem, Rejection, ReplyFormat},
     quote::Requote,
-    read_ahead::{Read, ReadAhead},
+    recording::commit,
     redeem::Purchase,
-    redelivery::{Redelivery, Shown},
+    redelivery::Shown,
     reservation::{Committed, HoldOutcome, LeaseGuard},
     route::Route,
-    settlement::{SETTLE_AND_CONFIRM, Settled, Unsettled},
+    settlement::{SETTLE_AND_CONFIRM, Unsettled},
 };
 use crate::{
+    ledger::RenewOutcome,
     metrics,
     protocol::{
-        ProblemCode, Transfer,
+        ProblemCode, Transfer, base64_header,
         headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_payment_headers, strip_shared_caching},
-        v2::Reason,
     },
 };
-
-/// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
-const READ_AHEAD: Duration = Duration::from_secs(10);
-
-/// What becomes of the lease once the handler is done.
-enum Ending<A, ResB, E> {
-    /// It is committed, and only then does this answer leave.
-    Sale(A),
-    /// It is released, and this is the answer.
-    NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
-    /// It belongs to another request: there is nothing to release.
-    LeaseLost,
-    /// The payment may be settled: the lease is left to run out, and its own intent goes on.
-    Unknown(Problem),
-}
-
-/// An answer that is to be sold.
-struct Answer<ResB> {
-    response: Response<ResponseBody<ResB>>,
-    /// What is kept of it: its body, and how.
-    kept: Option<(Redelivery, Bytes)>,
-}
-
-/// Why no answer of the handler's leaves.
-enum Unsold<E> {
-    Rejected(Rejection),
-    /// The service's own error, handed on as it is.
-    Failed(E),
-}
-
-impl<E, R: Into<Rejection>> From<R> for Unsold<E> {
-    fn from(rejection: R) -> Self {
-        Self::Rejected(rejection.into())
-    }
-}
 
 /// Runs the handler and sells its answer.
 pub(crate) async fn deliver<S, B, ResB>(
@@ -86,8 +52,20 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    let Purchase { mut guard, receipt, unsettled } = purchase;
+    let Purchase { mut guard, mut receipt, unsettled } = purchase;
     let (route, format) = (Arc::clone(&request.route), request.format());
+    let mut made = None;
+    if let Some(pending) = unsettled.as_deref().filter(|_| route.settle_first) {
+        let (unsettled, requote) = pending;
+        // Boxed: it is large, and most payments are settled already.
+        match Box::pin(settle(Ending::Sale(()), unsettled, requote, &mut guard)).await.split() {
+            Ok(()) => {
+                receipt = receipt.settled_by(guard.transfer().clone());
+                made = Some(unsettled.pending(Some(guard.transfer().transaction)));
+            }
+            Err(ending) => return answer(conclude(ending, guard, Some(unsettled), &route).await, format, &route),
+        }
+    }
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
     if !route.keep_ranges {
@@ -96,15 +74,29 @@ where
         request.headers_mut().remove(header::IF_RANGE);
     }
     let late = request.body_mut().watch(route.pace());
+    let hold_end = Instant::now().checked_add(route.merchant.max_hold);
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), &route).await;
-    let mut ending = read_ahead(judge(outcome, &route, &guard), &route, &guard).await;
-    if let Some(pending) = &unsettled {
-        let (unsettled, requote) = &**pending;
-        // Boxed: it is large, and most payments are settled already.
+    let mut ending = read(judge(outcome, &route, &guard), &route, &guard, hold_end).await;
+    if let Some((unsettled, requote)) = unsettled.as_deref().filter(|_| made.is_none()) {
         ending = Box::pin(settle(ending, unsettled, requote, &mut guard)).await;
     }
-    match conclude(ending, guard, unsettled.as_deref().map(|(unsettled, _)| unsettled), &route).await {
+    let concluded = conclude(ending, guard, unsettled.as_deref().map(|(unsettled, _)| unsettled), &route).await;
+    let mut response = answer(concluded, format, &route)?;
+    if let Some(made) = made.filter(|_| !response.headers().contains_key(PAYMENT_RESPONSE)) {
+        response.headers_mut().insert(PAYMENT_RESPONSE, made.to_header());
+        expose(response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// What leaves, once the lease has ended.
+fn answer<ResB, E>(
+    concluded: Result<Response<ResponseBody<ResB>>, Unsold<E>>,
+    format: ReplyFormat,
+    route: &Route,
+) -> Result<Response<ResponseBody<ResB>>, E> {
+    match concluded {
         Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => {
             metrics::redeemed(&route.resource, rejection.outcome());
@@ -144,7 +136,7 @@ fn judge<ResB, E>(
     outcome: HoldOutcome<Result<Response<ResB>, E>>,
     route: &Route,
     guard: &LeaseGuard,
-) -> Ending<Response<ResB>, ResB, E> {
+) -> Ending<Candidate<ResB>, ResB, E> {
     let mut response = match outcome {
         HoldOutcome::Finished(Ok(response)) => response,
         HoldOutcome::Finished(Err(error)) => return Ending::NoSale(Err(Unsold::Failed(error))),
@@ -165,103 +157,56 @@ fn judge<ResB, E>(
         return Ending::NoSale(Err(ProblemCode::UpstreamPaymentRequired.into()));
     }
     strip_payment_headers(response.headers_mut());
-    if is_sold(&mut response, &*route.consumes) {
-        return Ending::Sale(response);
-    }
-    tracing::debug!(payment = %guard.transfer().payment_id(), status = response.status().as_u16(), "not sold");
-    Ending::NoSale(Ok(response.map(ResponseBody::streaming)))
-}
-
-/// Reads an answer to its end that is to be kept, while the lease is held.
-async fn read_ahead<ResB, E>(
-    ending: Ending<Response<ResB>, ResB, E>,
-    route: &Route,
-    guard: &LeaseGuard,
-) -> Ending<Answer<ResB>, ResB, E>
-where
-    ResB: Body<Data = Bytes>,
-{
-    let response = match ending {
-        Ending::Sale(response) => response,
-        Ending::NoSale(answer) => return Ending::NoSale(answer),
-        Ending::LeaseLost => return Ending::LeaseLost,
-        Ending::Unknown(problem) => return Ending::Unknown(problem),
-    };
-    let redelivery = match route.redelivery {
-        // What follows a switch of protocols is no answer.
-        Some(redelivery) if response.status() != StatusCode::SWITCHING_PROTOCOLS && !is_stream(&response) => redelivery,
-        _ => return Ending::Sale(Answer { response: response.map(ResponseBody::streaming), kept: None }),
-    };
-    let (parts, body) = response.into_parts();
-    let mut ahead = ReadAhead::new(body, redelivery.limit());
-    let patience = READ_AHEAD.min(route.merchant.max_hold);
-    if let HoldOutcome::LeaseLost = guard.keep(patience, None, pin!(ahead.read())).await {
-        return Ending::LeaseLost;
-    }
-    let (body, kept) = match ahead.finish() {
-        Read::Whole(data) if has_its_length(&parts, &data) => {
-            (ResponseBody::whole(data.clone()), Some((redelivery, data)))
+    match by_head(&mut response, &*route.consumes, route.consumes_body.as_ref()) {
+        ByHead::Sold => Ending::Sale(Candidate { response, asks_body: false }),
+        ByHead::AskBody => Ending::Sale(Candidate { response, asks_body: true }),
+        ByHead::NotSold => {
+            tracing::debug!(payment = %guard.transfer().payment_id(), status = response.status().as_u16(), "not sold");
+            Ending::NoSale(Ok(response.map(ResponseBody::streaming)))
         }
-        Read::Part(body) => (body, None),
-        Read::Whole(_) | Read::Broken => {
-            tracing::warn!(resource = &*route.resource, "the answer broke off before it was sold; nothing is taken");
-            return Ending::NoSale(Err(Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into()));
-        }
-    };
-    Ending::Sale(Answer { response: Response::from_parts(parts, body), kept })
-}
-
-/// Whether an answer comes bit by bit by its nature, or ends in trailers: it cannot be kept, and must not be waited for.
-fn is_stream<B>(response: &Response<B>) -> bool {
-    let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let begins =
-        |name: &str| content_type.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()));
-    begins("application/grpc") || begins("text/event-stream")
-}
-
-/// Whether a body is as long as its head announces: one that is not could never be received, however often it is delivered.
-fn has_its_length(head: &Parts, body: &Bytes) -> bool {
-    let announced = head.headers.get(header::CONTENT_LENGTH);
-    let announced = announced.map(|length| length.to_str().ok().and_then(|length| length.parse().ok()));
-    // A 304 announces what it does not send.
-    announced.is_none_or(|length| length == Some(body.len())) || head.status == StatusCode::NOT_MODIFIED
+    }
 }
 
 /// Settles the payment of an answer that is to be sold, while the lease is held.
-async fn settle<ResB, E>(
-    ending: Ending<Answer<ResB>, ResB, E>,
+async fn settle<A, ResB, E>(
+    ending: Ending<A, ResB, E>,
     unsettled: &Unsettled,
     requote: &Requote,
     guard: &mut LeaseGuard,
-) -> Ending<Answer<ResB>, ResB, E> {
+) -> Ending<A, ResB, E> {
     let Ending::Sale(answer) = ending else { return ending };
-    guard.may_be_settled();
-    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle())).await {
+    match guard.begin_settling(unsettled.begun()).await {
+        Ok(RenewOutcome::Held) => {}
+        Ok(RenewOutcome::LeaseLost) => return Ending::LeaseLost,
+        // What an earlier holder sent may still be mined.
+        Err(_) if guard.begun().is_some() => return Ending::Unknown(unsettled.outcome_unknown(None)),
+        Err(_) => {
+            guard.is_not_settled().await;
+            return Ending::NoSale(Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()));
+        }
+    }
+    let recorder = guard.recorder(unsettled.begun());
+    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&recorder))).await {
         HoldOutcome::Finished(settled) => settled,
         HoldOutcome::LeaseLost => return Ending::LeaseLost,
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
     };
-    match settled {
-        // By none of its holders.
-        Settled::Done(transfer) if unsettled.was_settled_before(&transfer, guard.resumed_since()) => {
-            guard.is_not_settled();
-            Ending::NoSale(Err(unsettled.to_prove(transfer.transaction).into()))
-        }
-        Settled::Done(transfer) => {
+    // The signature is public once it is sent, also where that failed: whoever reads the chain can send it again.
+    let begun = guard.begun_by_now(unsettled.begun());
+    match judgement::conclude(settled, &unsettled.case(begun.as_ref()), unsettled.head()) {
+        Conclusion::Sell(transfer) => {
             guard.paid_by(transfer);
             Ending::Sale(answer)
         }
-        Settled::Spent if unsettled.searched_long_enough() => {
-            guard.is_not_settled();
-            Ending::NoSale(Err(requote.refuse(Reason::INVALID_TRANSACTION_STATE, unsettled).into()))
+        Conclusion::Prove(transaction) => {
+            guard.is_not_settled().await;
+            Ending::NoSale(Err(unsettled.to_prove(transaction).into()))
         }
-        // What an earlier holder sent may still be mined.
-        Settled::Refused(reason) if !guard.is_resumed() => {
-            guard.is_not_settled();
-            Ending::NoSale(Err(requote.refuse(reason, unsettled).into()))
-        }
-        Settled::Refused(_) | Settled::Spent => Ending::Unknown(unsettled.outcome_unknown(None)),
-        Settled::Unknown(transaction) => {
+        Conclusion::Refuse(reason) => match guard.is_not_settled().await {
+            true => Ending::NoSale(Err(requote.refuse(reason, unsettled).into())),
+            false => Ending::LeaseLost,
+        },
+        Conclusion::Unknown(transaction) => {
             tracing::error!(payment = %unsettled.payment_id(), "whether the payment is settled is not known");
             Ending::Unknown(unsettled.outcome_unknown(transaction))
         }
@@ -271,7 +216,7 @@ async fn settle<ResB, E>(
 /// Ends the lease, and only then lets the answer leave.
 async fn conclude<ResB, E>(
     ending: Ending<Answer<ResB>, ResB, E>,
-    mut guard: LeaseGuard,
+    guard: LeaseGuard,
     unsettled: Option<&Unsettled>,
     route: &Route,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
@@ -284,29 +229,30 @@ async fn conclude<ResB, E>(
             }
             return answer;
         }
-        Ending::LeaseLost => return Err(withheld(guard).await.into()),
+        Ending::LeaseLost => return Err(withheld(guard, unsettled, route).await.into()),
         Ending::Unknown(problem) => return Err(problem.into()),
     };
     let paid = guard.transfer();
     mark_sold(response.headers_mut(), paid);
     let kept = kept.map(|(redelivery, body)| redelivery.keep(paid, response.status(), response.headers(), &body));
-    match guard.commit(kept.as_ref()).await {
+    let unknown = |taken| match unsettled {
+        Some(unsettled) => unsettled.outcome_unknown(Some(taken)),
+        None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
+    };
+    let taken = paid.transaction;
+    let Some((committed, guard)) = commit(guard, kept, route).await else { return Err(unknown(taken).into()) };
+    match committed {
         Committed::Done => {
             let paid = guard.transfer();
             tracing::info!(payment = %paid.payment_id(), payer = ?paid.payer, amount = %paid.amount, "sold");
             count(route, paid);
             Ok(response)
         }
-        Committed::LeaseLost => Err(withheld(guard).await.into()),
+        Committed::LeaseLost => Err(withheld(guard, unsettled, route).await.into()),
         Committed::Unknown => {
             tracing::error!(payment = %guard.transfer().payment_id(), "whether the sale was recorded is not known");
-            let taken = guard.transfer().transaction;
             guard.release().await;
-            Err(match unsettled {
-                Some(unsettled) => unsettled.outcome_unknown(Some(taken)),
-                None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
-            }
-            .into())
+            Err(unknown(taken).into())
         }
     }
 }
@@ -339,15 +285,12 @@ where
 }
 
 /// Another request holds the pair now, or sold it already: this answer must not leave. What was sold may be kept.
-async fn withheld(guard: LeaseGuard) -> Rejection {
+async fn withheld(guard: LeaseGuard, unsettled: Option<&Unsettled>, route: &Route) -> Rejection {
     tracing::warn!(payment = %guard.transfer().payment_id(), "lease lost; the answer is withheld");
     let paid = guard.transfer();
-    let shown = match paid.is_settled() {
-        true => Shown::Transaction(paid.transaction),
-        false => Shown::Authorization(paid.payment_id()),
-    };
+    let shown = unsettled.map_or(Shown::Transaction(paid.transaction), Unsettled::shown);
     match guard.lost().await {
-        Some(sale) => Rejection::sold_before(sale, shown),
+        Some(sale) => Rejection::sold_before(sale, shown, route.redelivery().is_some()),
         None => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into(),
     }
 }
@@ -361,9 +304,7 @@ fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
         r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
         paid.transaction, paid.network, paid.payer, paid.amount,
     );
-    // Base64 is a header value; the fall-back cannot be reached.
-    let taken = HeaderValue::try_from(STANDARD.encode(taken)).unwrap_or(HeaderValue::from_static(""));
-    headers.insert(PAYMENT_RESPONSE, taken);
+    headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     strip_shared_caching(headers);
     expose(headers);

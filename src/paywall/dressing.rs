@@ -1,7 +1,7 @@
 //! Dressing: the layer's own answer as the page that a [`QuotePage`](super::QuotePage) makes of it.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
 use http_body::Body;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::protocol::{
     Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,
-    headers::{X_PRICE_INTENT, strip_payment_headers},
+    headers::{PAYMENT_RESPONSE, X_PRICE_INTENT, X402_LOCATION, X402_PAGE, strip_payment_headers},
     v2::PaymentRequired,
 };
 
@@ -92,6 +92,32 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
         takes_forms: takes_transfers && !route.header_only,
         // What the layer wrote can be read; the fall-back cannot be reached.
         required: PaymentRequired::from_headers(headers).unwrap_or_default(),
+        assets: merchant.assets.to_vec(),
+        parameters: route.parameters(),
+        contact: merchant.contact.clone(),
+    }
+}
+
+/// Whether the script of a page asks. A redirect would lead it away from what was sold.
+pub(crate) fn is_asked_by_script(request: &PricedRequest) -> bool {
+    request.route.page.is_some() && request.parts.headers.contains_key(X402_PAGE)
+}
+
+/// Tells a sold redirect to the script of a page, which shows where it leads.
+pub(crate) fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
+    const FOLLOWED: [StatusCode; 5] = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if FOLLOWED.contains(&answer.status())
+        && answer.headers().contains_key(PAYMENT_RESPONSE)
+        && let Some(target) = answer.headers_mut().remove(header::LOCATION)
+    {
+        *answer.status_mut() = StatusCode::OK;
+        answer.headers_mut().insert(X402_LOCATION, target);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
 use super::{
+    consumption::BodyRule,
     error::BuildError,
     inner_service::CloneService,
     pricing::PriceTag,
@@ -13,9 +15,13 @@ use super::{
     redelivery::Redelivery,
     route::Route,
     service::X402,
+    sold_hook::SoldHook,
     text,
 };
-use crate::discovery::{Bazaar, Endpoint};
+use crate::{
+    discovery::{Bazaar, Endpoint},
+    ledger::BookedSale,
+};
 
 /// Puts a price on a service.
 ///
@@ -193,6 +199,20 @@ impl X402Layer {
         self.set(|route| route.header_only = true)
     }
 
+    /// Removes the proof of payment from the request that the service sees.
+    ///
+    /// Set it on every route that forwards requests: otherwise the upstream, and its logs, see `x402-payment` and
+    /// `PAYMENT-SIGNATURE`, and the latter may hold a signed payment that is not settled yet. By default the headers stay and are
+    /// marked [sensitive](http::HeaderValue::set_sensitive), which keeps their values out of `Debug` output.
+    ///
+    /// The headers are removed from free requests, too. Where the proof is in the body, its members (`intentId`, `txHash`,
+    /// `paymentSecret`, `paymentSignature`) are removed, so that a service that refuses unknown members can be sold; the other
+    /// members keep their order and their values. `Content-Length` is corrected, and digests of the body such as `Content-Digest`
+    /// are removed. With a proof in the header the body stays as it is.
+    pub fn strip_proof(self) -> Self {
+        self.set(|route| route.strip_proof = true)
+    }
+
     /// Leaves `Range` and `If-Range` in paid requests.
     ///
     /// By default both are removed from a request that is redeemed, because the whole answer is sold, and a part would cost as
@@ -231,21 +251,102 @@ impl X402Layer {
     /// Sets which responses are sold, by status and headers.
     ///
     /// By default 101, 2xx, and 3xx other than 304, but no response whose `grpc-status` header is other than 0. A gRPC failure
-    /// that only the trailers report comes too late: that answer was sold.
+    /// that only the trailers report comes too late: that answer was sold. Failures of JSON-RPC and MCP have the status 200 and
+    /// are sold, too, unless [`consume_when_body`](Self::consume_when_body) says otherwise.
     ///
     /// A handler overrides the rule for one response by a [`Consumption`](crate::Consumption) in the response's extensions. A
     /// 402 of the handler's own is never sold.
     pub fn consume_when(self, rule: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.consumes = Arc::new(rule))
     }
+
+    /// Sets which responses are sold, by status, headers and the whole body.
+    ///
+    /// The rule is asked about each response that [`consume_when`](Self::consume_when) would sell, and only a response that both
+    /// rules sell is sold. Use it where a failure looks like a success in its head, as those of JSON-RPC and MCP do:
+    ///
+    /// ```
+    /// # fn of(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
+    /// layer.consume_when_body(tower_x402::json_rpc_succeeded)
+    /// # }
+    /// ```
+    ///
+    /// Such a response is read to its end before it leaves, streams included, so nothing of it arrives early. It must end within
+    /// [`max_hold`](crate::MerchantBuilder::max_hold), which also covers the handler; otherwise the client gets 504
+    /// `answer_timeout`. A body longer than [`answer_limit`](Self::answer_limit) cannot be judged: it is neither sold nor
+    /// delivered, and the client gets 502 `answer_too_large`. The payment stays good in both cases.
+    ///
+    /// A response that the rule does not sell is delivered all the same and counts as an attempt, as any failure. The rule sees the
+    /// body as it leaves: put compression outside this layer. A [`Consumption`](crate::Consumption) in the response's extensions
+    /// overrides both rules, and then nothing is read.
+    pub fn consume_when_body(
+        self,
+        rule: impl Fn(StatusCode, &HeaderMap, &Bytes) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.set(|route| route.consumes_body = Some(BodyRule::new(rule)))
+    }
+
+    /// Sets the longest response body, in bytes, that [`consume_when_body`](Self::consume_when_body) judges; 1 MiB by default.
+    ///
+    /// Each redemption under way may hold that much memory.
+    ///
+    /// # Errors
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn answer_limit(self, bytes: usize) -> Result<Self, BuildError> {
+        if bytes == 0 {
+            return Err(BuildError::OutOfRange { what: "answer_limit" });
+        }
+        Ok(self.set(|route| route.answer_limit = bytes))
+    }
 }
 
 impl X402Layer {
+    /// Settles a signed payment before the handler runs, instead of after it.
+    ///
+    /// Set it where the handler does anything outside its answer: a top-up, an order, a mail. By default the handler runs first, and
+    /// its payer may have emptied the wallet by the time the payment is settled. With this setting each
+    /// [`Receipt`](crate::Receipt) of the route has a [`transaction`](crate::Receipt::transaction), and a payment that cannot be
+    /// settled runs no handler.
+    ///
+    /// The price of it is a payment that is made before the answer is there. If the handler then fails, the payment is unspent. The
+    /// response has `PAYMENT-RESPONSE` with `success: false`, `settlement_pending` and the transaction, and the same
+    /// `PAYMENT-SIGNATURE` buys the answer when it is shown again, once the [lease](crate::MerchantBuilder::lease) has run out; until
+    /// then it is 409 `redemption_in_progress`. A payment that names no quote is then given only to its payer's
+    /// signature, because its header can be copied from the chain.
+    ///
+    /// Transfers that the payer sends itself are made before the handler runs in any case.
+    pub fn settle_first(self) -> Self {
+        self.set(|route| route.settle_first = true)
+    }
+
+    /// Runs a hook after each sale is recorded: for what is done once and for money that came, such as a credit or a mail.
+    ///
+    /// The sale that it gets has a transaction. The hook runs in a task of its own, beside the answer, which does not wait for it, and
+    /// it runs also where the client has left. All routes of this name have the hook.
+    ///
+    /// A process that ends between a sale and the end of its hook leaves the hook undone until
+    /// [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the next start; the same holds where the sale was
+    /// recorded and the ledger's answer was lost (`outcome_unknown`). With that call, each hook runs *at least* once for each sale, so
+    /// key what it does by [`payment`](crate::ledger::BookedSale::payment). The memory ledger has no book: there, a hook that is cut
+    /// off is lost with the process.
+    ///
+    /// # Errors
+    /// [`BuildError::ConflictingResource`] if this name has a hook already.
+    pub fn on_sold<F, Fut>(self, hook: F) -> Result<Self, BuildError>
+    where
+        F: Fn(BookedSale) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let set = self.route.on_sold.set(SoldHook::new(hook));
+        set.map_err(|_| BuildError::ConflictingResource { resource: self.route.resource.to_string() })?;
+        Ok(self)
+    }
+
     /// Keeps the answers that are sold here, so that one that gets lost on its way is delivered again.
     ///
-    /// By default none is kept: what is sold and lost is gone. See [`Redelivery`] for what is stored, where and for how long.
+    /// By default none is kept, unless the route's page [says so](QuotePage::redelivery): what is sold and lost is gone. See [`Redelivery`] for what is stored, where and for how long.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
-        self.set(|route| route.redelivery = Some(redelivery).filter(Redelivery::is_on))
+        self.set(|route| route.set_redelivery(redelivery))
     }
 }
 

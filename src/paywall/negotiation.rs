@@ -23,6 +23,10 @@ fn prefers_html(headers: &HeaderMap) -> bool {
         for range in line.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+            // Java's own client accepts this, and HTML first; no browser does.
+            if name == "*" {
+                return false;
+            }
             let Some(quality) = quality(parts) else { continue };
             html.hear(&name, &["text/html"], "text/*", quality);
             json.hear(&name, &["application/json", "application/problem+json"], "application/*", quality);
@@ -115,6 +119,7 @@ mod tests {
             (&["text/html;q=2"], false),
             (&["text/html;q=0.1234"], false),
             (&["text/html;q=x"], false),
+            (&["text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"], false),
             (&["image/png"], false),
             (&[""], false),
             (&[",;,=;q"], false),

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     ledger::{Claim, ClaimBuilder, LedgerError, ReserveOutcome, Sale},
     protocol::{
-        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, ProvedBy, RouteSeal,
-        Transfer,
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, ProvedBy, Redemption,
+        RouteSeal, Transfer,
     },
 };
 
@@ -37,6 +37,11 @@ impl<'a> Opened<'a> {
     /// What counts for a payment that was signed without a quote.
     pub(crate) fn unquoted(route: &'a Route, terms: IntentTerms, recipient: Address, payment: &PaymentId) -> Self {
         Self { route, terms, recipient, key: IntentKey::of_payment(payment), seal: route.seals.of(recipient) }
+    }
+
+    /// The digest of this request, under the seal of the intent.
+    pub(crate) fn digest(&self, request: &PricedRequest) -> [u8; 16] {
+        *request.digest_as_read(self.seal).as_bytes()
     }
 
     /// Whether the sealed terms count for this request, whose price is `now`.
@@ -64,7 +69,7 @@ impl<'a> Opened<'a> {
             return rejection;
         }
         match (self.consumed().await, rejection) {
-            (Ok(Some(sale)), _) => Rejection::sold_before(sale, shown),
+            (Ok(Some(sale)), _) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
             (Err(_), Rejection::Problem(_)) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
             (_, rejection) => rejection,
         }
@@ -72,11 +77,11 @@ impl<'a> Opened<'a> {
 
     /// What this very intent bought. Where the ledger does not say it now, it may when it is asked again.
     async fn already_consumed(&self, shown: Shown) -> Rejection {
-        if self.route.redelivery.is_none() {
+        if self.route.redelivery().is_none() {
             return ProblemCode::AlreadyConsumed.into();
         }
         match self.consumed().await {
-            Ok(Some(sale)) => Rejection::sold_before(sale, shown),
+            Ok(Some(sale)) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
             Ok(None) => ProblemCode::AlreadyConsumed.into(),
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
         }
@@ -111,20 +116,21 @@ impl<'a> Opened<'a> {
     pub(crate) async fn reserve(
         &self,
         claimable: Claimable,
+        redemption: &Redemption,
         head: ChainTime,
     ) -> Result<(LeaseGuard, ProvedBy), Problem> {
-        let held_for = claimable.held_for;
+        let others = claimable.others;
         let (claim, proofs) = claimable.add_to(self.claim(head));
-        match self.grant(claim).await {
-            Ok(guard) => {
+        match (self.grant(claim).await, others) {
+            (Ok(guard), _) => {
                 let proved_by = proofs.of(guard.transfer().payment_id());
                 Ok((guard, proved_by))
             }
-            // One transfer is left, which is not anyone's yet.
-            Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }) if held_for.is_some() => {
-                Err(Problem { retry_after: held_for, ..ProblemCode::TxNotConfirmed.into() })
+            // The claimable transfers are sold, and do not hide the others.
+            (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
+                Err(self.not_claimable(redemption, others))
             }
-            Err(problem) => Err(problem),
+            (Err(problem), _) => Err(problem),
         }
     }
 

@@ -11,6 +11,7 @@ use super::{
     pricing::{Price, Prices},
     problem::{ASK_AGAIN, Fault, Problem, Rejection, ReplyFormat},
     route::Route,
+    shown_proof::{mark_sensitive, strip_headers, strip_members},
 };
 use crate::{
     metrics,
@@ -61,12 +62,20 @@ impl PricedRequest {
     }
 
     /// The request for the handler, with the body that was read, or else with the one that was not.
-    pub(crate) fn into_request<B>(self, unread: Option<B>) -> Request<RequestBody<B>> {
+    pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
+        let strip = self.route.strip_proof;
+        let in_header = strip && strip_headers(&mut self.parts.headers);
+        // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
+        let strip_members_too = strip && !in_header && !self.route.header_only;
         let body = match (self.read, unread) {
+            (Some(ReadBody { data, trailers }), _) if strip_members_too => {
+                RequestBody::whole(strip_members(&mut self.parts, data), trailers)
+            }
             (Some(ReadBody { data, trailers }), _) => RequestBody::whole(data, trailers),
             (None, Some(body)) => RequestBody::streaming(body),
             (None, None) => RequestBody::whole(Bytes::new(), None),
         };
+        mark_sensitive(&mut self.parts.headers);
         Request::from_parts(self.parts, body)
     }
 
@@ -162,11 +171,15 @@ impl PricedRequest {
 
     /// The digest of this request, where its body was read.
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
-        let body = &self.read.as_ref()?.data;
+        self.read.is_some().then(|| self.digest_as_read(seal))
+    }
+
+    /// The digest of this request with its body as far as it was read: all of it, or nothing.
+    pub(crate) fn digest_as_read(&self, seal: &RouteSeal) -> RequestDigest {
         let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
-        Some(digest_request(seal, method, uri, headers, body, proof_members))
+        digest_request(seal, method, uri, headers, self.body(), proof_members)
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.

@@ -1,6 +1,6 @@
 //! The layer's own refusals: what they say, and in what format they reach the client.
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
@@ -154,21 +154,30 @@ impl Problem {
         Self { message: Some(message), ..code.into() }
     }
 
+    /// The body as JSON.
+    fn body(&self) -> Vec<u8> {
+        let Self { code, short, .. } = self;
+        let (title, status, error) = (code.title(), code.status().as_u16(), code.as_str());
+        let mut body = Vec::with_capacity(code.detail().len() + 256);
+        // Writing to memory cannot fail, and the texts of a code need no escapes.
+        let _ = write!(body, r#"{{"title":"{title}","status":{status},"detail":"#);
+        let _ = match self.detail {
+            None => write!(body, r#""{}""#, code.detail()),
+            Some(detail) => serde_json::to_writer(&mut body, detail).map_err(Into::into),
+        };
+        let _ = write!(body, r#","error":"{error}""#);
+        add(&mut body, "intentId", self.intent.as_deref());
+        add(&mut body, "paid", short.map(|(paid, _)| paid));
+        add(&mut body, "required", short.map(|(_, required)| required));
+        add(&mut body, "contact", self.contact.as_deref());
+        add(&mut body, "message", self.message.as_deref());
+        body.push(b'}');
+        body
+    }
+
     pub(crate) fn into_response<ResB>(self, format: ReplyFormat) -> Response<ResponseBody<ResB>> {
         let code = self.code;
-        let body = Body {
-            title: code.title(),
-            status: code.status().as_u16(),
-            detail: self.detail.unwrap_or(code.detail()),
-            error: code.as_str(),
-            intent_id: self.intent.as_deref(),
-            paid: self.short.map(|(paid, _)| paid),
-            required: self.short.map(|(_, required)| required),
-            contact: self.contact.as_deref(),
-            message: self.message.as_deref(),
-        };
-        // A struct of strings and numbers always serialises.
-        let body = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
+        let body = Bytes::from(self.body());
         let mut response = own(code, body);
         let headers = response.headers_mut();
         if let Some(wait) = self.retry_after {
@@ -243,9 +252,10 @@ impl Rejection {
         }
     }
 
-    /// For an intent that bought its answer already: that answer again, if it is kept and was sold for this payment.
-    pub(crate) fn sold_before(sale: Sale, shown: Shown) -> Self {
-        match sale.answer.and_then(|kept| redelivery::read(kept, shown)) {
+    /// For an intent that bought its answer already: that answer again, if the route still redelivers, and it is kept and was sold
+    /// for this payment.
+    pub(crate) fn sold_before(sale: Sale, shown: Shown, redelivers: bool) -> Self {
+        match sale.answer.filter(|_| redelivers).and_then(|kept| redelivery::read(kept, shown)) {
             Some(answer) => Self::Replay(Box::new(answer)),
             None => ProblemCode::AlreadyConsumed.into(),
         }
@@ -291,22 +301,12 @@ impl Fault {
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    title: &'a str,
-    status: u16,
-    detail: &'a str,
-    error: &'a str,
-    #[serde(rename = "intentId", skip_serializing_if = "Option::is_none")]
-    intent_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paid: Option<Amount>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    required: Option<Amount>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    contact: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a str>,
+/// Adds a member to a JSON object that is not closed yet.
+fn add(object: &mut Vec<u8>, name: &str, value: Option<impl Serialize>) {
+    let Some(value) = value else { return };
+    // Writing to memory cannot fail, and strings and numbers are JSON.
+    let _ = write!(object, r#","{name}":"#);
+    let _ = serde_json::to_writer(object, &value);
 }
 
 /// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.

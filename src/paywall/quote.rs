@@ -16,7 +16,8 @@ use super::{
     settlement::Unsettled,
 };
 use crate::protocol::{
-    Amount, Challenge, IntentTerms, Origin, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
+    Amount, Challenge, Challenged, IntentTerms, Origin, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote,
+    ResourceUrl,
     headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR},
     v2::{PaymentPayload, PaymentRequired, Reason, SchemePayload, SettleResponse},
 };
@@ -108,12 +109,9 @@ impl<'a> Bill<'a> {
         url: impl FnOnce() -> ResourceUrl<'u>,
     ) -> RenderedQuote {
         let price = route.price_text(terms.amount);
-        let mut quote =
-            self.template.render(&price, terms.expiry(), redeem_by, |out| route.seals.seal_into(terms, out));
-        if let Some(challenge) = &self.challenge {
-            let header = challenge.render(&price, quote.intent(), method, url());
-            quote.headers.insert(PAYMENT_REQUIRED, header);
-        }
+        let standard = self.challenge.as_deref().map(|challenge| Challenged { challenge, method, url: url() });
+        let seal = |out: &mut Vec<u8>| route.seals.seal_into(terms, out);
+        let mut quote = self.template.render(&price, terms.expiry(), redeem_by, standard.as_ref(), seal);
         if route.merchant.chain().is_none() {
             quote.ask_for_signature();
         }

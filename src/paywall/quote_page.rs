@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use crate::protocol::{ChainTime, Quote, Redemption, v2::PaymentRequired};
+use super::redelivery::Redelivery;
+use crate::protocol::{Asset, ChainTime, Quote, Redemption, v2::PaymentRequired};
 
 /// A quote for a person to read, and how it may be paid: what a [`QuotePage`] is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,13 @@ pub struct Offer {
     pub takes_forms: bool,
     /// The standard's quote, where signed payments are taken.
     pub required: Option<PaymentRequired>,
+    /// The tokens behind the quote's contracts, in the same order.
+    pub assets: Vec<Asset>,
+    /// The names of the parameters that the route's [descriptions](crate::X402Layer::describe) know. The value of any other is not
+    /// the seller's to show.
+    pub parameters: Vec<String>,
+    /// How the seller is reached, by [`MerchantBuilder::contact`](crate::MerchantBuilder::contact).
+    pub contact: Option<String>,
 }
 
 /// Writes the 402 of a priced route for people.
@@ -63,6 +71,12 @@ pub trait QuotePage: Send + Sync + 'static {
         let _ = (head, shown, problem);
         None
     }
+
+    /// Returns for how long answers of a route with this page are kept, where the route does not say it by
+    /// [`redeliver`](crate::X402Layer::redeliver); by default `None`, for not at all.
+    fn redelivery(&self) -> Option<Redelivery> {
+        None
+    }
 }
 
 impl<F> QuotePage for F
@@ -85,6 +99,10 @@ impl PageHook {
 
     pub(crate) fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
         self.0.quote(head, offer)
+    }
+
+    pub(crate) fn redelivery(&self) -> Option<Redelivery> {
+        self.0.redelivery()
     }
 
     pub(crate) fn refusal(

@@ -30,9 +30,9 @@ enum End {
 
 /// How far a body came.
 pub(crate) enum Read<B> {
-    /// To its end: it can be kept.
-    Whole(Bytes),
-    /// Not as far, or not only: it can only be delivered.
+    /// To its end.
+    Whole(Bytes, Trailers),
+    /// Not as far: it can only be delivered.
     Part(ResponseBody<B>),
     /// It broke off.
     Broken,
@@ -91,8 +91,7 @@ impl<B: Body<Data = Bytes>> ReadAhead<B> {
         let data = if self.more.is_empty() { self.first } else { self.more.freeze() };
         match (self.end, self.trailers) {
             (Some(End::Broken), _) => Read::Broken,
-            (Some(End::Complete), None) => Read::Whole(data),
-            (Some(End::Complete), trailers) => Read::Part(ResponseBody::whole_with(data, trailers)),
+            (Some(End::Complete), trailers) => Read::Whole(data, trailers),
             (Some(End::TooLong) | None, trailers) => Read::Part(ResponseBody::continued(data, trailers, self.rest)),
         }
     }

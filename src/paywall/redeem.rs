@@ -1,23 +1,24 @@
 //! Redeeming, up to the handler: seal, chain, ledger, in that order. A signed payment, which has not happened yet, is reserved first.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use super::{
     authorization::{Authorized, exact},
     client_submitted::{Presented, is_submitted},
+    judgement::{Found, Judgement, judge},
     merchant::{MerchantInner, Standard},
     opened::Opened,
     priced_request::PricedRequest,
     problem::{ASK_AGAIN, Problem, Rejection},
     quote::Requote,
     redelivery::Shown,
-    reservation::LeaseGuard,
-    settlement::{Found, Unsettled},
-    time_limits::verifier_in_time,
+    reservation::{HoldOutcome, LeaseGuard},
+    settlement::Unsettled,
+    time_limits::{SETTLER, verifier_in_time},
 };
 use crate::{
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption,
+        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption, TxHash,
         v2::{PaymentPayload, Reason, SettleResponse},
     },
     verify::NonceState,
@@ -77,7 +78,7 @@ async fn redeem(
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
     };
-    let (guard, proved_by) = match opened.reserve(claimable, head).await {
+    let (guard, proved_by) = match opened.reserve(claimable, redemption, head).await {
         Ok(reserved) => reserved,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
@@ -136,62 +137,61 @@ async fn reserve_signed(
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
     let shown = authorized.shown();
-    let Authorized { opened, payment, timely } = authorized;
-    let (intent, quoted) = (payment.intent.clone(), payment.quoted);
+    let payable = authorized.is_payable();
+    let Authorized { opened, payment, .. } = authorized;
+    let intent = payment.intent.clone();
     let Ok(head) = verifier_in_time(route.merchant.verifier.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
         return Err(opened.unless_consumed(shown, unavailable.into()).await);
     };
-    let unsettled = Unsettled::new(standard, &opened, payment, head);
+    let mut unsettled = Unsettled::new(standard, &opened, payment, opened.digest(request), head);
     // In a block to come: after whatever this ledger has forgotten.
     let transfer = unsettled.transfer(ChainTime::from_unix(head.unix() + 1));
     let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
+    if !unsettled.take_on() {
+        guard.release().await;
+        return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
+    }
     let receipt = |guard: &LeaseGuard| {
         Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.transfer().clone())
             .with_proof(ProvedBy::Authorization)
     };
-    let reads_chain = route.merchant.chain().is_some();
-    let rejection = match unsettled.check(timely).await {
-        Found::Valid => {
+    let case = unsettled.case(guard.begun());
+    // The lease is kept: how long a settler may take is its own setting.
+    let found = match guard.keep(SETTLER + SETTLER, None, pin!(unsettled.check(payable, case.begun))).await {
+        HoldOutcome::Finished(found) => found,
+        HoldOutcome::LeaseLost | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Found::Unavailable,
+    };
+    let rejection = match judge(found, &case) {
+        Judgement::Settle => {
             let requote = Requote::of(request, now);
             return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some(Box::new((unsettled, requote))) });
         }
-        // Settled under this very intent, and not sold: the process that settled it is gone. A reservation that was left behind is no
-        // sign of that where it was made after the settlement, by whoever read it on the chain.
-        Found::Settled(transfer)
-            if quoted
-                && guard.is_resumed()
-                && unsettled.quoted_before(&transfer)
-                && !unsettled.was_settled_before(&transfer, guard.resumed_since()) =>
-        {
-            match opened.is_remembered(head, &transfer).await {
-                Ok(()) => {
-                    guard.paid_by(transfer);
-                    return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
-                }
-                Err(problem) => return Err(problem.into()),
+        // The process that settled it is gone.
+        Judgement::Resume(transfer) => match opened.is_remembered(head, &transfer).await {
+            Ok(()) => {
+                guard.paid_by(transfer);
+                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
             }
-        }
-        // Whoever reads the chain could show it: its payer can say so by a signature.
-        Found::Settled(transfer) => unsettled.to_prove(transfer.transaction).into(),
-        // A transaction that was sent for it before may still be mined, until its time is over.
-        Found::Refused(reason) if !guard.is_resumed() || reads_chain && unsettled.is_over(head) => {
-            Requote::of(request, now).refuse(reason, &unsettled)
-        }
-        // It may have paid here, longer ago than was searched.
-        Found::Spent if !unsettled.searched_long_enough() => {
+            Err(problem) => problem.into(),
+        },
+        Judgement::Prove(transaction) => unsettled.to_prove(transaction).into(),
+        Judgement::Elsewhere => {
             request.with_new_intent(ProblemCode::IntentNotFound, route.seals.of(opened.recipient), now).into()
         }
-        Found::Spent => Requote::of(request, now).refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, &unsettled),
-        Found::Pending(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
-        Found::TooOld => opened.too_old().into(),
-        Found::Refused(_) | Found::Unavailable if guard.is_resumed() => unsettled.outcome_unknown(None).into(),
-        Found::Refused(_) | Found::Unavailable => {
-            Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
+        Judgement::Refuse(reason) => {
+            if case.begun.is_some() {
+                guard.is_not_settled().await;
+            }
+            Requote::of(request, now).refuse(reason, &unsettled)
         }
+        Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
+        Judgement::TooOld => opened.too_old().into(),
+        Judgement::Unknown => unsettled.outcome_unknown(None).into(),
+        Judgement::Unavailable => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
     };
     guard.release().await;
     Err(rejection)
@@ -239,16 +239,20 @@ pub(crate) async fn unless_consumed(
 
 impl Unsettled {
     /// Whether it is settled, or will be, is not known: the same header again goes on.
-    pub(crate) fn outcome_unknown(&self, transaction: Option<crate::protocol::TxHash>) -> Problem {
-        let payer = self.payment.authorization.authorization.from;
-        let pending = SettleResponse::pending(transaction, self.payment.requirements.network);
-        let pending = pending.with_payer(payer).with_amount(self.amount());
+    pub(crate) fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
         Problem {
-            settlement: Some(Box::new(pending)),
+            settlement: Some(Box::new(self.pending(transaction))),
             detail: Some(
                 "Whether the payment is settled is not known yet. Send the same request with the same PAYMENT-SIGNATURE again after Retry-After; do not sign another.",
             ),
             ..Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
         }
+    }
+
+    /// What is told of a payment that is made, or may be, and has bought nothing.
+    pub(crate) fn pending(&self, transaction: Option<TxHash>) -> SettleResponse {
+        let payer = self.payment.authorization.authorization.from;
+        let pending = SettleResponse::pending(transaction, self.payment.requirements.network);
+        pending.with_payer(payer).with_amount(self.amount())
     }
 }

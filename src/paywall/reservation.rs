@@ -4,7 +4,7 @@ use std::{
     future::{Future, pending, poll_fn},
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
@@ -21,10 +21,11 @@ use tokio::{
 use crate::{
     ledger::{
         AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale,
+        ReserveOutcome, Sale, Settling,
     },
     metrics::HeldLease,
-    protocol::{ChainTime, Transfer},
+    protocol::{Transfer, TxHash},
+    settle::TransactionRecorder,
 };
 
 /// How long a response waits for the release of its intent and payment.
@@ -32,6 +33,8 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// How long an answer waits for its commit, and how often that is tried.
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
 const COMMIT_TRY: Duration = Duration::from_secs(2);
+/// How long recording that a payment is about to be settled may take.
+const SETTLING_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 /// How long one renewal may take, and how soon a failed one is tried again; less where leases are short.
 const RENEW_TRY: Duration = Duration::from_secs(2);
@@ -93,8 +96,10 @@ pub(crate) struct LeaseGuard {
     settled: bool,
     runtime: Option<Handle>,
     started: AtomicBool,
-    /// The payment may be settled: nobody frees it.
+    /// The payment is being settled, or was: the lease is left to run out, so that the same payment is not sent twice at once.
     kept: bool,
+    /// The first transaction that was recorded under this lease, and then sent.
+    sent: Option<Arc<OnceLock<TxHash>>>,
     _held: HeldLease,
 }
 
@@ -118,8 +123,7 @@ pub(crate) enum Committed {
 impl LeaseGuard {
     pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
         let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
-        let kept = may_be_settled_before(&lease);
-        Self { ledger, lease, settled: false, runtime, started, kept, _held: HeldLease::new() }
+        Self { ledger, lease, settled: false, runtime, started, kept: false, sent: None, _held: HeldLease::new() }
     }
 
     /// The payment that is held.
@@ -127,25 +131,65 @@ impl LeaseGuard {
         self.lease.transfer()
     }
 
-    /// Whether this very pair was held before, and its lease ran out.
-    pub(crate) const fn is_resumed(&self) -> bool {
-        self.lease.is_resumed()
+    /// The settlement that was begun for this intent under an earlier lease.
+    pub(crate) fn begun(&self) -> Option<&Settling> {
+        self.lease.settling()
     }
 
-    /// Since when, where it was: the block time under which the first of its holders reserved it.
-    pub(crate) const fn resumed_since(&self) -> Option<ChainTime> {
-        self.lease.resumed_since()
+    /// Records that the payment is about to be settled; unless that is held, it must not be. From then on the lease is left to run out.
+    pub(crate) async fn begin_settling(&mut self, settling: Settling) -> Result<RenewOutcome, LedgerError> {
+        let settling = self.since_first(settling);
+        let recorded = timeout(SETTLING_WAIT, self.ledger.settling(&self.lease, &settling)).await;
+        let outcome = recorded.unwrap_or(Err(LedgerError::unavailable()));
+        self.kept = outcome == Ok(RenewOutcome::Held);
+        outcome
     }
 
-    /// From here on the payment may be settled, and is not freed: the lease is left to run out, and what it holds is the record by which
-    /// its own intent, and no other, goes on.
-    pub(crate) const fn may_be_settled(&mut self) {
-        self.kept = true;
+    /// Records the transaction that settles the payment, before it is sent.
+    pub(crate) fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
+        let (ledger, lease, settling) = (Arc::clone(&self.ledger), self.lease.clone(), self.since_first(settling));
+        let sent = Arc::clone(self.sent.get_or_insert_default());
+        TransactionRecorder::new(move |transaction| {
+            let (ledger, lease, sent) = (Arc::clone(&ledger), lease.clone(), Arc::clone(&sent));
+            let settling = settling.with_transaction(transaction);
+            async move {
+                let recorded = timeout(SETTLING_WAIT, ledger.settling(&lease, &settling)).await;
+                let is_held = matches!(recorded, Ok(Ok(RenewOutcome::Held)));
+                if is_held {
+                    let _ = sent.set(transaction);
+                } else {
+                    tracing::warn!(%transaction, ?recorded, "a transaction could not be recorded");
+                }
+                is_held
+            }
+        })
     }
 
-    /// The payment is not settled, as far as this lease is concerned.
-    pub(crate) fn is_not_settled(&mut self) {
-        self.kept = may_be_settled_before(&self.lease);
+    /// The settlement that was begun by now: under an earlier lease, or by a transaction that was sent under this one.
+    pub(crate) fn begun_by_now(&self, settling: Settling) -> Option<Settling> {
+        match self.sent.as_ref().and_then(|sent| sent.get()) {
+            Some(sent) => Some(self.since_first(settling).with_transaction(*sent)),
+            None => self.begun().copied(),
+        }
+    }
+
+    /// The record of a settlement that may have been begun before: since then, by the transaction that is known already.
+    fn since_first(&self, settling: Settling) -> Settling {
+        let Some(begun) = self.begun() else { return settling };
+        let (head, transaction) = (begun.head.min(settling.head), settling.transaction.or(begun.transaction));
+        Settling { head, transaction, ..settling }
+    }
+
+    /// The payment is certainly not settled under this lease: removes the record that it may be, and tells whether the lease was held
+    /// until now. Under another one it may be settled.
+    pub(crate) async fn is_not_settled(&mut self) -> bool {
+        self.kept = false;
+        let removed = timeout(SETTLING_WAIT, self.ledger.not_settled(&self.lease)).await;
+        if !matches!(removed, Ok(Ok(()))) {
+            tracing::warn!(intent = %self.lease.intent(), ?removed, "the payment stays with its intent, though it is not settled");
+        }
+        let renewed = timeout(SETTLING_WAIT, self.ledger.renew(&self.lease)).await;
+        !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
     }
 
     /// The payment is settled, by this transfer: the sale is recorded with it.
@@ -248,11 +292,6 @@ impl LeaseGuard {
         self.settled = true;
         timeout(RELEASE_WAIT, self.ledger.consumed(self.lease.intent())).await.ok()?.ok()?
     }
-}
-
-/// Whether the payment may have been settled under this intent by a holder whose lease ran out. A transfer is not settled by its holder.
-const fn may_be_settled_before(lease: &Lease) -> bool {
-    lease.is_resumed() && lease.transfer().binding.nonce().is_some()
 }
 
 async fn notified(late: Option<&Notify>) {

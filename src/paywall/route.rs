@@ -12,12 +12,13 @@ use http::{HeaderName, Method};
 use super::{
     arrival::Pace,
     bypass::Bypass,
-    consumption::{ConsumeRule, delivers},
+    consumption::{BodyRule, ConsumeRule, delivers},
     merchant::{Listing, MerchantInner},
     nested::Nested,
     pricing::Prices,
     quote_page::PageHook,
     redelivery::Redelivery,
+    sold_hook::SoldHookCell,
     text,
 };
 use crate::{
@@ -49,12 +50,22 @@ pub(crate) struct Route {
     pub(crate) header_only: bool,
     /// Whether the handler sees `Range` and `If-Range`.
     pub(crate) keep_ranges: bool,
+    /// Whether the handler sees no proof.
+    pub(crate) strip_proof: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
     pub(crate) bound_headers: Vec<HeaderName>,
     pub(crate) consumes: Arc<ConsumeRule>,
-    /// Whether answers are kept.
-    pub(crate) redelivery: Option<Redelivery>,
+    /// Decides about the answers that `consumes` sells, if set.
+    pub(crate) consumes_body: Option<BodyRule>,
+    /// The longest body that `consumes_body` is asked about.
+    pub(crate) answer_limit: usize,
+    /// What is done once a sale is recorded.
+    pub(crate) on_sold: SoldHookCell,
+    /// Whether a signed payment is settled before the handler runs.
+    pub(crate) settle_first: bool,
+    /// Whether answers are kept, where the route says so itself.
+    redelivery: Option<Redelivery>,
     /// What people get instead of JSON.
     pub(crate) page: Option<PageHook>,
     /// How it is called, where its seller said so.
@@ -66,7 +77,7 @@ pub(crate) struct Route {
 
 impl Route {
     pub(crate) fn new(merchant: Arc<MerchantInner>, resource: Arc<str>, listing: Listing, prices: Prices) -> Self {
-        let Listing { label, namesakes } = listing;
+        let Listing { label, namesakes, on_sold } = listing;
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
         let template = template(&merchant, label.as_ref().unwrap_or(&resource));
         let price_text = match prices {
@@ -92,9 +103,14 @@ impl Route {
             price_timeout: Duration::from_secs(10),
             header_only: false,
             keep_ranges: false,
+            strip_proof: false,
             bind: false,
             bound_headers: Vec::new(),
             consumes: Arc::new(delivers),
+            consumes_body: None,
+            answer_limit: 1024 * 1024,
+            on_sold,
+            settle_first: false,
             redelivery: None,
             page,
             bazaars: Vec::new(),
@@ -112,6 +128,24 @@ impl Route {
     pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
         self.bazaars.push(bazaar);
         self.challenge = OnceLock::new();
+    }
+
+    pub(crate) fn set_redelivery(&mut self, redelivery: Redelivery) {
+        self.redelivery = Some(redelivery);
+    }
+
+    /// How answers are kept, if they are: as the route says, else as its page does.
+    pub(crate) fn redelivery(&self) -> Option<Redelivery> {
+        let of_page = || self.page.as_ref().and_then(PageHook::redelivery);
+        self.redelivery.or_else(of_page).filter(Redelivery::is_on)
+    }
+
+    /// The names of the parameters that its descriptions know, at any depth.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.bazaars.iter().flat_map(Bazaar::parameters).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// How requests of this method are made, for whoever settles their payments.
@@ -207,8 +241,13 @@ impl fmt::Debug for Route {
             .field("body_rate", &self.body_rate)
             .field("header_only", &self.header_only)
             .field("keep_ranges", &self.keep_ranges)
+            .field("strip_proof", &self.strip_proof)
             .field("bind", &self.bind)
             .field("bound_headers", &self.bound_headers)
+            .field("consumes_body", &self.consumes_body.is_some())
+            .field("answer_limit", &self.answer_limit)
+            .field("on_sold", &self.on_sold.get())
+            .field("settle_first", &self.settle_first)
             .field("redelivery", &self.redelivery)
             .field("page", &self.page)
             .finish_non_exhaustive()

@@ -19,6 +19,7 @@ use super::{
     nested,
     problem::Fault,
     route::Route,
+    shown_proof::strip_headers,
 };
 
 /// A service whose answers are sold. Created by [`X402Layer`](crate::X402Layer).
@@ -99,8 +100,11 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if let Some(filter) = self.route.bypass.decide(&request) {
+            if self.route.strip_proof {
+                strip_headers(request.headers_mut());
+            }
             return ResponseFuture::free(self.inner.call(request.map(RequestBody::streaming)), filter);
         }
         // The instance that was polled ready must not stay behind: it would keep what readiness it holds.

@@ -6,16 +6,21 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
+    judgement::{Case, Found, Settled},
     merchant::{MerchantInner, Standard},
     opened::Opened,
     problem::Problem,
+    promises::{Account, Promise},
+    redelivery::Shown,
     time_limits::{settler_in_time, verifier_in_time},
 };
 use crate::{
+    ledger::Settling,
     protocol::{
-        Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message, v2::Reason,
+        Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
+        v2::{PaymentRequirements, Reason},
     },
-    settle::{Settlement, SignedPayment, Validity},
+    settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
     verify::{NonceState, Verdict, VerifyError},
 };
 
@@ -37,6 +42,9 @@ pub(crate) struct ShownPayment {
     pub(crate) intent: IntentId,
     /// Whether it names a quote, whose intent its payer alone knows.
     pub(crate) quoted: bool,
+    /// Whether that, or without one the present price, covers this request. A payment that was settled for another request does not buy
+    /// this one.
+    pub(crate) honoured: bool,
 }
 
 /// A payment that is reserved, or about to be, and may have been settled before.
@@ -44,51 +52,65 @@ pub(crate) struct Unsettled {
     merchant: Arc<MerchantInner>,
     standard: Standard,
     pub(crate) payment: SignedPayment,
+    /// Counts against the payer's balance until this ends, once it is reserved.
+    promise: Option<Promise>,
     intent: IntentId,
     /// Whether it names a quote.
     quoted: bool,
+    /// Whether that, or without one the present price, covers this request.
+    honoured: bool,
     terms: Terms,
     /// It was not settled before, where it names a quote.
     since: ChainTime,
+    /// The digest of the request that it pays for.
+    request: [u8; 16],
     /// The chain's head when it was reserved.
     head: ChainTime,
 }
 
-/// What is known of a payment before the handler runs.
-pub(crate) enum Found {
-    /// It can be settled.
-    Valid,
-    /// It is not settled and cannot be.
-    Refused(Reason),
-    /// Its nonce is used, and not for this: cancelled, or paid to another.
-    Spent,
-    /// It was settled before, in this transfer.
-    Settled(Transfer),
-    /// It was settled before, and is not deep enough in the chain.
-    Pending(Duration),
-    /// It was settled before, longer ago than payments count.
-    TooOld,
-    /// The settler or the chain did not answer.
-    Unavailable,
-}
-
-/// What became of a payment.
-pub(crate) enum Settled {
-    Done(Transfer),
-    /// It is not settled by this attempt, as far as anyone can tell.
-    Refused(Reason),
-    /// Its nonce is used, and not for this: it can never be settled.
-    Spent,
-    Unknown(Option<TxHash>),
-}
-
 impl Unsettled {
-    pub(crate) fn new(standard: &Standard, opened: &Opened<'_>, shown: ShownPayment, head: ChainTime) -> Self {
-        let ShownPayment { payment, intent, quoted } = shown;
+    pub(crate) fn new(
+        standard: &Standard,
+        opened: &Opened<'_>,
+        shown: ShownPayment,
+        request: [u8; 16],
+        head: ChainTime,
+    ) -> Self {
+        let ShownPayment { payment, intent, quoted, honoured } = shown;
         let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
         let terms = opened.route.terms(opened.recipient, opened.terms.amount);
         let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
-        Self { merchant, standard, payment, intent, quoted, terms, since, head }
+        Self { merchant, standard, payment, promise: None, intent, quoted, honoured, terms, since, request, head }
+    }
+
+    /// Takes it on, once it is reserved: a payment that is sold, or held, counts against nobody. Tells whether its payer has no more
+    /// payments than it may that are not settled yet.
+    pub(crate) fn take_on(&mut self) -> bool {
+        let account = Account {
+            token: self.payment.requirements.asset,
+            payer: self.payment.authorization.authorization.from,
+            is_signed: self.standard.settler.is_signed_by_key(&self.payment),
+        };
+        self.promise = self.standard.promises.take_on(account, self.amount());
+        self.payment.promised = self.promise.as_ref().map_or(Amount::ZERO, |promise| promise.others);
+        self.promise.is_some()
+    }
+
+    /// The record that it is about to be settled.
+    pub(crate) const fn begun(&self) -> Settling {
+        Settling::new(self.request, self.head)
+    }
+
+    /// What is to be judged, where this settlement was begun before.
+    pub(crate) fn case(&self, begun: Option<&Settling>) -> Case {
+        let over = self.payment.authorization.authorization.valid_before <= self.head;
+        let over = over && self.merchant.chain().is_some();
+        Case { quoted: self.quoted, honoured: self.honoured, over, request: self.request, begun: begun.copied() }
+    }
+
+    /// The chain's head when it was reserved.
+    pub(crate) const fn head(&self) -> ChainTime {
+        self.head
     }
 
     pub(crate) fn payment_id(&self) -> PaymentId {
@@ -103,12 +125,20 @@ impl Unsettled {
         Transfer::unsettled(requirements.network, requirements.asset, authorization, now)
     }
 
-    /// Whether it can be settled, or was. Where its time is over by `timely`, only the chain is asked.
-    pub(crate) async fn check(&self, timely: Result<(), Reason>) -> Found {
-        let reason = match timely {
+    /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
+    pub(crate) async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
+        let recorded = begun.and_then(|begun| begun.transaction);
+        if let Some(transfer) = self.settled_in(recorded).await {
+            return Found::Settled(transfer);
+        }
+        let reason = match payable {
             Err(reason) => reason,
             Ok(()) => match settler_in_time(self.standard.settler.verify(&self.payment)).await {
-                Ok(Validity::Valid) => return Found::Valid,
+                // A settler may be behind. What is recorded from here on was unused when it was recorded.
+                Ok(Validity::Valid) => match self.nonce_state().await {
+                    Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                    _ => return Found::Valid,
+                },
                 Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                 Ok(Validity::Refused(reason)) => reason,
                 Err(error) => {
@@ -118,6 +148,15 @@ impl Unsettled {
             },
         };
         self.on_chain(reason).await
+    }
+
+    /// Its transfer in the transaction that was recorded for it, if that is mined.
+    async fn settled_in(&self, recorded: Option<TxHash>) -> Option<Transfer> {
+        let (transaction, verifier) = (recorded?, self.merchant.chain()?);
+        match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
+            Ok(Verdict::Paid { transfers, .. }) => self.ours(transfers),
+            _ => None,
+        }
     }
 
     /// What the chain says of a payment that cannot be settled for this reason.
@@ -152,8 +191,8 @@ impl Unsettled {
     }
 
     /// Settles it, and waits until the verifier confirms it.
-    pub(crate) async fn settle(&self) -> Settled {
-        match timeout(SETTLE, self.standard.settler.settle(&self.payment)).await {
+    pub(crate) async fn settle(&self, recorder: &TransactionRecorder) -> Settled {
+        match timeout(SETTLE, self.standard.settler.settle(&self.payment, recorder)).await {
             // In no transaction, nothing is settled that anyone can name.
             Ok(Settlement::Settled(transaction)) if transaction == TxHash::NONE => self.look(None).await,
             Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
@@ -184,7 +223,7 @@ impl Unsettled {
     async fn confirm(&self, transaction: TxHash) -> Settled {
         if self.merchant.chain().is_none() {
             // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
-            let now = ChainTime::from_unix(self.merchant.clock.unix() + 1);
+            let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
             return Settled::Done(Transfer { transaction, ..self.transfer(now) });
         }
         let deadline = Instant::now() + CONFIRM;
@@ -230,32 +269,15 @@ impl Unsettled {
         Some(verifier_in_time(asked).await)
     }
 
-    /// Whether its quote was there when it was settled: that of a thief, who learns of the payment by its settlement, is later.
-    pub(crate) fn quoted_before(&self, settled: &Transfer) -> bool {
-        self.since <= settled.block_time
-    }
-
-    /// Whether it was in the chain already when it was reserved, first of all `since` then where the reservation is resumed. Then it was
-    /// public: what is shown is no sign of who pays. Where nothing reads the chain, nothing says so.
-    pub(crate) fn was_settled_before(&self, settled: &Transfer, since: Option<ChainTime>) -> bool {
-        self.merchant.chain().is_some() && settled.block_time < since.unwrap_or(self.head)
-    }
-
-    /// Whether a nonce that was used, and by nothing that was found, was certainly not used to pay here: its quote tells since when to
-    /// search.
-    pub(crate) const fn searched_long_enough(&self) -> bool {
-        self.quoted
+    /// What it shows to a client that asks for its sold answer again.
+    pub(crate) fn shown(&self) -> Shown {
+        shown_by(&self.payment, self.quoted)
     }
 
     /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
     pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
         let message = redemption_message(self.merchant.network, transaction, &self.intent);
         Problem::to_prove(ProblemCode::PaymentBound, message)
-    }
-
-    /// Whether it can no longer be settled at that head, by whomever.
-    pub(crate) fn is_over(&self, head: ChainTime) -> bool {
-        self.payment.authorization.authorization.valid_before <= head
     }
 
     /// What is paid.
@@ -267,4 +289,13 @@ impl Unsettled {
 /// Whether this says that the payment was made, perhaps here.
 fn calls_it_used(reason: &Reason) -> bool {
     [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(reason)
+}
+
+/// What a payment shows of itself. Without a quote it is public once it is settled, and gives no sold answer again.
+pub(super) fn shown_by(payment: &SignedPayment, quoted: bool) -> Shown {
+    let PaymentRequirements { network, asset, .. } = payment.requirements;
+    match quoted {
+        true => Shown::Authorization(payment.authorization.authorization.payment_id(network, asset)),
+        false => Shown::Public,
+    }
 }

@@ -9,8 +9,8 @@ use crate::{ledger::LedgerError, settle::SettleError, verify::VerifyError};
 const LEDGER: Duration = Duration::from_secs(5);
 /// Whatever the verifier: one that bounds itself, as it should, is never cut by this.
 const VERIFIER: Duration = Duration::from_secs(10);
-/// Likewise for what a settler is asked before anything is settled.
-const SETTLER: Duration = Duration::from_secs(15);
+/// Likewise for what a settler is asked before anything is settled. Its own limit is a setting, and may be higher than the verifier's.
+pub(crate) const SETTLER: Duration = Duration::from_secs(65);
 
 /// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
 pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {

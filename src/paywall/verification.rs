@@ -45,17 +45,23 @@ impl Opened<'_> {
         transfers: Vec<Transfer>,
         head: ChainTime,
     ) -> Result<Claimable, Problem> {
-        let Redemption { intent, secret, transaction, .. } = &presented.redemption;
-        let signer = self.signer(&presented.redemption, &transfers).await?;
+        let redemption = &presented.redemption;
+        let Redemption { intent, secret, .. } = redemption;
+        let signer = self.signer(redemption, &transfers).await?;
         let unbound = self.route.merchant.unbound;
         let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
         let claimant = Claimant { intent, secret: secret.as_ref(), signer };
-        let prove = |code| Problem::to_prove(code, self.message(*transaction, intent));
-        claimant.claimable(transfers, head, unbound).map_err(|reason| match reason {
+        claimant.claimable(transfers, head, unbound).map_err(|reason| self.not_claimable(redemption, reason))
+    }
+
+    /// What to answer where no transfer is left that this redemption may claim.
+    pub(crate) fn not_claimable(&self, redemption: &Redemption, reason: NotClaimable) -> Problem {
+        let prove = |code| Problem::to_prove(code, self.message(redemption.transaction, &redemption.intent));
+        match reason {
             NotClaimable::Bound => prove(ProblemCode::PaymentBound),
             NotClaimable::ProofRequired => prove(ProblemCode::PayerProofRequired),
             NotClaimable::Held(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait),
-        })
+        }
     }
 
     /// The payer whose signature is shown; `None` where none is shown.

@@ -40,6 +40,14 @@ impl Address {
         &self.0
     }
 
+    /// Parses 40 hexadecimal digits in any case, whether they are a checksum or not.
+    pub(super) fn from_digits(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 20];
+        // Before the decoding, which skips another `0x`.
+        let fits = digits.len() == 40;
+        (fits && const_hex::decode_to_slice(digits, &mut bytes).is_ok()).then_some(Self(bytes))
+    }
+
     /// Returns the EIP-55 form, without `0x`.
     fn checksummed(self) -> [u8; 40] {
         let mut text = [0; 40];
@@ -60,10 +68,8 @@ impl FromStr for Address {
     type Err = ParseAddressError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("0x").filter(|rest| rest.len() == 40).ok_or(ParseAddressError)?;
-        let mut bytes = [0; 20];
-        const_hex::decode_to_slice(digits, &mut bytes).map_err(|_| ParseAddressError)?;
-        let address = Self(bytes);
+        let digits = text.strip_prefix("0x").ok_or(ParseAddressError)?;
+        let address = Self::from_digits(digits).ok_or(ParseAddressError)?;
         let mixed = digits.bytes().any(|b| b.is_ascii_lowercase()) && digits.bytes().any(|b| b.is_ascii_uppercase());
         if mixed && address.checksummed() != *digits.as_bytes() {
             return Err(ParseAddressError);

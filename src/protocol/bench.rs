@@ -46,7 +46,7 @@ impl Desk {
     #[must_use]
     pub fn quote(&self, intent: &[u8]) -> http::HeaderMap {
         self.template
-            .render(&self.price, self.terms.expiry(), RedeemBy::Any, |out| out.extend_from_slice(intent))
+            .render(&self.price, self.terms.expiry(), RedeemBy::Any, None, |out| out.extend_from_slice(intent))
             .headers
     }
 }

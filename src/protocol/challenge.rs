@@ -1,14 +1,12 @@
 //! `Challenge`: a route's `PAYMENT-REQUIRED` header with everything encoded that is the same for every request.
 
-use std::fmt::{self, Write as _};
+use std::{fmt, ops::Range};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderValue, Method};
+use http::Method;
 
-use super::{Address, Network, PriceText, TokenDomain, ascii_json, is_loopback, template::INTENT_MAX};
+use super::{Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, price_text::PriceText};
 
-/// How long clients are asked to make an authorization valid at most, in seconds.
-pub(crate) const MAX_TIMEOUT: u64 = 300;
 /// The longest URL that is written, in bytes. What is longer is cut: clients show it, and decide nothing by it.
 const URL_MAX: usize = 256;
 
@@ -22,11 +20,11 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// By an authorization, which is settled for the payer. `quote_life`: how long a quote can be paid, in seconds.
-    pub(crate) fn authorization(token: &TokenDomain, quote_life: u64) -> Self {
+    /// By an authorization, which is settled for the payer. `timeout`: how long clients are asked to make it valid, in seconds.
+    pub(crate) fn authorization(token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
-        Self { token: token.token, timeout: quote_life.min(MAX_TIMEOUT), extra }
+        Self { token: token.token, timeout, extra }
     }
 
     /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
@@ -40,49 +38,49 @@ impl Way {
 
 /// The standard's quote of one route, but for price, intent and URL.
 ///
-/// The constant texts are cut to multiples of three bytes, and so are base64 already; white space fills them up.
+/// All constant texts are base64. White space fills them, and what goes between them, up to multiples of three bytes, so that each is
+/// encoded without the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Challenge {
     /// For each way to pay.
     entries: Vec<Entry>,
+    before_url: Box<str>,
     /// Behind the URL, but for the last brace.
     end: Box<str>,
-    /// The extensions in JSON, by what chooses one of them.
+    /// The extensions and the last brace, by what chooses one of them.
     extensions: Vec<(Method, Box<str>)>,
 }
 
 /// One way to pay: the texts before the amount, and behind it before the intent.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Base64.
     before_amount: Box<str>,
     before_intent: Box<str>,
 }
 
-/// Behind the URL, where nothing else is said.
-const END: &str = r#""}"#;
 const BEFORE_EXTENSIONS: &str = r#","extensions":"#;
-const BEFORE_URL: &str = r#""}}],"resource":{"url":""#;
+/// The last brace, where there are no extensions.
+const CLOSING: &str = "fQ==";
 
 impl Challenge {
     /// `ways`: those that clients are to prefer first.
     pub(crate) fn new(network: Network, recipient: Address, ways: &[Way], description: &str) -> Self {
         let entries = ways.iter().enumerate().map(|(index, way)| {
-            let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { r#""}},"# };
+            let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { "}}," };
             let before_amount = format!(
                 r#"{{"scheme":"exact","network":"{network}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
                 way.token, way.timeout,
             );
-            let before_intent = format!(r#"","extra":{{{},"intentId":""#, way.extra);
-            // The first text is encoded beforehand; the others follow what differs in length.
-            let before_amount = match index {
-                0 => STANDARD.encode(padded(begin, &before_amount)),
-                _ => format!("{begin}{before_amount}"),
-            };
-            Entry { before_amount: before_amount.into(), before_intent: before_intent.into() }
+            let before_intent = format!(r#""extra":{{{},"intentId":""#, way.extra);
+            Entry { before_amount: encoded(begin, &before_amount), before_intent: encoded(",", &before_intent) }
         });
-        let end = format!(r#"","description":{}}}"#, ascii_json(description));
-        Self { entries: entries.collect(), end: end.into(), extensions: Vec::new() }
+        let end = format!(r#","description":{}}}"#, ascii_json(description));
+        Self {
+            entries: entries.collect(),
+            before_url: encoded("}}],", r#""resource":{"url":""#),
+            end: encoded(&end, ""),
+            extensions: Vec::new(),
+        }
     }
 
     /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
@@ -93,10 +91,10 @@ impl Challenge {
         method: &Method,
         fitting: impl FnOnce(usize) -> Option<&'a str>,
     ) -> Self {
-        let taken = self.longest_header() + 4;
-        let left = (room.saturating_sub(taken) / 4 * 3).saturating_sub(BEFORE_EXTENSIONS.len());
+        let left = (room.saturating_sub(self.longest_header()) / 4 * 3).saturating_sub(BEFORE_EXTENSIONS.len());
         if let Some(extensions) = fitting(left) {
-            self.extensions.push((method.clone(), extensions.into()));
+            let text = format!("{BEFORE_EXTENSIONS}{extensions}}}");
+            self.extensions.push((method.clone(), STANDARD.encode(text).into()));
         }
         self
     }
@@ -105,7 +103,7 @@ impl Challenge {
     /// ways to pay as well, the first of them in any case.
     pub(crate) fn fitting(mut self, room: usize) -> Self {
         if self.longest_header() > room {
-            self.end = END.into();
+            self.end = encoded("}", "");
         }
         while self.longest_header() > room && self.entries.len() > 1 {
             tracing::warn!("more ways to pay than a quote's headers have room for: the last is not offered");
@@ -116,70 +114,78 @@ impl Challenge {
 
     /// At a price of at most 20 digits, and without extensions.
     fn longest_header(&self) -> usize {
-        let first = self.entries.first().map_or(0, |entry| entry.before_amount.len());
-        let rest = self.entries.iter().skip(1).map(|entry| entry.before_amount.len()).sum::<usize>()
-            + self.entries.iter().map(|entry| entry.before_intent.len() + 20 + INTENT_MAX).sum::<usize>();
-        first + (rest + BEFORE_URL.len() + URL_MAX + self.end.len() + 1).div_ceil(3) * 4
+        self.longest(20, SEALED_MAX) + CLOSING.len()
     }
 
-    /// What is said beside to a request of this method: HEAD asks what GET asks.
-    fn extensions(&self, method: &Method) -> &str {
+    /// At least as long as what is written for a price and an intent of these lengths, up to its extensions, unless its URL has characters
+    /// that must be escaped.
+    fn longest(&self, price: usize, intent: usize) -> usize {
+        let entry = |entry: &Entry| entry.before_amount.len() + entry.before_intent.len();
+        let holes = self.entries.len() * (hole_length(price) + hole_length(intent)) + hole_length(URL_MAX);
+        self.entries.iter().map(entry).sum::<usize>() + self.before_url.len() + self.end.len() + holes
+    }
+
+    /// What is said beside to a request of this method, and the end: HEAD asks what GET asks.
+    fn closing(&self, method: &Method) -> &str {
         let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
         let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
-        known(method).or_else(get).map_or("", |(_, text)| text)
-    }
-
-    /// Writes the header of one quote.
-    pub(crate) fn render(
-        &self,
-        price: &PriceText,
-        intent: &[u8],
-        method: &Method,
-        url: ResourceUrl<'_>,
-    ) -> HeaderValue {
-        let extensions = self.extensions(method);
-        let mut rest = Vec::with_capacity(self.longest(price, intent) + extensions.len());
-        for (index, entry) in self.entries.iter().enumerate() {
-            if index > 0 {
-                rest.extend_from_slice(entry.before_amount.as_bytes());
-            }
-            for part in [price.units().as_bytes(), entry.before_intent.as_bytes(), intent] {
-                rest.extend_from_slice(part);
-            }
-        }
-        rest.extend_from_slice(BEFORE_URL.as_bytes());
-        url.write(&mut rest);
-        rest.extend_from_slice(self.end.as_bytes());
-        if !extensions.is_empty() {
-            rest.extend_from_slice(BEFORE_EXTENSIONS.as_bytes());
-            rest.extend_from_slice(extensions.as_bytes());
-        }
-        rest.push(b'}');
-        let first = self.entries.first().map_or("", |entry| &entry.before_amount);
-        let mut header = String::with_capacity(first.len() + rest.len().div_ceil(3) * 4);
-        header.push_str(first);
-        STANDARD.encode_string(&rest, &mut header);
-        // Base64 is a header's value; the fall-back cannot be reached.
-        HeaderValue::try_from(header).unwrap_or(HeaderValue::from_static(""))
-    }
-
-    /// At least as long as what is encoded for one quote, unless its URL has characters that must be escaped.
-    fn longest(&self, price: &PriceText, intent: &[u8]) -> usize {
-        let entry =
-            |entry: &Entry| entry.before_amount.len() + entry.before_intent.len() + price.units().len() + intent.len();
-        self.entries.iter().map(entry).sum::<usize>()
-            + BEFORE_URL.len()
-            + URL_MAX
-            + self.end.len()
-            + 1
-            + BEFORE_EXTENSIONS.len()
+        known(method).or_else(get).map_or(CLOSING, |(_, text)| text)
     }
 }
 
-/// Both texts, with as much white space between them that their length is a multiple of three.
-fn padded(begin: &str, rest: &str) -> String {
+/// Both texts in base64, with as much white space between them that their length is a multiple of three.
+fn encoded(begin: &str, rest: &str) -> Box<str> {
     let fill = (3 - (begin.len() + rest.len()) % 3) % 3;
-    format!("{begin}{}{rest}", &"  "[..fill])
+    STANDARD.encode(format!("{begin}{}{rest}", &"  "[..fill])).into()
+}
+
+/// How long a text is in base64, with a quote behind it, and white space up to a multiple of three.
+const fn hole_length(text: usize) -> usize {
+    (text + 1).div_ceil(3) * 4
+}
+
+/// The standard's quote for one request.
+#[derive(Debug)]
+pub(crate) struct Challenged<'a> {
+    pub(crate) challenge: &'a Challenge,
+    pub(crate) method: &'a Method,
+    pub(crate) url: ResourceUrl<'a>,
+}
+
+impl Challenged<'_> {
+    /// At least as long as what is written.
+    pub(super) fn longest(&self, price: &PriceText) -> usize {
+        self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len()
+    }
+
+    /// Appends the header's value. `intent`: where the intent id stands before it.
+    pub(super) fn write(&self, price: &PriceText, intent: Range<usize>, out: &mut Vec<u8>) {
+        let mut hole = Vec::with_capacity(URL_MAX + 16);
+        for Entry { before_amount, before_intent } in &self.challenge.entries {
+            out.extend_from_slice(before_amount.as_bytes());
+            hole.extend_from_slice(price.units().as_bytes());
+            fill(&mut hole, out);
+            out.extend_from_slice(before_intent.as_bytes());
+            hole.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
+            fill(&mut hole, out);
+        }
+        out.extend_from_slice(self.challenge.before_url.as_bytes());
+        self.url.write(&mut hole);
+        fill(&mut hole, out);
+        out.extend_from_slice(self.challenge.end.as_bytes());
+        out.extend_from_slice(self.challenge.closing(self.method).as_bytes());
+    }
+}
+
+/// Appends a text in base64 with a quote behind it, and white space up to a multiple of three. The text is taken.
+fn fill(text: &mut Vec<u8>, out: &mut Vec<u8>) {
+    text.push(b'"');
+    text.resize(text.len().next_multiple_of(3), b' ');
+    let start = out.len();
+    out.resize(start + text.len() / 3 * 4, 0);
+    // Cannot fail: there is room for all of it.
+    let _ = STANDARD.encode_slice(&text, &mut out[start..]);
+    text.clear();
 }
 
 /// What is sold, as its URL says it.
@@ -245,7 +251,15 @@ fn escape(text: &str, end: usize, out: &mut Vec<u8>) {
 
 impl fmt::Display for ResourceUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts().into_iter().flat_map(str::chars).take(URL_MAX).try_for_each(|c| f.write_char(c))
+        let mut room = URL_MAX;
+        for part in self.parts() {
+            let cut = || part.char_indices().nth(room).map_or(part, |(end, _)| &part[..end]);
+            // A text has no more characters than bytes.
+            let part = if part.len() <= room { part } else { cut() };
+            f.write_str(part)?;
+            room -= part.chars().count();
+        }
+        Ok(())
     }
 }
 
@@ -259,13 +273,11 @@ fn host_name(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
-
     use super::*;
     use crate::protocol::{
         Amount, Asset, IntentId,
         headers::PAYMENT_REQUIRED,
-        template::QuoteTemplate,
+        template::{QuoteTemplate, RedeemBy},
         v2::{PaymentRequired, PaymentRequirements, ResourceInfo},
     };
 
@@ -280,7 +292,7 @@ mod tests {
     const MAX_AGE: u64 = 86_400;
 
     fn ways(tokens: &[TokenDomain], submitted: &[TokenDomain]) -> Vec<Way> {
-        let signed = tokens.iter().map(|token| Way::authorization(token, 900));
+        let signed = tokens.iter().map(|token| Way::authorization(token, 720));
         signed.chain(submitted.iter().map(|token| Way::submitted_transfer(token.token, 900, MAX_AGE))).collect()
     }
 
@@ -294,7 +306,7 @@ mod tests {
 
     fn offered(token: &TokenDomain, amount: u128, intent: &str) -> PaymentRequirements {
         let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
-        PaymentRequirements::new(&asset, Amount::from_base_units(amount), SELLER, MAX_TIMEOUT)
+        PaymentRequirements::new(&asset, Amount::from_base_units(amount), SELLER, 720)
             .with_token_domain(&token.name, &token.version)
             .with_intent(&IntentId::new(intent).unwrap())
     }
@@ -306,9 +318,13 @@ mod tests {
     fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
         let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
         let price = template.price(Amount::from_base_units(amount));
-        let header = challenge.render(&price, intent.as_bytes(), &Method::POST, url);
-        assert_eq!(header.len() % 4, 0, "padded");
-        PaymentRequired::from_headers(&HeaderMap::from_iter([(PAYMENT_REQUIRED, header)])).unwrap().unwrap()
+        let standard = Challenged { challenge, method: &Method::POST, url };
+        let seal = |out: &mut Vec<u8>| out.extend_from_slice(intent.as_bytes());
+        let headers = template.render(&price, 0, RedeemBy::Any, Some(&standard), seal).headers;
+        let length = headers[PAYMENT_REQUIRED].len();
+        assert_eq!(length % 4, 0, "padded");
+        assert!(amount > u64::MAX.into() || length <= challenge.longest_header(), "{length}");
+        PaymentRequired::from_headers(&headers).unwrap().unwrap()
     }
 
     #[test]
@@ -325,7 +341,7 @@ mod tests {
             (&all[1..], all),
         ] {
             for amount in [1, 12, 490_000, u128::MAX] {
-                for intent in ["a", "ab", "abc", "abcd", &"x".repeat(192)] {
+                for intent in ["a", "ab", "abc", "abcd", &"x".repeat(SEALED_MAX)] {
                     let resource = ResourceInfo::new("https://shop.example/demand-insights")
                         .with_description("Demand \"insights\" für heute");
                     let mut entries = signed.iter().map(|token| offered(token, amount, intent)).collect::<Vec<_>>();
@@ -345,7 +361,7 @@ mod tests {
     fn what_has_no_room_goes_from_the_end() {
         let whole = challenge(&ways(&domains(), &domains()[..1]));
         let url = ResourceUrl { origin: Origin::Unknown, path: &"p".repeat(300) };
-        let intent = "i".repeat(INTENT_MAX);
+        let intent = "i".repeat(SEALED_MAX);
         let mut seen = Vec::new();
         for room in (0..=whole.longest_header()).rev() {
             let required = rendered(&whole.clone().fitting(room), u64::MAX.into(), &intent, url);

@@ -107,6 +107,29 @@ fn members(body: &[u8], proof_members: ProofMembers) -> Option<Vec<(Cow<'_, str>
     Some(members)
 }
 
+/// Returns a JSON object without the members of a proof; `None` where it has none, or is no object.
+///
+/// The other members keep their order, and their values every byte.
+pub(crate) fn without_proof_members(body: &[u8]) -> Option<Vec<u8>> {
+    let Members(members) = serde_json::from_slice(body).ok()?;
+    let mut kept = members.iter().filter(|(name, _)| !is_proof_member(name)).peekable();
+    if kept.clone().count() == members.len() {
+        return None;
+    }
+    let mut object = Vec::with_capacity(body.len());
+    object.push(b'{');
+    while let Some((name, value)) = kept.next() {
+        serde_json::to_writer(&mut object, name).ok()?;
+        object.push(b':');
+        object.extend_from_slice(value.get().as_bytes());
+        if kept.peek().is_some() {
+            object.push(b',');
+        }
+    }
+    object.push(b'}');
+    Some(object)
+}
+
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {

@@ -4,6 +4,8 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose},
 };
+use bytes::Bytes;
+use http::HeaderValue;
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -15,7 +17,11 @@ pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
 }
 
-/// Encodes in the standard alphabet, padded.
-pub(super) fn encode_base64(bytes: &[u8]) -> String {
-    general_purpose::STANDARD.encode(bytes)
+/// Encodes a header's value in the standard alphabet, padded.
+pub(crate) fn base64_header(text: &[u8]) -> HeaderValue {
+    let mut encoded = vec![0; text.len().div_ceil(3) * 4];
+    // Cannot fail: there is room for all of it.
+    let _ = general_purpose::STANDARD.encode_slice(text, &mut encoded);
+    // Base64 is a header's value; the fall-back cannot be reached.
+    HeaderValue::from_maybe_shared(Bytes::from(encoded)).unwrap_or(HeaderValue::from_static(""))
 }

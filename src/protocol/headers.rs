@@ -30,6 +30,12 @@ pub(crate) const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-pay
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
+/// `x402-page`, on a request: it is made by the script of a page, which is told of a sold redirect by
+/// [`X402_LOCATION`] instead of being led away.
+pub const X402_PAGE: HeaderName = HeaderName::from_static("x402-page");
+/// `x402-location`, on a paid answer to the script of a page: where the answer lies that was sold as a redirect.
+pub const X402_LOCATION: HeaderName = HeaderName::from_static("x402-location");
+
 /// The content type of every body that the layer writes (RFC 9457).
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -52,10 +58,11 @@ pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("priva
 
 /// Removes the headers that only the layer may send, so that no handler can imitate it.
 pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
-    for name in [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_ERROR] {
-        headers.remove(name);
-    }
-    remove_where(headers, |name| name.starts_with("payment-"));
+    // By the names that are there: each that is looked for would have to be hashed.
+    remove_where(headers, |name| {
+        name.starts_with("payment-")
+            || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_ERROR].iter().any(|ours| name == ours)
+    });
 }
 
 /// Removes headers that let shared caches store an answer: some caches prefer them to `Cache-Control`.

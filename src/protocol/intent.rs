@@ -7,6 +7,9 @@ use super::PaymentId;
 /// The maximum length of an intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
 
+/// The longest intent id that is sealed here; others may be [`INTENT_ID_MAX`] long.
+pub(super) const SEALED_MAX: usize = 128;
+
 /// An intent id as sent on the wire. Its validity is known only to the seller, who checks its seal.
 ///
 /// ```
@@ -64,10 +67,10 @@ impl fmt::Display for IntentId {
     }
 }
 
-/// Escaped, because it may be any text that a client sent.
+/// Without the text, which together with a transaction is a bearer proof.
 impl fmt::Debug for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        f.write_str("IntentId(..)")
     }
 }
 

@@ -13,6 +13,20 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
+/// Reads a valid JSON value that is a string: unescapes it, where there is anything to unescape.
+pub(crate) fn parse_text(json: &str) -> Option<Cow<'_, str>> {
+    match plain_text(json) {
+        Some(text) => Some(text.into()),
+        None => serde_json::from_str(json).ok().map(|Text(text)| text),
+    }
+}
+
+/// Returns what stands between the quotes of a valid JSON string without escapes.
+pub(crate) fn plain_text(json: &str) -> Option<&str> {
+    let text = json.strip_prefix('"')?.strip_suffix('"')?;
+    memchr::memchr(b'\\', text.as_bytes()).is_none().then_some(text)
+}
+
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {

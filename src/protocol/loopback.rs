@@ -6,7 +6,9 @@ use std::net::IpAddr;
 /// its usual form.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    // 127.0.0.1, 0:0:0:0:0:0:0:1, ::1. Names, which are parsed in vain, rarely begin so.
+    let begins_so = bare.starts_with(['1', '0', ':']);
+    host.eq_ignore_ascii_case("localhost") || begins_so && bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 #[cfg(test)]
@@ -15,7 +17,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_certain_by_its_usual_names_only() {
-        for host in ["localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]"] {
+        for host in ["localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]", "[0:0::1]", "[0000:0::1]"] {
             assert!(is_loopback(host), "{host}");
         }
         for host in

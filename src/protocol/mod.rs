@@ -20,6 +20,7 @@ mod media;
 mod network;
 mod payer_proof;
 mod payment_id;
+mod price_text;
 mod problem;
 mod quote;
 mod receipt;
@@ -65,12 +66,14 @@ pub use token_domain::TokenDomain;
 pub use transfer::Transfer;
 pub use tx_hash::{ParseTxHashError, TxHash};
 
-pub(crate) use challenge::{Challenge, Origin, ResourceUrl, Way};
-pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request};
+pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
+pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
+pub(crate) use encoding::base64_header;
 #[cfg(feature = "client")]
 pub(crate) use encoding::decode_base64;
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
+pub(crate) use price_text::PriceText;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{
@@ -78,7 +81,7 @@ pub(crate) use redemption::{
 };
 pub(crate) use request_digest::RequestDigest;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
-pub(crate) use template::{PriceText, QuoteTemplate, RedeemBy, RenderedQuote};
+pub(crate) use template::{QuoteTemplate, RedeemBy, RenderedQuote};
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;
 pub(crate) use text::{ascii_json, ascii_text};

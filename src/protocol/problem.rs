@@ -63,7 +63,22 @@ macro_rules! problems {
             #[must_use]
             pub const fn detail(self) -> &'static str { match self { $(Self::$name => $detail,)+ } }
         }
+
+        // They are written into JSON as they are.
+        $(const _: () = assert!(is_plain($code) && is_plain($title) && is_plain($detail));)+
     };
+}
+
+/// Returns whether a text is ASCII that a JSON string has without escapes.
+const fn is_plain(text: &str) -> bool {
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        if !matches!(first, b' '..=b'~') || matches!(first, b'"' | b'\\') {
+            return false;
+        }
+        rest = behind;
+    }
+    true
 }
 
 /// Why a text is no [`ProblemCode`].
@@ -167,6 +182,9 @@ problems! {
     /// The handler's answer broke off before it was sold.
     AnswerBroken = "answer_broken", BAD_GATEWAY, AskAgain, "Answer broken off",
         "The service's answer broke off before it was complete. Ask again; nothing was taken.";
+    /// The handler's answer is longer than the route can judge before it is sold.
+    AnswerTooLarge = "answer_too_large", BAD_GATEWAY, Investigate, "Answer too large",
+        "The service's answer is larger than can be checked before it is sold, so it was withheld. Nothing was taken. Ask for less, or contact the seller.";
     /// The handler itself asked for payment.
     UpstreamPaymentRequired = "upstream_payment_required", BAD_GATEWAY, AskAgain, "Upstream payment required",
         "The service itself met a payment it could not make. Ask again later; nothing was taken.";

@@ -2,7 +2,11 @@
 
 use super::{Address, Amount, ChainTime, IntentId, Network, PaymentId, ProvedBy, Transfer, TxHash};
 
-/// The payment that bought an answer, for the handler. The layer puts it into the request's extensions.
+/// The payment that is to buy an answer, for the handler. The layer puts it into the request's extensions.
+///
+/// **A receipt without a [`transaction`](Self::transaction) is not money.** It is a signed payment, which the layer settles only once
+/// the handler has answered, and which can still fail: the payer may have emptied the wallet by then. A handler with side effects,
+/// such as a top-up, an order or a mail, must not act on it.
 ///
 /// The payer is the account that sent the money. That the client that asks is that payer, only [`proved_by`](Self::proved_by) tells:
 /// where it says [`ProvedBy::Nothing`], a receipt authenticates no one.
@@ -43,14 +47,22 @@ impl Receipt {
         self
     }
 
+    /// Replaces a signed payment by the transfer that settled it.
+    pub(crate) fn settled_by(mut self, transfer: Transfer) -> Self {
+        self.transfer = transfer;
+        self
+    }
+
     /// Returns how the redemption showed that it is the payer's.
     #[must_use]
     pub const fn proved_by(&self) -> ProvedBy {
         self.proved_by
     }
 
-    /// Returns the name of this payment: the idempotency key of whatever the handler does to the world, since a handler may be
-    /// started several times for one payment.
+    /// Returns the name of this payment.
+    ///
+    /// It is no proof that the money came: see [`transaction`](Self::transaction) first. It is the idempotency key of side effects,
+    /// since a handler may be started several times for one payment.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
         self.transfer.payment_id()
@@ -98,7 +110,8 @@ impl Receipt {
         self.transfer.network
     }
 
-    /// Returns the transaction; `None` for an authorization, which is settled once the handler's answer is there.
+    /// Returns the transaction; `None` for a signed payment, which is settled once the handler's answer is there. Without a
+    /// transaction no money has moved yet.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
         self.transfer.is_settled().then_some(self.transfer.transaction)

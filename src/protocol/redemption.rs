@@ -11,7 +11,7 @@ use super::{
     IntentId, PaymentSecret, PaymentSignature, TxHash, ascii_json,
     encoding::decode_base64,
     headers::{HEADER_MAX, PAYMENT_SIGNATURE, X402_PAYMENT},
-    json_text::Text,
+    json_text::{Text, parse_text},
     v2::PaymentPayload,
 };
 
@@ -271,10 +271,10 @@ impl<'a> Member<'a> {
     fn read(value: &'a RawValue) -> Self {
         match value.get() {
             "null" => Self::Absent,
-            written => match serde_json::from_str(written) {
-                Ok(Text(text)) if text.is_empty() => Self::Absent,
-                Ok(Text(text)) => Self::Text(text),
-                Err(_) => Self::Invalid,
+            written => match parse_text(written) {
+                Some(text) if text.is_empty() => Self::Absent,
+                Some(text) => Self::Text(text),
+                None => Self::Invalid,
             },
         }
     }

@@ -74,12 +74,12 @@ impl SealingKeys {
         Ok(self)
     }
 
-    /// Parses keys: 64 hexadecimal digits each, separated by commas, the sealing one first.
+    /// Parses keys: 64 hexadecimal digits each, separated by commas or line breaks, the sealing one first.
     ///
     /// # Errors
     /// Returns [`SealingKeyError::Malformed`] or [`SealingKeyError::Duplicate`].
     pub fn parse(text: &str) -> Result<Self, SealingKeyError> {
-        let mut keys = text.split(',').map(parse_key);
+        let mut keys = text.trim_end().split([',', '\n']).map(parse_key);
         let first = keys.next().ok_or(SealingKeyError::Malformed)??;
         keys.try_fold(Self::new(first), |all, key| all.with_former(key?))
     }

@@ -7,18 +7,19 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
+    challenge::Challenged,
     headers::{
         EXPOSED_LINE, NO_STORE, PAY, PAYMENT_REQUIRED, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR,
     },
+    intent::SEALED_MAX,
+    price_text::PriceText,
 };
 
-/// The longest intent id that is sealed here; others may be [`INTENT_ID_MAX`] long.
-pub(super) const INTENT_MAX: usize = 128;
-
 /// Each marks the place of a header that hangs on the request. No other header of a quote says this.
-const LENGTH: &str = "0";
-const INTENT: &str = "1";
-const PAYMENT: &str = "2";
+const LENGTH: &[u8] = b"0";
+const INTENT: &[u8] = b"1";
+const PAYMENT: &[u8] = b"2";
+const STANDARD: &[u8] = b"3";
 
 /// A quote's body and headers, but for price, intent and expiry.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct QuoteTemplate {
     decimals: u8,
     /// All eight; what hangs on the request has its place marked.
     headers: HeaderMap,
+    /// The same, and the standard's.
+    headers_of_both: HeaderMap,
 }
 
 /// Where a quote says that its payment is to be shown.
@@ -46,21 +49,7 @@ pub(crate) enum RedeemBy {
     Header,
 }
 
-/// A price as a quote writes it.
-#[derive(Clone, Debug)]
-pub(crate) struct PriceText {
-    decimal: String,
-    units: String,
-}
-
-impl PriceText {
-    /// In base units.
-    pub(super) fn units(&self) -> &str {
-        &self.units
-    }
-}
-
-/// A quote on the wire: three of its headers are slices of what its body stands in.
+/// A quote on the wire: those of its headers that hang on the request are slices of what its body stands in.
 #[derive(Debug)]
 pub(crate) struct RenderedQuote {
     pub(crate) body: Bytes,
@@ -129,6 +118,9 @@ impl QuoteTemplate {
             if bound { r#","bindingRequired":true"# } else { "" },
         );
         let end = after_units.len();
+        let headers = headers(&contracts.join(", "));
+        let mut headers_of_both = headers.clone();
+        headers_of_both.insert(PAYMENT_REQUIRED, mark(STANDARD));
         let _ = write!(after_units, r#","contracts":["{}"]}}"#, contracts.join(r#"",""#));
         Self {
             before_decimal: before_decimal.into(),
@@ -138,7 +130,8 @@ impl QuoteTemplate {
             after_units: after_units.into(),
             pay: (start, end),
             decimals,
-            headers: headers(&contracts.join(", ")),
+            headers,
+            headers_of_both,
         }
     }
 
@@ -147,17 +140,19 @@ impl QuoteTemplate {
         PriceText { decimal: amount.to_decimal(self.decimals), units: amount.to_string() }
     }
 
-    /// Writes one quote; `seal` appends its intent id.
+    /// Writes one quote, in the standard's words as well where there are any; `seal` appends its intent id.
     pub(crate) fn render(
         &self,
         price: &PriceText,
         expiry: u64,
         redeem_by: RedeemBy,
+        standard: Option<&Challenged<'_>>,
         seal: impl FnOnce(&mut Vec<u8>),
     ) -> RenderedQuote {
         let before_intent = &self.before_intent[redeem_by as usize];
         let mut numbers = itoa::Buffer::new();
-        let mut body = Vec::with_capacity(self.longest(price, before_intent));
+        let behind = standard.map_or(0, |standard| standard.longest(price));
+        let mut body = Vec::with_capacity(self.longest(price, before_intent) + behind);
         body.extend_from_slice(self.before_decimal.as_bytes());
         body.extend_from_slice(price.decimal.as_bytes());
         body.extend_from_slice(before_intent.as_bytes());
@@ -171,17 +166,25 @@ impl QuoteTemplate {
         body.extend_from_slice(price.units.as_bytes());
         let pay = pay..body.len() + self.pay.1;
         body.extend_from_slice(self.after_units.as_bytes());
-        // Behind the body its length: one more header that needs no memory of its own.
+        // Behind the body its length, and the standard's header: they need no memory of their own.
         let length = body.len();
         body.extend_from_slice(numbers.format(length).as_bytes());
+        let end = body.len();
+        let mut headers = match standard {
+            Some(standard) => {
+                standard.write(price, intent.clone(), &mut body);
+                self.headers_of_both.clone()
+            }
+            None => self.headers.clone(),
+        };
         let mut written = Bytes::from(body);
-        let mut headers = self.headers.clone();
         // Found by what stands in it: each name would have to be hashed.
         for value in headers.values_mut() {
-            let range = match &*value {
-                value if *value == *LENGTH => length..written.len(),
-                value if *value == *INTENT => intent.clone(),
-                value if *value == *PAYMENT => pay.clone(),
+            let range = match value.as_bytes() {
+                LENGTH => length..end,
+                INTENT => intent.clone(),
+                PAYMENT => pay.clone(),
+                STANDARD => end..written.len(),
                 _ => continue,
             };
             *value = header_slice(&written, range);
@@ -195,7 +198,7 @@ impl QuoteTemplate {
         const ALL: usize = 2_900;
         let constant = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
         let pay = self.before_expiry.len() + self.before_units.len() + self.after_units.len() + 2 * 20;
-        ALL.saturating_sub(constant + pay + INTENT_MAX + PAYMENT_REQUIRED.as_str().len() + 4)
+        ALL.saturating_sub(constant + pay + SEALED_MAX + PAYMENT_REQUIRED.as_str().len() + 4)
     }
 
     /// At least as long as any quote at this price, its length behind it.
@@ -212,17 +215,23 @@ fn headers(contracts: &str) -> HeaderMap {
     let contracts = HeaderValue::try_from(contracts).unwrap_or(HeaderValue::from_static(""));
     HeaderMap::from_iter([
         (header::CONTENT_TYPE, PROBLEM_JSON),
-        (header::CONTENT_LENGTH, HeaderValue::from_static(LENGTH)),
+        (header::CONTENT_LENGTH, mark(LENGTH)),
         (header::CACHE_CONTROL, NO_STORE),
         (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LINE),
-        (PAY, HeaderValue::from_static(PAYMENT)),
-        (X_PRICE_INTENT, HeaderValue::from_static(INTENT)),
+        (PAY, mark(PAYMENT)),
+        (X_PRICE_INTENT, mark(INTENT)),
         (X_PAYMENT_CONTRACTS, contracts),
         (X402_ERROR, HeaderValue::from_static(ProblemCode::PaymentRequired.as_str())),
     ])
 }
 
-/// Digits, base64url and `ascii_json` leave nothing that a header refuses; the fall-back cannot be reached.
+/// The header that is replaced in each quote.
+fn mark(place: &[u8]) -> HeaderValue {
+    // A digit is a header value; the fall-back cannot be reached.
+    HeaderValue::from_bytes(place).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Digits, base64, base64url and `ascii_json` leave nothing that a header refuses; the fall-back cannot be reached.
 fn header_slice(written: &Bytes, range: Range<usize>) -> HeaderValue {
     HeaderValue::from_maybe_shared(written.slice(range)).unwrap_or(HeaderValue::from_static(""))
 }

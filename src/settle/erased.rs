@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{SettleError, Settlement, Settler, SignedPayment, Validity};
+use super::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity};
 use crate::protocol::{Address, Network, TokenDomain};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -15,7 +15,8 @@ pub(crate) trait ErasedSettler: Send + Sync + 'static {
         stated: Option<&'a TokenDomain>,
     ) -> Boxed<'a, Result<Option<TokenDomain>, SettleError>>;
     fn verify<'a>(&'a self, payment: &'a SignedPayment) -> Boxed<'a, Result<Validity, SettleError>>;
-    fn settle<'a>(&'a self, payment: &'a SignedPayment) -> Boxed<'a, Settlement>;
+    fn is_signed_by_key(&self, payment: &SignedPayment) -> bool;
+    fn settle<'a>(&'a self, payment: &'a SignedPayment, recorder: &'a TransactionRecorder) -> Boxed<'a, Settlement>;
     fn health(&self) -> Boxed<'_, Result<(), SettleError>>;
 }
 
@@ -33,8 +34,12 @@ impl<S: Settler> ErasedSettler for S {
         Box::pin(Settler::verify(self, payment))
     }
 
-    fn settle<'a>(&'a self, payment: &'a SignedPayment) -> Boxed<'a, Settlement> {
-        Box::pin(Settler::settle(self, payment))
+    fn is_signed_by_key(&self, payment: &SignedPayment) -> bool {
+        Settler::is_signed_by_key(self, payment)
+    }
+
+    fn settle<'a>(&'a self, payment: &'a SignedPayment, recorder: &'a TransactionRecorder) -> Boxed<'a, Settlement> {
+        Box::pin(Settler::settle(self, payment, recorder))
     }
 
     fn health(&self) -> Boxed<'_, Result<(), SettleError>> {

@@ -7,6 +7,7 @@ mod erased;
 mod error;
 #[cfg(feature = "facilitator")]
 mod facilitator;
+mod recorder;
 #[cfg(feature = "wallet")]
 mod wallet;
 
@@ -16,11 +17,12 @@ pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
 #[cfg(feature = "facilitator")]
 pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};
+pub use recorder::TransactionRecorder;
 #[cfg(feature = "wallet")]
 pub use wallet::{WalletSettler, WalletSettlerBuilder};
 
 use crate::protocol::{
-    Address, Network, TokenDomain, TxHash,
+    Address, Amount, Network, TokenDomain, TxHash,
     v2::{Extensions, PaymentRequirements, Reason, ResourceInfo, SignedAuthorization},
 };
 
@@ -50,11 +52,25 @@ pub trait Settler: Send + Sync + 'static {
     /// Checks whether a payment could be settled now. Nothing is sent.
     fn verify(&self, payment: &SignedPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
+    /// Returns whether the key of the payer's address signed the payment, as far as that can be told without asking anybody: false by
+    /// default. Payments that are not known to be signed are limited apart from those that are, so that a forged signature takes no place
+    /// from the payer whose name it uses.
+    fn is_signed_by_key(&self, _payment: &SignedPayment) -> bool {
+        false
+    }
+
     /// Settles a payment, and returns once its transaction is mined.
     ///
     /// The layer calls this once for each presentation; after a crash the same payment may come again. Its nonce is used once, so the
     /// chain ensures that it is taken once.
-    fn settle(&self, payment: &SignedPayment) -> impl Future<Output = Settlement> + Send;
+    ///
+    /// A settler that signs the transaction itself gives its hash to `recorder` before it sends it, and does not send what could not be
+    /// recorded.
+    fn settle(
+        &self,
+        payment: &SignedPayment,
+        recorder: &TransactionRecorder,
+    ) -> impl Future<Output = Settlement> + Send;
 
     /// Checks that payments can be settled right now: that the settler can be reached, and has gas.
     fn health(&self) -> impl Future<Output = Result<(), SettleError>> + Send;
@@ -72,6 +88,9 @@ pub struct SignedPayment {
     pub domain: TokenDomain,
     /// What is bought.
     pub resource: Option<ResourceInfo>,
+    /// What the same payer's other payments in this token amount to that this seller has taken on and not settled yet. Its balance has
+    /// to cover all of them.
+    pub promised: Amount,
     /// What the seller says beside: `bazaar`, where it [described](crate::X402Layer::describe) what is bought.
     pub extensions: Extensions,
 }
@@ -80,13 +99,21 @@ impl SignedPayment {
     /// Combines a signed authorization and what it has to fulfil.
     #[must_use]
     pub fn new(authorization: SignedAuthorization, requirements: PaymentRequirements, domain: TokenDomain) -> Self {
-        Self { authorization, requirements, domain, resource: None, extensions: Extensions::new() }
+        let (resource, promised, extensions) = (None, Amount::ZERO, Extensions::new());
+        Self { authorization, requirements, domain, resource, promised, extensions }
     }
 
     /// Says what is bought.
     #[must_use]
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);
+        self
+    }
+
+    /// Sets what else the payer's balance has to cover.
+    #[must_use]
+    pub fn with_promised(mut self, promised: Amount) -> Self {
+        self.promised = promised;
         self
     }
 

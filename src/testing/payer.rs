@@ -12,8 +12,8 @@ use crate::{
         TransferStatus,
     },
     protocol::{
-        Address, Amount, Asset, Binding, ChainTime, PaymentSignature, PaymentTag, TokenDomain, Transfer, TxHash,
-        v2::SignedAuthorization,
+        Address, Amount, Asset, Binding, ChainTime, PaymentId, PaymentSignature, PaymentTag, TokenDomain, Transfer,
+        TxHash, v2::SignedAuthorization,
     },
     verify::{NonceState, Verifier as _},
 };
@@ -81,16 +81,25 @@ struct Account {
     /// Pending transactions, by nonce.
     waiting: HashMap<u64, TxHash>,
     mined: HashMap<u64, Mined>,
-    /// All prepared transfers, by hash.
-    prepared: HashMap<TxHash, (u64, Transfer)>,
+    /// All prepared transactions, by hash.
+    prepared: HashMap<TxHash, (u64, Call)>,
     sent: usize,
     authorizations: usize,
     outage: bool,
 }
 
+/// What a transaction does.
+#[derive(Clone, Debug)]
+enum Call {
+    Transfer(Transfer),
+    /// Uses up an authorization's nonce.
+    Cancel(PaymentId),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mined {
     Paid(TxHash),
+    Cancelled(TxHash),
     Reverted(TxHash),
     Foreign,
 }
@@ -124,12 +133,12 @@ impl ScriptedPayer {
         self
     }
 
-    /// Sets the outcomes of the next transfers that are sent, in order. Later ones are mined.
+    /// Sets the outcomes of the next transactions that are sent, transfers and cancellations, in order. Later ones are mined.
     pub fn script(&self, sendings: impl IntoIterator<Item = Sending>) {
         self.account().script.extend(sendings);
     }
 
-    /// Mines all pending transfers.
+    /// Mines all pending transactions.
     pub fn release(&self) {
         let mut account = self.account();
         let waiting: Vec<_> = account.waiting.values().copied().collect();
@@ -138,7 +147,7 @@ impl ScriptedPayer {
         }
     }
 
-    /// Mines foreign transactions under the nonces of all prepared transfers that are not mined.
+    /// Mines foreign transactions under the nonces of all prepared transactions that are not mined.
     pub fn displace(&self) {
         let mut account = self.account();
         account.waiting.clear();
@@ -159,7 +168,7 @@ impl ScriptedPayer {
         self.account().mined.values().filter(|mined| matches!(mined, Mined::Paid(_))).count()
     }
 
-    /// Returns the number of prepared transfers, replacements included.
+    /// Returns the number of prepared transactions, replacements and cancellations included.
     #[must_use]
     pub fn prepared(&self) -> usize {
         self.account().prepared.len()
@@ -171,7 +180,7 @@ impl ScriptedPayer {
         self.account().authorizations
     }
 
-    /// Returns the number of times that a transfer was sent, repetitions included.
+    /// Returns the number of times that a transaction was sent, repetitions included.
     #[must_use]
     pub fn sent(&self) -> usize {
         self.account().sent
@@ -189,15 +198,23 @@ impl ScriptedPayer {
 
 impl Account {
     fn mine(&mut self, chain: &ScriptedVerifier, transaction: TxHash) {
-        let Some((nonce, transfer)) = self.prepared.get(&transaction) else { return };
+        let Some((nonce, call)) = self.prepared.get(&transaction) else { return };
         self.waiting.remove(nonce);
         if self.mined.contains_key(nonce) {
             return;
         }
-        self.mined.insert(*nonce, Mined::Paid(transaction));
         // In a block of its own, behind all that a ledger had seen when it began.
         let block_time = chain.next_block();
-        chain.mine(transaction, [Transfer { block_number: block_time.unix() / 2, block_time, ..transfer.clone() }]);
+        let mined = match call {
+            Call::Transfer(transfer) => {
+                let transfer = Transfer { block_number: block_time.unix() / 2, block_time, ..transfer.clone() };
+                chain.mine(transaction, [transfer]);
+                Mined::Paid(transaction)
+            }
+            Call::Cancel(authorization) if chain.spend(*authorization) => Mined::Cancelled(transaction),
+            Call::Cancel(_) => Mined::Reverted(transaction),
+        };
+        self.mined.insert(*nonce, mined);
     }
 
     /// Returns the lowest nonce that no mined or pending transaction has.
@@ -205,20 +222,25 @@ impl Account {
         (0..).find(|nonce| !self.mined.contains_key(nonce) && !self.waiting.contains_key(nonce)).unwrap_or_default()
     }
 
-    fn enter(&mut self, nonce: u64, transfer: Transfer) -> PreparedTransfer {
+    fn enter(&mut self, nonce: u64, payer: Address, token: Address, call: Call) -> PreparedTransfer {
         let mut hash = [0; 32];
         hash[..8].copy_from_slice(&nonce.to_be_bytes());
         hash[8..16].copy_from_slice(&(self.prepared.len() as u64).to_be_bytes());
         let transaction = TxHash::new(hash);
-        let prepared = PreparedTransfer::signed(transfer.payer, transfer.token, nonce, transaction, "scripted");
-        self.prepared.insert(transaction, (nonce, Transfer { transaction, ..transfer }));
-        prepared
+        let call = match call {
+            Call::Transfer(transfer) => Call::Transfer(Transfer { transaction, ..transfer }),
+            Call::Cancel(_) => call,
+        };
+        self.prepared.insert(transaction, (nonce, call));
+        PreparedTransfer::signed(payer, token, nonce, transaction, "scripted")
     }
 
     fn send(&mut self, chain: &ScriptedVerifier, nonce: u64, transaction: TxHash) -> Result<TxHash, PayerError> {
         self.sent += 1;
         match self.mined.get(&nonce) {
-            Some(Mined::Paid(mined) | Mined::Reverted(mined)) if *mined == transaction => return Ok(transaction),
+            Some(Mined::Paid(mined) | Mined::Cancelled(mined) | Mined::Reverted(mined)) if *mined == transaction => {
+                return Ok(transaction);
+            }
             Some(_) => return Err(PayerError::Refused("the nonce is taken")),
             None => {}
         }
@@ -260,7 +282,7 @@ impl Payer for ScriptedPayer {
             .with_binding(if self.tagged { tagged(&payment.tag) } else { Binding::none() })
             .with_block(head.unix() / 2, ChainTime::from_unix(head.unix()));
         let nonce = account.next_nonce();
-        Ok(account.enter(nonce, transfer))
+        Ok(account.enter(nonce, self.address, token, Call::Transfer(transfer)))
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -278,7 +300,7 @@ impl Payer for ScriptedPayer {
             return Err(PayerError::Foreign);
         }
         Ok(match account.mined.get(&nonce) {
-            Some(Mined::Paid(mined)) if ours.contains(mined) => {
+            Some(Mined::Paid(mined) | Mined::Cancelled(mined)) if ours.contains(mined) => {
                 TransferStatus::Mined { transaction: *mined, confirmations: 1 }
             }
             Some(Mined::Reverted(mined)) if ours.contains(mined) => TransferStatus::Reverted { transaction: *mined },
@@ -292,9 +314,10 @@ impl Payer for ScriptedPayer {
 
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         let mut account = self.reachable()?;
-        let last = prepared.last().and_then(|one| one.transaction).ok_or(PayerError::Foreign)?;
-        let (nonce, transfer) = account.prepared.get(&last).cloned().ok_or(PayerError::Foreign)?;
-        Ok(Some(account.enter(nonce, transfer)))
+        let last = prepared.last().ok_or(PayerError::Foreign)?;
+        let transaction = last.transaction.ok_or(PayerError::Foreign)?;
+        let (nonce, call) = account.prepared.get(&transaction).cloned().ok_or(PayerError::Foreign)?;
+        Ok(Some(account.enter(nonce, last.payer, last.token, call)))
     }
 
     async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
@@ -337,11 +360,12 @@ impl Payer for ScriptedPayer {
         })
     }
 
-    async fn cancel_authorization(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-        drop(self.reachable()?);
-        let signed = &prepared.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
-        self.chain.cancel(prepared.token, signed.from, signed.nonce);
-        Ok(self.chain.unused_hash())
+    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+        let mut account = self.reachable()?;
+        let signed = &authorized.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
+        let call = Call::Cancel(self.chain.authorization_id(authorized.token, signed.from, signed.nonce));
+        let nonce = account.next_nonce();
+        Ok(account.enter(nonce, self.address, authorized.token, call))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use super::ScriptedVerifier;
 use crate::{
     protocol::{Address, ChainTime, Network, TokenDomain, Transfer, TxHash, v2::Reason},
-    settle::{SettleError, Settlement, Settler, SignedPayment, Validity},
+    settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };
 
@@ -23,7 +23,7 @@ use crate::{
 ///         Address, Amount, Asset, ChainTime, Network, TokenDomain,
 ///         v2::{Authorization, PaymentRequirements, Reason, SignedAuthorization},
 ///     },
-///     settle::{Settlement, Settler as _, SignedPayment, Validity},
+///     settle::{Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},
 ///     testing::{ScriptedSettler, ScriptedVerifier, Settling},
 /// };
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -37,9 +37,9 @@ use crate::{
 /// );
 ///
 /// settler.script([Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
-/// assert_eq!(settler.settle(&payment).await, Settlement::Refused(Reason::INSUFFICIENT_FUNDS));
+/// assert_eq!(settler.settle(&payment, &TransactionRecorder::none()).await, Settlement::Refused(Reason::INSUFFICIENT_FUNDS));
 /// assert_eq!(settler.verify(&payment).await?, Validity::Valid);
-/// assert!(matches!(settler.settle(&payment).await, Settlement::Settled(_)));
+/// assert!(matches!(settler.settle(&payment, &TransactionRecorder::none()).await, Settlement::Settled(_)));
 /// assert_eq!(settler.verify(&payment).await?, Validity::Used);
 /// assert_eq!((settler.verifications(), settler.settlements()), (2, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -221,7 +221,7 @@ impl Settler for ScriptedSettler {
         })
     }
 
-    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+    async fn settle(&self, payment: &SignedPayment, _recorder: &TransactionRecorder) -> Settlement {
         self.with(|script| script.settlements += 1);
         self.pause().await;
         match self.next_settling() {
@@ -298,17 +298,23 @@ mod tests {
     #[tokio::test]
     async fn what_is_settled_is_a_payment_by_its_nonce() {
         let settler = settler();
-        let Settlement::Settled(transaction) = settler.settle(&payment(7)).await else { unreachable!("it settles") };
+        let Settlement::Settled(transaction) = settler.settle(&payment(7), &TransactionRecorder::none()).await else {
+            unreachable!("it settles")
+        };
         let day = Duration::from_secs(86_400);
         let terms = Terms::builder(Network::BASE, SELLER, price()).resource("r").assets([Asset::USDC_BASE]);
         let verdict = settler.chain.verify(&terms.max_payment_age(day).build(), transaction).await.unwrap();
         let Verdict::Paid { transfers, .. } = verdict else { unreachable!("it pays") };
         assert_eq!(transfers[0].payment_id(), transfer_of(&payment(7)).payment_id());
         assert_eq!(transfers[0].payer, BUYER);
-        assert_eq!(settler.settle(&payment(7)).await, Settlement::Unknown(Some(transaction)), "once");
+        assert_eq!(
+            settler.settle(&payment(7), &TransactionRecorder::none()).await,
+            Settlement::Unknown(Some(transaction)),
+            "once"
+        );
         assert_eq!(settler.verify(&payment(7)).await, Ok(Validity::Used));
         settler.chain.cancel(Asset::USDC_BASE.contract(), BUYER, [8; 32]);
-        assert!(matches!(settler.settle(&payment(8)).await, Settlement::Refused(_)));
+        assert!(matches!(settler.settle(&payment(8), &TransactionRecorder::none()).await, Settlement::Refused(_)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -320,7 +326,10 @@ mod tests {
         settler.script(mined.into_iter().chain(not_mined));
         let mut seen = Vec::new();
         for byte in 1..=6 {
-            seen.push((settler.settle(&payment(byte)).await, nonce(&settler, byte).await != NonceState::Unused));
+            seen.push((
+                settler.settle(&payment(byte), &TransactionRecorder::none()).await,
+                nonce(&settler, byte).await != NonceState::Unused,
+            ));
         }
         let refused = Settlement::Refused(reason());
         assert!(matches!(seen[0], (Settlement::Unknown(Some(_)), true)));
@@ -337,10 +346,12 @@ mod tests {
 
         settler.script([Settling::SettledHanging, Settling::Hanging, Settling::Held]);
         for (byte, used) in [(11, true), (12, false)] {
-            assert!(tokio::time::timeout(YEAR, settler.settle(&payment(byte))).await.is_err());
+            assert!(
+                tokio::time::timeout(YEAR, settler.settle(&payment(byte), &TransactionRecorder::none())).await.is_err()
+            );
             assert_eq!(nonce(&settler, byte).await != NonceState::Unused, used);
         }
-        assert_eq!(settler.settle(&payment(13)).await, Settlement::Unknown(None));
+        assert_eq!(settler.settle(&payment(13), &TransactionRecorder::none()).await, Settlement::Unknown(None));
         assert_eq!(nonce(&settler, 13).await, NonceState::Unused);
         let released = settler.release();
         assert_eq!((nonce(&settler, 13).await, released.len()), (NonceState::Used(released[0]), 1));
@@ -358,7 +369,7 @@ mod tests {
         settler.outage(error.clone());
         assert_eq!(settler.verify(&payment(1)).await, Err(error.clone()));
         assert_eq!(settler.health().await, Err(error));
-        assert_eq!(settler.settle(&payment(1)).await, Settlement::Unknown(None));
+        assert_eq!(settler.settle(&payment(1), &TransactionRecorder::none()).await, Settlement::Unknown(None));
         assert_eq!(nonce(&settler, 1).await, NonceState::Unused);
         settler.outage(None);
         settler.hang_verify(true);

@@ -60,6 +60,8 @@ struct Script {
     network: Network,
     head: ChainTime,
     transactions: HashMap<TxHash, Act>,
+    /// By authorization, those of these transactions that use it.
+    users: HashMap<PaymentId, Vec<TxHash>>,
     check: Result<(), VerifyError>,
     /// Authorizations that were cancelled.
     spent: HashSet<PaymentId>,
@@ -77,6 +79,17 @@ enum Act {
     Hang,
 }
 
+impl Act {
+    /// Returns the authorizations that its transfers use.
+    fn authorizations(&self) -> impl Iterator<Item = PaymentId> {
+        let transfers = match self {
+            Self::Judge(transfers) => transfers.as_slice(),
+            Self::Say(_) | Self::Hang => &[],
+        };
+        transfers.iter().filter(|transfer| transfer.binding.nonce().is_some()).map(Transfer::payment_id)
+    }
+}
+
 impl ScriptedVerifier {
     /// Creates an empty chain, Base, whose head has this time.
     #[must_use]
@@ -91,6 +104,7 @@ impl ScriptedVerifier {
             network,
             head,
             transactions: HashMap::new(),
+            users: HashMap::new(),
             check: Ok(()),
             spent: HashSet::new(),
             outage: None,
@@ -119,7 +133,7 @@ impl ScriptedVerifier {
                 .with_recipient(recipient)
                 .with_amount(amount)
                 .with_block(block_time.unix() / BLOCK_TIME.as_secs(), block_time);
-            script.transactions.insert(transaction, Act::Judge(vec![transfer]));
+            script.set(transaction, Act::Judge(vec![transfer]));
             transaction
         })
     }
@@ -148,12 +162,25 @@ impl ScriptedVerifier {
 
     /// Removes a transaction, as a reorganisation does.
     pub fn forget(&self, transaction: TxHash) {
-        self.with(|script| script.transactions.remove(&transaction));
+        self.with(|script| script.remove(transaction));
     }
 
     /// Uses up an authorization without a transfer, as its payer does who cancels it.
     pub fn cancel(&self, token: Address, payer: Address, nonce: [u8; 32]) {
-        self.with(|script| script.spent.insert(PaymentId::of_authorization(script.network, token, payer, nonce)));
+        self.spend(self.authorization_id(token, payer, nonce));
+    }
+
+    pub(super) fn authorization_id(&self, token: Address, payer: Address, nonce: [u8; 32]) -> PaymentId {
+        self.with(|script| PaymentId::of_authorization(script.network, token, payer, nonce))
+    }
+
+    /// Uses up an authorization without a transfer; `false` if it was used up before.
+    pub(super) fn spend(&self, authorization: PaymentId) -> bool {
+        self.with(|script| {
+            let is_unused = script.nonce_state(authorization) == NonceState::Unused;
+            script.spent.insert(authorization);
+            is_unused
+        })
     }
 
     /// Makes every request fail, those for the head included. `None` ends the outage.
@@ -189,7 +216,7 @@ impl ScriptedVerifier {
                 let transaction = script.fresh_hash();
                 script.head = script.head.after(BLOCK_TIME);
                 let transfer = Transfer { transaction, ..transfer.with_block(script.height(), script.head) };
-                script.transactions.insert(transaction, Act::Judge(vec![transfer]));
+                script.set(transaction, Act::Judge(vec![transfer]));
                 Ok(transaction)
             }
             used => Err(used),
@@ -218,7 +245,7 @@ impl ScriptedVerifier {
     }
 
     fn act(&self, transaction: TxHash, act: Act) {
-        self.with(|script| script.transactions.insert(transaction, act));
+        self.with(|script| script.set(transaction, act));
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Script) -> T) -> T {
@@ -231,10 +258,25 @@ impl Script {
         self.head.unix() / BLOCK_TIME.as_secs()
     }
 
+    /// Adds a transaction, or replaces it.
+    fn set(&mut self, transaction: TxHash, act: Act) {
+        self.remove(transaction);
+        for payment in act.authorizations() {
+            self.users.entry(payment).or_default().push(transaction);
+        }
+        self.transactions.insert(transaction, act);
+    }
+
+    fn remove(&mut self, transaction: TxHash) {
+        let Some(act) = self.transactions.remove(&transaction) else { return };
+        for payment in act.authorizations() {
+            self.users.entry(payment).or_default().retain(|user| *user != transaction);
+        }
+    }
+
     fn nonce_state(&self, payment: PaymentId) -> NonceState {
-        let paid = |act: &Act| matches!(act, Act::Judge(transfers) if transfers.iter().any(|paid| paid.payment_id() == payment));
-        match self.transactions.iter().find(|(_, act)| paid(act)) {
-            Some((transaction, _)) => NonceState::Used(*transaction),
+        match self.users.get(&payment).and_then(|users| users.first()) {
+            Some(transaction) => NonceState::Used(*transaction),
             None if self.spent.contains(&payment) => NonceState::Spent,
             None => NonceState::Unused,
         }
@@ -350,6 +392,7 @@ fn is_ours(transfer: &Transfer, terms: &Terms) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Binding;
 
     const SELLER: Address = Address::new([1; 20]);
     const BUYER: Address = Address::new([2; 20]);
@@ -395,6 +438,29 @@ mod tests {
         assert_eq!(chain.verify(&terms(1), tx).await.unwrap(), Verdict::NoTransfer);
         chain.mine(tx, []);
         assert_eq!(chain.verify(&terms(1), tx).await.unwrap(), Verdict::NoTransfer);
+    }
+
+    /// An authorization is used as long as any transaction that uses it is in the chain.
+    #[tokio::test]
+    async fn an_authorization_is_used_by_the_transactions_that_are_there() {
+        let chain = ScriptedVerifier::new(HEAD);
+        let [first, second] = [1, 2].map(|byte| TxHash::new([byte; 32]));
+        let by_nonce = |nonce| transfer(5, 0).with_binding(Binding::none().with_nonce([nonce; 32]));
+        let state = async |nonce: u8| {
+            chain.authorization(Asset::USDC_BASE.contract(), BUYER, &[nonce; 32], HEAD).await.unwrap()
+        };
+        chain.mine(first, [by_nonce(7)]);
+        chain.mine(second, [transfer(5, 0), by_nonce(7), by_nonce(8)]);
+        assert_eq!([state(7).await, state(8).await], [NonceState::Used(first), NonceState::Used(second)]);
+        chain.forget(first);
+        assert_eq!(state(7).await, NonceState::Used(second));
+        chain.answer(second, Verdict::TooOld);
+        assert_eq!([state(7).await, state(8).await], [NonceState::Unused; 2]);
+        chain.mine(second, [by_nonce(9)]);
+        chain.mine(second, [by_nonce(8)]);
+        assert_eq!([state(9).await, state(8).await], [NonceState::Unused, NonceState::Used(second)]);
+        chain.cancel(Asset::USDC_BASE.contract(), BUYER, [7; 32]);
+        assert_eq!(state(7).await, NonceState::Spent);
     }
 
     #[tokio::test]

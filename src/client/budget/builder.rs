@@ -2,11 +2,16 @@
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
-use super::{Approval, Budget, Proposal};
+use super::{Approval, Budget, COIN_DECIMALS, Proposal};
 use crate::{
     client::host,
     protocol::{Address, Amount, Asset},
 };
+
+/// The limit of fees for one payment unless said otherwise: a hundred times what Base usually takes.
+const GAS_PER_PAYMENT: &str = "0.0002";
+/// The same for a day.
+const GAS_PER_DAY: &str = "0.002";
 
 /// The error of [`BudgetBuilder::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +29,9 @@ pub enum BudgetError {
     /// A limit is not an amount of the assets.
     #[error("the limit `{0}` is not an amount of the budget's assets: write decimals such as 0.50")]
     Malformed(&'static str),
+    /// A limit of network fees is not an amount of the chain's coin.
+    #[error("the limit `{0}` is not an amount of the chain's coin: write decimals of ether such as 0.0002")]
+    Gas(&'static str),
     /// The name of a host is not valid.
     #[error("`{0}` was given something that is not a host: write a name such as seller.example")]
     Host(&'static str),
@@ -57,6 +65,8 @@ pub struct BudgetBuilder {
     per_payment: Option<String>,
     per_host: Option<String>,
     per_day: Option<String>,
+    gas_per_payment: Option<String>,
+    gas_per_day: Option<String>,
     recipients: Option<Vec<Address>>,
     recipients_for: Vec<(String, Address)>,
     domains: Vec<String>,
@@ -81,6 +91,23 @@ impl BudgetBuilder {
     /// Sets the limit for a day, over all hosts. Required.
     pub fn per_day(mut self, limit: impl Into<String>) -> Self {
         self.per_day = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for the network fee of one payment, in the chain's coin: `"0.0002"` ether by default, which is a hundred times what
+    /// Base usually takes, and may be too little on Ethereum itself. What counts is the most that the transaction can cost, about three
+    /// times what it does cost.
+    ///
+    /// Authorizations cost the payer no fee. What a rollup charges beside its gas, for data, is not counted.
+    pub fn gas_per_payment(mut self, limit: impl Into<String>) -> Self {
+        self.gas_per_payment = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for the network fees of a day, in the chain's coin: `"0.002"` ether by default. A payment whose transaction was
+    /// replaced by one with a higher fee counts with the higher one, because only one of them is mined.
+    pub fn gas_per_day(mut self, limit: impl Into<String>) -> Self {
+        self.gas_per_day = Some(limit.into());
         self
     }
 
@@ -139,6 +166,10 @@ impl BudgetBuilder {
             let text = text.ok_or(BudgetError::Missing(name))?;
             Amount::parse_decimal(text, decimals).map_err(|_| BudgetError::Malformed(name))
         };
+        let gas = |text: &Option<String>, usual, name| {
+            let text = text.as_deref().unwrap_or(usual);
+            Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| BudgetError::Gas(name))
+        };
         let per_day = limit(self.per_day.as_ref(), "per_day")?;
         let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
         for (host, recipient) in &self.recipients_for {
@@ -151,6 +182,8 @@ impl BudgetBuilder {
             per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
+            gas_per_payment: gas(&self.gas_per_payment, GAS_PER_PAYMENT, "gas_per_payment")?,
+            gas_per_day: gas(&self.gas_per_day, GAS_PER_DAY, "gas_per_day")?,
             domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,
             recipients_for,
             assets: self.assets,

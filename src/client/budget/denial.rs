@@ -16,6 +16,14 @@ pub enum BudgetDenial {
         /// The limit, as a decimal.
         limit: String,
     },
+    /// The price is above the request's own [`MaxPrice`](crate::client::MaxPrice).
+    #[error("{price} would exceed the request's own limit of {limit}: nothing was paid")]
+    MaxPrice {
+        /// The price, as a decimal.
+        price: String,
+        /// The limit, as a decimal.
+        limit: String,
+    },
     /// The price would exceed what one host may receive in a day.
     #[error("{price} would exceed this host's daily limit of {limit} ({spent} already spent): nothing was paid")]
     PerHost {
@@ -32,6 +40,28 @@ pub enum BudgetDenial {
         /// The price, as a decimal.
         price: String,
         /// What was spent in the last day, as a decimal.
+        spent: String,
+        /// The limit, as a decimal.
+        limit: String,
+    },
+    /// The fee of the transfer's transaction could be above the limit for one payment.
+    #[error(
+        "a network fee of {fee} would exceed the limit of {limit} for one payment: nothing was paid; wait, or raise `gas_per_payment`"
+    )]
+    GasPerPayment {
+        /// The most that the transaction could cost, as a decimal of the chain's coin.
+        fee: String,
+        /// The limit, as a decimal.
+        limit: String,
+    },
+    /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
+    #[error(
+        "a network fee of {fee} would exceed the daily limit of {limit} ({spent} already spent): nothing was paid; wait, or raise `gas_per_day`"
+    )]
+    GasPerDay {
+        /// The most that the transaction could cost, as a decimal of the chain's coin.
+        fee: String,
+        /// What the transactions of the last day could cost, as a decimal.
         spent: String,
         /// The limit, as a decimal.
         limit: String,

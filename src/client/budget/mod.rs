@@ -18,14 +18,22 @@ use crate::protocol::{Address, Amount, Asset, Network};
 /// For how long a payment counts against the limits per host and per day.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The decimals of ether, and of every coin in which an EVM chain takes its fees.
+const COIN_DECIMALS: u8 = 18;
+
 /// The limits of what may be spent. Every paying layer has a budget, and every budget has limits.
 ///
 /// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
 /// moment it is decided on until 24 hours after its transfer was found in a block, or found impossible: that a transfer
-/// failed is what a node says, and frees nothing before its day is over. The fee of the transaction
-/// itself is not counted here: see [`WalletPayer`](super::WalletPayer).
+/// failed is what a node says, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
+/// after the moment at which its seller can no longer use it, unless the transaction that used it is known.
 ///
-/// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. Each subdomain is a host of its
+/// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
+/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold for
+/// payers that say what a transaction [costs](super::PreparedTransfer::costing), as [`WalletPayer`](super::WalletPayer) does.
+///
+/// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. All names and addresses of this machine
+/// (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is a host of its
 /// own, because a name alone does not tell who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
 /// counts them as one.
 ///
@@ -51,6 +59,8 @@ pub struct Budget {
     per_payment: Amount,
     per_host: Amount,
     per_day: Amount,
+    gas_per_payment: Amount,
+    gas_per_day: Amount,
     recipients: Option<Vec<Address>>,
     recipients_for: HashMap<String, Vec<Address>>,
     domains: Vec<String>,
@@ -65,6 +75,8 @@ type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> +
 pub(super) struct Spent {
     pub(super) by_host: Amount,
     pub(super) in_all: Amount,
+    /// On network fees.
+    pub(super) gas: Amount,
 }
 
 impl Budget {
@@ -76,6 +88,8 @@ impl Budget {
             per_payment: Amount::ZERO,
             per_host: Amount::ZERO,
             per_day: Amount::ZERO,
+            gas_per_payment: Amount::ZERO,
+            gas_per_day: Amount::ZERO,
             recipients: None,
             recipients_for: HashMap::new(),
             domains: Vec::new(),
@@ -165,6 +179,19 @@ impl Budget {
         Ok(())
     }
 
+    /// Whether a transaction may cost so much beside those of the last day.
+    pub(super) fn affords_gas(&self, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
+        if fee > self.gas_per_payment {
+            let (fee, limit) = (coin(fee), coin(self.gas_per_payment));
+            return Err(BudgetDenial::GasPerPayment { fee, limit });
+        }
+        if spent.checked_add(fee).is_none_or(|sum| sum > self.gas_per_day) {
+            let (fee, spent, limit) = (coin(fee), coin(spent), coin(self.gas_per_day));
+            return Err(BudgetDenial::GasPerDay { fee, spent, limit });
+        }
+        Ok(())
+    }
+
     /// What may still be spent, in all and on the host.
     pub(super) fn left(&self, spent: Spent) -> (Amount, Amount) {
         let left = |limit: Amount, spent: Amount| limit.checked_sub(spent).unwrap_or(Amount::ZERO);
@@ -184,6 +211,11 @@ impl Budget {
     }
 }
 
+/// A fee, as a decimal of the chain's coin.
+fn coin(fee: Amount) -> String {
+    fee.to_decimal(COIN_DECIMALS)
+}
+
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Budget")
@@ -191,6 +223,8 @@ impl fmt::Debug for Budget {
             .field("per_payment", &self.shown(self.per_payment))
             .field("per_host", &self.shown(self.per_host))
             .field("per_day", &self.shown(self.per_day))
+            .field("gas_per_payment", &coin(self.gas_per_payment))
+            .field("gas_per_day", &coin(self.gas_per_day))
             .field("recipients", &self.recipients)
             .field("recipients_for", &self.recipients_for)
             .field("domains", &self.domains)

@@ -1,9 +1,11 @@
 //! `Proposal`: a payment that is asked for, as the approval hook sees it.
 
+use std::time::Duration;
+
 use http::Method;
 
 use crate::{
-    client::PurchaseId,
+    client::{PaymentMethod, PurchaseId},
     protocol::{Address, Amount, Asset, Network},
 };
 
@@ -32,4 +34,9 @@ pub struct Proposal {
     pub decimals: u8,
     /// The assets to choose from: those of the budget that the seller accepts.
     pub assets: Vec<Asset>,
+    /// How it would be paid.
+    pub paid_by: PaymentMethod,
+    /// For how long the seller could use the authorization that would be signed, which counts against the budget for that time and a day
+    /// more. `None` for a transfer, which is sent at once.
+    pub valid_for: Option<Duration>,
 }

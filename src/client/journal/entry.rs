@@ -78,13 +78,15 @@ pub struct JournalEntry {
     pub prepared: Vec<PreparedTransfer>,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
-    /// When its transfer was found in a block, or found impossible, by the payer's clock: the day for which it counts
-    /// against the budget begins here. Absent in entries of version 0.1.0.
+    /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
+    /// for which it counts against the budget begins here. Absent in entries of version 0.1.0.
     pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
     pub delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
     pub billed: u32,
+    /// Every transaction that was prepared to cancel its authorization, oldest first. Of those with one nonce at most one can be mined.
+    pub cancellations: Vec<PreparedTransfer>,
 }
 
 /// Without the intents: together with the transaction they are the proof.
@@ -115,18 +117,18 @@ impl JournalEntry {
     /// Returns whether a journal must still have it at `now`: while it is open, and for
     /// [`RETENTION`] after [`counts_from`](Self::counts_from).
     #[must_use]
-    pub const fn is_kept_at(&self, now: ChainTime) -> bool {
+    pub fn is_kept_at(&self, now: ChainTime) -> bool {
         self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
     }
 
     /// Returns when the day begins for which it counts against the budget: when its transfer was settled, else when the
-    /// purchase was begun. Before it is settled it counts however old it is.
+    /// purchase was begun; and where it is paid by an authorization that no transaction is known to have used, not before the moment at
+    /// which that can no longer be used. Before it is settled it counts however old it is.
     #[must_use]
-    pub const fn counts_from(&self) -> ChainTime {
-        match self.settled {
-            Some(settled) if settled.unix() > self.at.unix() => settled,
-            _ => self.at,
-        }
+    pub fn counts_from(&self) -> ChainTime {
+        let settled = self.settled.unwrap_or(self.at).max(self.at);
+        let outstanding = self.authorization().filter(|_| self.transaction.is_none());
+        outstanding.map_or(settled, |signed| settled.max(signed.authorization.valid_before))
     }
 
     /// Returns the authorization that was signed for it, if it is paid in that way.
@@ -141,6 +143,18 @@ impl JournalEntry {
         if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
     }
 
+    /// The transactions that may cancel its authorization now, of which at most one can be mined: those prepared last.
+    pub(in crate::client) fn cancellation(&self) -> &[PreparedTransfer] {
+        self.cancellations.chunk_by(|one, next| one.nonce == next.nonce).next_back().unwrap_or_default()
+    }
+
+    /// The most that its transactions cost: of those with one nonce, one is mined.
+    pub(in crate::client) fn gas(&self) -> Amount {
+        let dearest = |same: &[PreparedTransfer]| same.iter().map(|one| one.fee).max().unwrap_or(Amount::ZERO);
+        let cancellations = self.cancellations.chunk_by(|one, next| one.nonce == next.nonce).map(dearest);
+        cancellations.fold(dearest(&self.prepared), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
+    }
+
     /// The token that was prepared last.
     pub(in crate::client) fn token(&self) -> Option<Address> {
         self.prepared.last().map(|prepared| prepared.token)
@@ -149,6 +163,25 @@ impl JournalEntry {
     /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
     pub(in crate::client) fn is_shown(&self) -> bool {
         self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
+    }
+
+    /// Whether its money has moved for certain: it is a transfer that was mined, or an authorization that was used.
+    pub(in crate::client) fn has_moved(&self) -> bool {
+        self.authorization().is_none() || self.transaction.is_some()
+    }
+
+    /// Whether its authorization bought an answer, by the seller's word, which is not known to be with the caller.
+    pub(in crate::client) fn is_sold(&self) -> bool {
+        let is_unsettled = self.state == PurchaseState::Paying && self.transaction.is_none();
+        is_unsettled && self.settled.is_some() && self.authorization().is_some()
+    }
+
+    /// The same purchase as it was before its answer came: its payment is shown as it was shown then.
+    pub(in crate::client) fn asked_again(self) -> Self {
+        if self.authorization().is_some() {
+            return Self { state: PurchaseState::Paying, transaction: None, ..self };
+        }
+        Self { state: PurchaseState::Redeeming, ..self }
     }
 
     /// Whether the chain has said that its authorization was used, though perhaps not by which transaction.

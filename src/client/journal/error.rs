@@ -23,6 +23,9 @@ pub enum JournalError {
     /// An earlier write failed half-way and could not be undone.
     #[error("an earlier write to the journal failed, or another program changed the file: open the journal again")]
     Broken,
+    /// The path, or that of the lock beside it, names something other than a regular file, such as a device or a folder.
+    #[error("the journal's path, or its lock's, is no regular file: name one, or a new one in a folder that exists")]
+    NotAFile,
     /// The file system refused.
     #[error("the file system refused access to the journal: check its folder, space and permissions")]
     Io(#[from] std::io::Error),

@@ -31,8 +31,9 @@ use super::{Journal, JournalEntry, JournalError};
 ///
 /// The file holds no key. It does hold signed transactions, which pay only whom they name, and, for each purchase,
 /// intent and transaction hash: a bearer proof with which anyone gets the answer of a purchase that is still open. So
-/// on Unix the file is readable and writable by its owner only (mode 0600, which a file that was there before is set
-/// to when it is opened); elsewhere the folder's permissions have to protect it. Treat copies of it in the same way.
+/// on Unix the file is created readable and writable by its owner only (mode 0600). A file that others can read is replaced
+/// by such a copy of itself when it is opened. Elsewhere the folder's permissions have to protect it. Treat copies of the file in
+/// the same way.
 ///
 /// Clones share one journal. Use it inside a tokio runtime. A write that has begun is finished even if its caller no longer
 /// waits.
@@ -60,7 +61,7 @@ impl FileJournal {
     ///
     /// # Errors
     /// [`JournalError::Locked`] while another process uses it, [`JournalError::Corrupt`] with the line that cannot be
-    /// read, [`JournalError::Io`].
+    /// read, [`JournalError::NotAFile`] for a device, a pipe or a folder, [`JournalError::Io`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();
         let store = spawn_blocking(move || Store::open(&path)).await.map_err(|_| JournalError::Broken)??;

@@ -52,6 +52,9 @@ struct EntryRecord<'a> {
     delivered: bool,
     #[serde(skip_serializing_if = "is_default", default)]
     billed: u32,
+    /// Only in records of the second version.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    cancellations: Vec<TransferRecord<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +67,8 @@ struct TransferRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     nonce: Option<u64>,
     payload: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    fee: Option<Amount>,
     /// Only in records of the second version.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     authorization: Option<AuthorizationRecord<'a>>,
@@ -148,6 +153,7 @@ impl<'a> From<&'a JournalEntry> for EntryRecord<'a> {
             settled: entry.settled.map(ChainTime::unix),
             delivered: entry.delivered,
             billed: entry.billed,
+            cancellations: entry.cancellations.iter().map(TransferRecord::from).collect(),
         }
     }
 }
@@ -174,27 +180,30 @@ impl EntryRecord<'_> {
             settled: record.settled.map(ChainTime::from_unix),
             delivered: record.delivered,
             billed: record.billed,
+            cancellations: record.cancellations.into_iter().map(TransferRecord::read).collect::<Option<_>>()?,
         })
     }
 }
 
 impl<'a> From<&'a PreparedTransfer> for TransferRecord<'a> {
     fn from(transfer: &'a PreparedTransfer) -> Self {
-        let PreparedTransfer { payer, token, transaction, nonce, payload, authorization } = transfer;
+        let PreparedTransfer { payer, token, transaction, nonce, payload, authorization, fee } = transfer;
         let (payer, token, transaction, nonce) = (*payer, *token, *transaction, *nonce);
+        let fee = Some(*fee).filter(|fee| !fee.is_zero());
         let authorization = authorization.as_ref().map(AuthorizationRecord::from);
-        Self { payer, token, transaction, nonce, payload: Cow::Borrowed(payload), authorization }
+        Self { payer, token, transaction, nonce, payload: Cow::Borrowed(payload), authorization, fee }
     }
 }
 
 impl TransferRecord<'_> {
     fn read(self) -> Option<PreparedTransfer> {
-        let Self { payer, token, transaction, nonce, payload, authorization } = self;
+        let Self { payer, token, transaction, nonce, payload, authorization, fee } = self;
+        let fee = fee.unwrap_or(Amount::ZERO);
         let authorization = match authorization {
             Some(record) => Some(record.read(payer)?),
             None => None,
         };
-        Some(PreparedTransfer { payer, token, transaction, nonce, payload: payload.into_owned(), authorization })
+        Some(PreparedTransfer { payer, token, transaction, nonce, payload: payload.into_owned(), authorization, fee })
     }
 }
 
@@ -245,6 +254,7 @@ impl From<StateRecord> for PurchaseState {
 mod tests {
     use super::*;
 
+    const HASH: TxHash = TxHash::new([5; 32]);
     const OLD: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"intent","expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"prepared":[{"payer":"0x0101010101010101010101010101010101010101","token":"0x0303030303030303030303030303030303030303","nonce":7,"payload":"0x02f8"}]}}"#;
 
     #[test]
@@ -263,7 +273,9 @@ mod tests {
             .valid_between(ChainTime::from_unix(5), ChainTime::from_unix(1_700_000_060));
         let signed = SignedAuthorization::new(authorization, "0xabcdef".parse().unwrap());
         let prepared = vec![PreparedTransfer::authorized(Address::new([3; 20]), signed, "{}")];
-        let entry = JournalEntry { prepared, ..JournalEntry::from_record(OLD).unwrap() };
+        let cancellation = PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, HASH, "0x02f8");
+        let cancellations = vec![cancellation.costing(Amount::from_base_units(9))];
+        let entry = JournalEntry { prepared, cancellations, ..JournalEntry::from_record(OLD).unwrap() };
         let record = entry.to_record().unwrap();
         assert!(record.starts_with(r#"{"version":2,"#), "{record}");
         assert_eq!(JournalEntry::from_record(&record).unwrap(), entry);

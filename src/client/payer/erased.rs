@@ -33,7 +33,10 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
         prepared: &'a PreparedTransfer,
         since: ChainTime,
     ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>>;
-    fn cancel_authorization<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;
+    fn prepare_cancellation<'a>(
+        &'a self,
+        authorized: &'a PreparedTransfer,
+    ) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
 }
 
 impl<P: Payer> ErasedPayer for P {
@@ -91,7 +94,10 @@ impl<P: Payer> ErasedPayer for P {
         Box::pin(Payer::authorization_status(self, prepared, since))
     }
 
-    fn cancel_authorization<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>> {
-        Box::pin(Payer::cancel_authorization(self, prepared))
+    fn prepare_cancellation<'a>(
+        &'a self,
+        authorized: &'a PreparedTransfer,
+    ) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
+        Box::pin(Payer::prepare_cancellation(self, authorized))
     }
 }

@@ -48,7 +48,9 @@ use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, T
 /// **Authorizations.** Sellers of the x402 standard take a signed authorization (EIP-3009), and pay the gas themselves. A payer that
 /// signs them implements the last four methods; their defaults say that it does not, and then it pays by transfers alone. The layer asks
 /// [`authorizes`](Payer::authorizes), then [`authorize`](Payer::authorize); *the journal records what was signed, durably*; the seller is
-/// shown it; and whenever it is not certain what became of it, [`authorization_status`](Payer::authorization_status) tells.
+/// shown it; and whenever it is not certain what became of it, [`authorization_status`](Payer::authorization_status) tells. To
+/// [cancel](super::PayLayer::cancel) it, the layer calls [`prepare_cancellation`](Payer::prepare_cancellation), and sends the transaction
+/// as it sends a transfer.
 ///
 /// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, with an error
 /// if it must. One that hangs in `prepare` or `send` keeps every other payment waiting.
@@ -182,16 +184,19 @@ pub trait Payer: Send + Sync + 'static {
         async { Err(SIGNS_NONE) }
     }
 
-    /// Sends a transaction that uses up an authorization's nonce without a transfer, and returns it. Whether it came first,
+    /// Prepares a transaction that uses up an authorization's nonce without a transfer, without sending it.
+    ///
+    /// The layer treats it like a transfer: it holds the [`submit_guard`](Payer::submit_guard), records the transaction, and then
+    /// [sends](Payer::send), [follows](Payer::status) and [replaces](Payer::replace) it. Whether it came before the seller's,
     /// [`authorization_status`](Payer::authorization_status) tells.
     ///
     /// # Errors
-    /// [`PayerError`] if it was not sent.
-    fn cancel_authorization(
+    /// [`PayerError`]: nothing was sent, and nothing exists that could be.
+    fn prepare_cancellation(
         &self,
-        prepared: &PreparedTransfer,
-    ) -> impl Future<Output = Result<TxHash, PayerError>> + Send {
-        let _ = prepared;
+        authorized: &PreparedTransfer,
+    ) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send {
+        let _ = authorized;
         async { Err(SIGNS_NONE) }
     }
 }

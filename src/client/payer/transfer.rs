@@ -66,6 +66,9 @@ pub struct PreparedTransfer {
     pub payload: String,
     /// The signed authorization, where the seller settles the payment. Whoever has it can settle it, and pays only whom it names.
     pub authorization: Option<SignedAuthorization>,
+    /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee:
+    /// of an authorization, whose seller does.
+    pub fee: Amount,
 }
 
 impl PreparedTransfer {
@@ -79,20 +82,30 @@ impl PreparedTransfer {
             nonce: Some(nonce),
             payload: raw.into(),
             authorization: None,
+            fee: Amount::ZERO,
         }
+    }
+
+    /// Returns the same transfer, whose transaction costs up to this, in wei: what a [`Budget`](crate::client::Budget) limits as gas.
+    #[must_use]
+    pub const fn costing(mut self, fee: Amount) -> Self {
+        self.fee = fee;
+        self
     }
 
     /// Describes an order to a custodian, under a key with which sending twice pays once.
     #[must_use]
     pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
-        Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into(), authorization: None }
+        let (authorization, fee) = (None, Amount::ZERO);
+        Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into(), authorization, fee }
     }
 
     /// Describes a signed authorization of this token, and the message with which it is shown.
     #[must_use]
     pub fn authorized(token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
         let payer = signed.authorization.from;
-        Self { payer, token, transaction: None, nonce: None, payload: message.into(), authorization: Some(signed) }
+        let (authorization, fee) = (Some(signed), Amount::ZERO);
+        Self { payer, token, transaction: None, nonce: None, payload: message.into(), authorization, fee }
     }
 }
 

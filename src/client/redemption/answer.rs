@@ -26,12 +26,12 @@ where
     R: Body<Data = Bytes>,
 {
     let is_too_large = body.size_hint().lower() > limit as u64;
-    if state != PurchaseState::Answered || limit == 0 || is_too_large || body.is_end_stream() {
+    if state != PurchaseState::Answered {
         return Some(body);
     }
-    if guard.entry().state != PurchaseState::Redeeming && !guard.entry().is_shown() {
-        // It is spent now: if the answer is lost, this very proof is shown again, and none under another quote.
-        guard.note(|entry| entry.state = PurchaseState::Redeeming).await;
+    keep_open(guard).await;
+    if limit == 0 || is_too_large || body.is_end_stream() {
+        return Some(body);
     }
     let mut beginning = Beginning::of_rest(body);
     match timeout(PATIENCE, beginning.read(limit)).await {
@@ -40,7 +40,25 @@ where
     }
 }
 
-/// Records the last state of a purchase that has an answer.
+/// Records that the payment is spent now: if the answer is lost, this very proof is shown again, and none under another quote.
+async fn keep_open(guard: &mut PurchaseGuard) {
+    let entry = guard.entry();
+    let open = match entry.state {
+        PurchaseState::Unspent if entry.is_shown() => PurchaseState::Paying,
+        state if entry.is_shown() => state,
+        _ => PurchaseState::Redeeming,
+    };
+    if open != entry.state {
+        guard.note(|entry| entry.state = open).await;
+    }
+    if guard.entry().is_shown() && guard.entry().settled.is_none() {
+        // From now on it counts for a day, whenever the caller reads its answer.
+        let now = guard.now();
+        guard.note(|entry| entry.settled = Some(now)).await;
+    }
+}
+
+/// Records the state of a purchase that has an answer. One that was sold stays open until the answer is with the caller.
 pub(in crate::client) async fn close(
     guard: &mut PurchaseGuard,
     transaction: Option<TxHash>,
@@ -51,5 +69,9 @@ pub(in crate::client) async fn close(
     let close = |entry: &mut JournalEntry| {
         (entry.state, entry.transaction, entry.delivered) = (state, transaction, delivered);
     };
-    guard.note(close).await;
+    if state == PurchaseState::Answered {
+        guard.sell(close);
+    } else {
+        guard.note(close).await;
+    }
 }

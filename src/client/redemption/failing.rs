@@ -30,27 +30,28 @@ pub(super) enum Failing {
 
 /// Records what a failed redemption means for the payment, and says it.
 pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> PayError {
+    let purchase = guard.entry().id;
     match failing {
         Failing::BilledAgain => count_bill(guard, transaction).await,
-        Failing::Redirected => PayError::Redirected { transaction },
+        Failing::Redirected => PayError::Redirected { purchase, transaction },
         Failing::Refused(code) => {
             guard.note(|entry| entry.state = PurchaseState::Refused).await;
-            PayError::Refused { transaction, code }
+            PayError::Refused { purchase, transaction, code }
         }
         Failing::Lost(code) => {
             guard.note(|entry| entry.state = PurchaseState::Refused).await;
-            PayError::AnswerLost { transaction, code }
+            PayError::AnswerLost { purchase, transaction, code }
         }
         Failing::Misunderstood => {
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
-            PayError::Misunderstood { transaction, status: parts.status }
+            PayError::Misunderstood { purchase, transaction, status: parts.status }
         }
         Failing::Unproven { code, signed } => {
             // Open: a payer that signs redeems it yet. And unspent, so that nobody pays this seller the same again for nothing.
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
-            PayError::Unproven { transaction, code, signed, reason: None }
+            PayError::Unproven { purchase, transaction, code, signed, reason: None }
         }
-        Failing::TooManyIntents => PayError::Misunderstood { transaction, status: parts.status },
+        Failing::TooManyIntents => PayError::Misunderstood { purchase, transaction, status: parts.status },
     }
 }
 
@@ -63,5 +64,6 @@ async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError 
         }
     };
     guard.note(count).await;
-    PayError::BilledAgain { transaction, is_last: !guard.entry().state.is_open() }
+    let purchase = guard.entry().id;
+    PayError::BilledAgain { purchase, transaction, is_last: !guard.entry().state.is_open() }
 }

@@ -85,6 +85,7 @@ mod tests {
             settled: None,
             delivered: false,
             billed: 0,
+            cancellations: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{open::OpenPurchases, spending::Spendings};
 use crate::{
-    client::{JournalError, journal::ErasedJournal},
+    client::{JournalEntry, JournalError, journal::ErasedJournal},
     clock::Clock,
     protocol::ChainTime,
 };
@@ -38,6 +38,13 @@ impl RegistryInner {
             }
         }
         Ok(Self { journal, clock, tables: Mutex::new(tables) })
+    }
+
+    /// Takes a purchase out that has its last state.
+    pub(super) fn close(&self, last: &JournalEntry) {
+        let mut tables = self.tables();
+        tables.spent.follow(last);
+        tables.open.close(last.id);
     }
 
     pub(super) fn now(&self) -> ChainTime {

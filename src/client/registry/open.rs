@@ -22,10 +22,14 @@ pub(super) struct OpenPurchases {
     unspent_by_age: BTreeSet<Place>,
 }
 
-struct Record {
+pub(super) struct Record {
     entry: JournalEntry,
     /// A call works on it.
     claimed: bool,
+    /// Its last state, where its answer is on the way to the caller.
+    sold: Option<JournalEntry>,
+    /// How many callers read its answer now.
+    readers: u32,
 }
 
 impl OpenPurchases {
@@ -35,7 +39,7 @@ impl OpenPurchases {
 
     /// Enters a purchase in its current state.
     pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
-        self.close(entry.id);
+        let (sold, readers) = self.close(entry.id).map_or((None, 0), |before| (before.sold, before.readers));
         let place = place(&entry);
         self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
         if let Some(secret) = &entry.secret {
@@ -45,21 +49,43 @@ impl OpenPurchases {
             self.unspent.entry(terms(&entry)).or_default().insert(place);
             self.unspent_by_age.insert((entry.counts_from(), entry.id));
         }
-        self.records.insert(entry.id, Record { entry, claimed });
+        self.records.insert(entry.id, Record { entry, claimed, sold, readers });
+    }
+
+    pub(super) fn has(&self, id: PurchaseId) -> bool {
+        self.records.contains_key(&id)
+    }
+
+    /// Notes the last state of a purchase whose answer is on the way to the caller.
+    pub(super) fn sold(&mut self, last: JournalEntry) {
+        if let Some(record) = self.records.get_mut(&last.id) {
+            record.sold = Some(last);
+        }
+    }
+
+    /// Returns the last state of a purchase whose caller has the answer; `None` where none was sold.
+    pub(super) fn answered(&self, id: PurchaseId) -> Option<JournalEntry> {
+        let Record { entry, sold, .. } = self.records.get(&id)?;
+        // After a restart only the journal tells that it was paid.
+        let paid = || (entry.state == PurchaseState::Redeeming || entry.is_sold()).then(|| entry.clone());
+        let last = sold.clone().or_else(paid)?;
+        Some(JournalEntry { state: PurchaseState::Answered, ..last })
     }
 
     /// Takes a purchase out.
-    pub(super) fn close(&mut self, id: PurchaseId) {
-        let Some(Record { entry, .. }) = self.records.remove(&id) else { return };
-        let place = place(&entry);
+    pub(super) fn close(&mut self, id: PurchaseId) -> Option<Record> {
+        let record = self.records.remove(&id)?;
+        let entry = &record.entry;
+        let place = place(entry);
         take(&mut self.by_request, &entry.fingerprint, place);
         if let Some(secret) = &entry.secret {
             take(&mut self.by_secret, secret, place);
         }
         if entry.state == PurchaseState::Unspent {
-            take(&mut self.unspent, &terms(&entry), place);
+            take(&mut self.unspent, &terms(entry), place);
             self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
         }
+        Some(record)
     }
 
     /// Marks a purchase as worked on.
@@ -92,9 +118,22 @@ impl OpenPurchases {
         others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
 
-    pub(super) fn unspent_before(&self, moment: ChainTime) -> Option<PurchaseId> {
+    pub(super) fn unspent_before(&self, moment: ChainTime, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
         let old = self.unspent_by_age.range(..(moment, PurchaseId::new([0; 16])));
-        old.map(|(_, id)| *id).find(|id| self.free(*id).is_some())
+        let fits = |record: &Record| !record.claimed && fits(&record.entry);
+        old.map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
+    }
+
+    /// Whether a caller reads its answer now.
+    pub(super) fn is_read(&self, id: PurchaseId) -> bool {
+        self.records.get(&id).is_some_and(|record| record.readers > 0)
+    }
+
+    /// Counts a caller who begins to read its answer, or leaves.
+    pub(super) fn read_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.readers = count(record.readers);
+        }
     }
 
     pub(super) fn free(&self, id: PurchaseId) -> Option<PurchaseId> {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::{
     client::{
-        Budget, JournalEntry, PurchaseId, PurchaseState,
+        Budget, BudgetDenial, JournalEntry, PurchaseId, PurchaseState,
         budget::{DAY, Spent},
         host,
     },
@@ -28,22 +28,43 @@ struct Spending {
     /// Without its port.
     host: String,
     amount: Amount,
+    /// The most that its transactions cost.
+    gas: Amount,
 }
 
 impl Spendings {
     /// Counts a purchase from now on, whatever comes of it.
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         let host = host::of_entry(&entry.host);
-        let spending = Spending { from: entry.counts_from(), is_under_way: true, host, amount: entry.amount };
+        let (from, gas) = (entry.counts_from(), entry.gas());
+        let spending = Spending { from, is_under_way: true, host, amount: entry.amount, gas };
         self.0.insert(entry.id, spending);
     }
 
     /// Takes over the current state of a purchase; one that was paid elsewhere does not count.
     pub(super) fn follow(&mut self, entry: &JournalEntry) {
         if let Some(spending) = self.0.get_mut(&entry.id) {
-            spending.is_under_way = entry.state == PurchaseState::Paying;
+            spending.is_under_way = entry.state == PurchaseState::Paying && !entry.is_sold();
             spending.from = entry.counts_from();
+            spending.gas = spending.gas.max(entry.gas());
         }
+    }
+
+    /// Counts the most that a purchase's transactions cost, one of which is about to be recorded, in one step with looking at the others.
+    pub(super) fn set_gas_aside(
+        &mut self,
+        id: PurchaseId,
+        gas: Amount,
+        now: ChainTime,
+        budget: &Budget,
+    ) -> Result<(), BudgetDenial> {
+        let own = self.0.get(&id).map_or(Amount::ZERO, |spending| spending.gas);
+        let others = self.at(now, "", budget).gas.checked_sub(own).unwrap_or(Amount::ZERO);
+        budget.affords_gas(gas, others)?;
+        if let Some(spending) = self.0.get_mut(&id) {
+            spending.gas = spending.gas.max(gas);
+        }
+        Ok(())
     }
 
     /// No longer counts a purchase of which nothing was sent, and nothing can be.
@@ -59,12 +80,13 @@ impl Spendings {
     pub(super) fn at(&self, now: ChainTime, host: &str, budget: &Budget) -> Spent {
         let host = host::of_entry(host);
         let (day_ago, host) = (before(now, DAY), budget.grouped(&host));
-        let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO };
+        let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO, gas: Amount::ZERO };
         for one in self.0.values().filter(|one| one.is_under_way || one.from > day_ago) {
-            let add = |sum: Amount| sum.checked_add(one.amount).unwrap_or(Amount::MAX);
-            spent.in_all = add(spent.in_all);
+            let add = |sum: Amount, one| sum.checked_add(one).unwrap_or(Amount::MAX);
+            spent.in_all = add(spent.in_all, one.amount);
+            spent.gas = add(spent.gas, one.gas);
             if budget.grouped(&one.host) == host {
-                spent.by_host = add(spent.by_host);
+                spent.by_host = add(spent.by_host, one.amount);
             }
         }
         spent

@@ -106,6 +106,7 @@ struct Stage {
     clock: FakeClock,
     settings: Settings,
     registry: PurchaseRegistry,
+    budget: Budget,
 }
 
 impl Stage {
@@ -121,14 +122,14 @@ impl Stage {
         let registry = PurchaseRegistry::load(Box::new(diary), Arc::new(clock.clone())).await.unwrap();
         let fates = Mutex::new(fates.into_iter().collect());
         let script = Script { effects: Arc::clone(&effects), clock: clock.clone(), takes, fates };
-        Self { effects, kept, payer: Box::new(script), clock, settings: Settings::default(), registry }
+        let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("1").per_day("1").build().unwrap();
+        Self { effects, kept, payer: Box::new(script), clock, settings: Settings::default(), registry, budget }
     }
 
     fn driver(&self, entry: JournalEntry) -> TransferDriver<'_> {
-        let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment("1").per_day("1").build().unwrap();
-        let (id, context) =
-            (entry.id, TransferContext { payer: &*self.payer, clock: &self.clock, settings: &self.settings });
-        let guard = self.registry.reserve(entry, &budget).unwrap();
+        let Self { payer, clock, settings, budget, .. } = self;
+        let (id, context) = (entry.id, TransferContext { payer: &**payer, clock, settings, budget });
+        let guard = self.registry.reserve(entry, budget).unwrap();
         let deadline = Instant::now() + self.settings.patience;
         TransferDriver::new(context, guard, Progress::new(id, "seller.example", "POST /x", None), deadline)
     }
@@ -179,6 +180,7 @@ fn entry(prepared: bool, expiry: u64) -> JournalEntry {
         settled: None,
         delivered: false,
         billed: 0,
+        cancellations: Vec::new(),
     }
 }
 
@@ -260,7 +262,7 @@ async fn impossible_is_believed_only_three_times_in_a_row() {
     use TransferStatus::{Impossible, Pending};
     let stage = Stage::new([Impossible, Impossible, Pending, Impossible, Impossible, Impossible], false).await;
     let mut driver = stage.driver(entry(true, NOW + 600));
-    assert!(matches!(driver.settle().await, Err(PayError::Displaced)));
+    assert!(matches!(driver.settle().await, Err(PayError::Displaced { .. })));
     assert_eq!(driver.entry().state, PurchaseState::Void);
     assert_eq!(stage.effects(), ["record"]);
 }

@@ -1,4 +1,4 @@
-//! `Watch`: what is known of a transfer that is being followed, and what follows from it.
+//! `Watch`: what is known of a transfer or a cancellation that is being followed, and what follows from it.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ const IMPOSSIBLE_MIN: u32 = 3;
 
 /// What is known of a transfer that is being followed.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(in crate::client) struct Watch {
     /// When it was last sent, or first seen.
-    pub(super) moved: Option<Instant>,
+    pub(in crate::client) moved: Option<Instant>,
     refusals: u32,
     impossible: u32,
-    pub(super) reason: Option<PayerError>,
+    pub(in crate::client) reason: Option<PayerError>,
 }
 
 impl Watch {
-    pub(super) fn is_over(&self, pause: Duration) -> bool {
+    pub(in crate::client) fn is_over(&self, pause: Duration) -> bool {
         self.moved.is_some_and(|moved| moved.elapsed() >= pause)
     }
 
     /// Counts a status: one that makes another payment possible is believed only when it comes again and again.
-    pub(super) const fn saw(&mut self, is_impossible: bool) {
+    pub(in crate::client) const fn saw(&mut self, is_impossible: bool) {
         self.impossible = if is_impossible { self.impossible + 1 } else { 0 };
     }
 
-    pub(super) const fn is_impossible(&self) -> bool {
+    pub(in crate::client) const fn is_impossible(&self) -> bool {
         self.impossible >= IMPOSSIBLE_MIN
     }
 
     /// Notes how sending went; `true` where it was refused once too often.
-    pub(super) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
+    pub(in crate::client) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
         self.reason = refusal;
         self.refusals += u32::from(self.reason.is_some());
         self.refusals >= REFUSALS_MAX

@@ -3,8 +3,6 @@
 use std::{sync::PoisonError, time::Duration};
 
 use alloy::primitives::B256;
-use futures_util::{StreamExt as _, future::ready};
-use tokio::time::timeout;
 
 use super::{
     account::Account,
@@ -16,6 +14,7 @@ use crate::{
         eip3009,
         wallet::{
             account,
+            median::lower_median,
             node::{Failure, Node},
             nodes::Nodes,
             token_domain::token_domain,
@@ -27,8 +26,9 @@ use crate::{
 /// The longest that nodes are asked for the chain's time, without which an authorization can be signed as well.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// How far ahead of this machine's clock a chain's time is believed. An authorization that ends in years would stay open for years.
-const AHEAD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How far ahead of this machine's clock a chain's time is believed: no more than a clock is slow that is set by the network. For as
+/// long as that a signature can outlive what the seller asked for.
+const AHEAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the authorization");
 
@@ -71,15 +71,19 @@ pub(super) async fn authorize(
     }
     let chain_time = chain_time(&account.nodes).await;
     let believed = chain_time.filter(|time| *time <= request.now.after(AHEAD_MAX));
+    if chain_time != believed {
+        tracing::warn!(
+            "the nodes' newest block is minutes ahead of this machine's clock, which is signed by: check the clock"
+        );
+    }
     sign(account, request, believed).await
 }
 
-/// The newest block's time by the node that says it first.
+/// The newest block's time, by the lower median of the nodes: one that is ahead does not decide.
 async fn chain_time(nodes: &Nodes) -> Option<ChainTime> {
     let ask = |node| Node::head(node);
-    let mut heads = nodes.as_they_answer(&ask).filter_map(|head| ready(head.ok()));
-    let first = timeout(TIME_LIMIT, heads.next()).await.ok()??;
-    Some(first.time)
+    let heads = nodes.most(TIME_LIMIT, &ask).await.ok()?;
+    lower_median(heads.into_iter().map(|head| head.time))
 }
 
 /// Signs what is asked for, at that time of the chain.

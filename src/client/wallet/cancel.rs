@@ -9,11 +9,12 @@ use super::{
     account::{Account, Policy},
     authorization::{ours, signed},
     means::{self, Means},
+    transaction,
 };
 use crate::{
     client::{PayerError, PreparedTransfer},
     evm::eip3009,
-    protocol::{Address, TxHash},
+    protocol::Address,
 };
 
 /// The longest that nodes are asked for it: every other payment waits.
@@ -21,26 +22,21 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the cancellation");
 
-/// Sends the cancellation, from the account itself.
-pub(super) async fn cancel(
+/// Prepares the cancellation, from the account itself.
+pub(super) async fn prepare(
     account: &Account,
     policy: &Policy,
-    prepared: &PreparedTransfer,
-) -> Result<TxHash, PayerError> {
-    let (authorization, domain) = ours(account, prepared).await?;
+    authorized: &PreparedTransfer,
+) -> Result<PreparedTransfer, PayerError> {
+    let (authorization, domain) = ours(account, authorized).await?;
     let (payer, nonce) = (account.key.address, &authorization.authorization.nonce);
     let digest = eip3009::cancel_digest(payer, nonce, &domain, account.key.network);
     let signature = signed(&account.key, digest).await?;
     let input = eip3009::cancel(payer, nonce, signature.as_bytes()).ok_or(UNSIGNED)?;
 
-    let _turn = account.key.turn.lock().await;
     let late = PayerError::Unavailable("the nodes took too long to say what a cancellation needs");
     let drafted = timeout(LIMIT, draft(account, policy, domain.token, input)).await;
-    let transaction = drafted.map_err(|_| late)??;
-    let nonce = transaction.nonce;
-    let signed = account.key.sign(transaction).await.ok_or(UNSIGNED)?;
-    account.key.send(nonce, &signed).await?;
-    Ok(signed.hash)
+    transaction::sign(&account.key, drafted.map_err(|_| late)??, domain.token).await
 }
 
 /// The transaction, all but signed.

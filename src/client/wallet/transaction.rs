@@ -12,7 +12,7 @@ use crate::{
         erc20,
         wallet::{account::Account, fees::Fees},
     },
-    protocol::{Address, PaymentTag, TxHash},
+    protocol::{Address, Amount, PaymentTag, TxHash},
 };
 
 /// The payment in that token, without gas and fees.
@@ -40,9 +40,14 @@ pub(super) async fn sign(
     transaction: TxEip1559,
     token: Address,
 ) -> Result<PreparedTransfer, PayerError> {
-    let nonce = transaction.nonce;
+    let (nonce, fee) = (transaction.nonce, most(&transaction));
     let signed = account.sign(transaction).await.ok_or(PayerError::Refused("the key would not sign the payment"))?;
-    Ok(PreparedTransfer::signed(account.address, token, nonce, signed.hash, signed.raw))
+    Ok(PreparedTransfer::signed(account.address, token, nonce, signed.hash, signed.raw).costing(fee))
+}
+
+/// The most that it costs: what is not used of its gas is not paid, nor what the block's base fee leaves of its fee.
+fn most(transaction: &TxEip1559) -> Amount {
+    Amount::from_base_units(transaction.max_fee_per_gas.saturating_mul(transaction.gas_limit.into()))
 }
 
 /// What was prepared, read from its payload: ours, and what it says it is.
@@ -75,7 +80,7 @@ mod tests {
     use crate::{
         client::PurchaseId,
         evm::wallet::nodes::Nodes,
-        protocol::{Amount, Asset, Network},
+        protocol::{Asset, Network},
     };
 
     const TO: Address = Address::new([7; 20]);
@@ -85,7 +90,11 @@ mod tests {
         let assets = [Asset::USDC_BASE];
         let payment =
             TransferRequest::new(PurchaseId::new([1; 16]), Network::BASE, TO, Amount::from_base_units(490_000), assets);
-        let draft = TxEip1559 { nonce: 5, ..draft(&payment, Asset::USDC_BASE.contract(), Some(payment.tag)) };
+        let draft = TxEip1559 {
+            nonce: 5,
+            gas_limit: 60_000,
+            ..draft(&payment, Asset::USDC_BASE.contract(), Some(payment.tag))
+        };
         let draft = with_fees(draft, Fees { most: 9, tip: 2 });
         (sign(&account, draft, Asset::USDC_BASE.contract()).await.unwrap(), account.address)
     }
@@ -96,6 +105,7 @@ mod tests {
         let sent = read(&prepared, payer, 8453).unwrap();
         assert_eq!(Some(sent.hash), prepared.transaction);
         assert_eq!((sent.transaction.nonce, sent.transaction.max_fee_per_gas), (5, 9));
+        assert_eq!(prepared.fee, Amount::from_base_units(9 * 60_000));
         let (call, tag) = sent.transaction.input.split_at(erc20::TRANSFER_LEN);
         assert_eq!(*call, erc20::transfer(TO, Amount::from_base_units(490_000)));
         assert_eq!(*tag, PaymentTag::of("01010101010101010101010101010101").to_call_data());

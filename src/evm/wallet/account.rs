@@ -1,6 +1,6 @@
 //! `Account`: a key, the nodes that its transactions go to, and which nonces it used.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use alloy::{
     consensus::{SignableTransaction, TxEip1559, TxEnvelope},
@@ -18,6 +18,9 @@ use super::{
     signer::Signer,
 };
 use crate::protocol::{Address, Network, TxHash};
+
+/// The longest that endpoints are asked for the fees of the moment.
+const FEES_LIMIT: Duration = Duration::from_secs(10);
 
 /// A key, and the nodes that its transactions go to.
 pub(crate) struct Account {
@@ -66,7 +69,8 @@ impl Account {
 
     /// What a transaction is to offer now.
     pub(crate) async fn fees(&self) -> Result<Fees, Failure> {
-        Fees::estimated(&self.nodes.first(Node::fee_history).await?).ok_or(Failure::Nonsense)
+        let ask = |node| Node::fee_history(node);
+        Fees::agreed(&self.nodes.most(FEES_LIMIT, &ask).await?).ok_or(Failure::Nonsense)
     }
 
     /// The account's ether in wei, after what waits.

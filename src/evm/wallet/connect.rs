@@ -27,8 +27,17 @@ pub(crate) fn key(private_key_hex: &str) -> Result<Signer, KeyFault> {
     signer.map(|signer| Box::new(signer) as Signer).map_err(|_| KeyFault::Text)
 }
 
-/// Reads a private key from a file.
+/// Reads a private key from a regular file, and warns if other users can read it, too. It is not refused for that: container
+/// platforms mount secrets readable by all users of the container.
 pub(crate) fn key_file(path: &Path) -> Result<Signer, KeyFault> {
+    let file = fs::metadata(path).map_err(KeyFault::File)?;
+    if !file.is_file() {
+        return Err(KeyFault::File(io::Error::new(io::ErrorKind::InvalidInput, "the key file is no regular file")));
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o077 != 0 {
+        tracing::warn!("other users can read the key file, and take what the account has: set its mode to 0600");
+    }
     key(&fs::read_to_string(path).map_err(KeyFault::File)?)
 }
 
@@ -82,4 +91,64 @@ fn node(url: &str, plain_http: bool) -> Result<Node, ConnectFault> {
         return Err(ConnectFault::PlainHttp);
     }
     Ok(node)
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::{
+        io::Write,
+        os::unix::fs::PermissionsExt as _,
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+
+    const KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged while a key is read from a file of this mode.
+    fn logged(mode: u32) -> String {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "{KEY}").unwrap();
+        file.as_file().set_permissions(fs::Permissions::from_mode(mode)).unwrap();
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+        let read = tracing::subscriber::with_default(subscriber, || key_file(file.path()));
+        assert!(read.is_ok());
+        String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_warned_of() {
+        assert_eq!(logged(0o600), "");
+        for mode in [0o644, 0o640, 0o604] {
+            let logged = logged(mode);
+            assert!(logged.contains("0600") && !logged.contains(&KEY[..8]), "{logged}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_from_a_regular_file_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).output();
+        assert!(made.unwrap().status.success());
+        for path in [pipe.as_path(), folder.path()] {
+            assert!(matches!(key_file(path), Err(KeyFault::File(error)) if error.to_string().contains("regular")));
+        }
+    }
 }

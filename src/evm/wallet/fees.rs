@@ -1,6 +1,18 @@
 //! `Fees`: what a transaction may cost, by EIP-1559. Plain functions of what the node told.
 
-use super::node::FeeHistory;
+use super::median::lower_median;
+
+/// The tip that may be paid however low the base fee is, in wei per gas: 0.01 gwei. Base takes a tenth of it.
+const TIP_MIN: u128 = 10_000_000;
+
+/// What a node says of the fees of the last blocks, in wei per gas.
+#[derive(Clone, Debug)]
+pub(crate) struct FeeHistory {
+    /// The base fee of the next block.
+    pub(crate) base: u128,
+    /// What the cheaper transactions of each block paid on top.
+    pub(crate) tips: Vec<u128>,
+}
 
 /// The two fees of a transaction, in wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,15 +24,12 @@ pub(crate) struct Fees {
 }
 
 impl Fees {
-    /// Twice the base fee of the next block, and the median of what the cheaper ones paid on top: it still fits after
-    /// six full blocks.
-    pub(crate) fn estimated(history: &FeeHistory) -> Option<Self> {
-        let base = history.base_fees.last()?.0;
-        let mut tips: Vec<u128> =
-            history.rewards.iter().flatten().filter_map(|tips| tips.first()).map(|wei| wei.0).collect();
-        tips.retain(|tip| *tip > 0);
-        tips.sort_unstable();
-        let tip = tips.get(tips.len() / 2).copied().unwrap_or(1);
+    /// Twice the base fee of the next block, which still fits after six full blocks, and a tip on top. Of several nodes the lower median
+    /// of each counts. The tip is what a single node can make an account lose, because the chain itself sets the base fee: it is at most
+    /// the base fee, or [`TIP_MIN`] where that is more.
+    pub(crate) fn agreed(histories: &[FeeHistory]) -> Option<Self> {
+        let base = lower_median(histories.iter().map(|history| history.base))?;
+        let tip = lower_median(histories.iter().map(usual_tip))?.min(base.max(TIP_MIN));
         Some(Self { most: base.saturating_mul(2).saturating_add(tip), tip })
     }
 
@@ -42,35 +51,51 @@ impl Fees {
     }
 }
 
+/// The median of the tips of blocks that had any.
+fn usual_tip(history: &FeeHistory) -> u128 {
+    let mut tips: Vec<u128> = history.tips.iter().copied().filter(|tip| *tip > 0).collect();
+    tips.sort_unstable();
+    tips.get(tips.len() / 2).copied().unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::node::Quantity, *};
+    use super::*;
 
-    fn history(base: &[u128], tips: &[u128]) -> FeeHistory {
-        let wei = |wei: &u128| Quantity(*wei);
-        FeeHistory {
-            base_fees: base.iter().map(wei).collect(),
-            rewards: Some(tips.iter().map(|tip| vec![wei(tip)]).collect()),
-        }
+    fn history(base: u128, tips: &[u128]) -> FeeHistory {
+        FeeHistory { base, tips: tips.to_vec() }
     }
 
     #[test]
     fn an_estimate_is_twice_the_next_base_fee_and_the_usual_tip() {
-        assert_eq!(Fees::estimated(&history(&[9, 100], &[7, 0, 3, 5])), Some(Fees { most: 205, tip: 5 }));
-        assert_eq!(Fees::estimated(&history(&[0], &[0])), Some(Fees { most: 1, tip: 1 }));
-        assert_eq!(
-            Fees::estimated(&FeeHistory { rewards: None, ..history(&[50], &[]) }),
-            Some(Fees { most: 101, tip: 1 })
-        );
-        assert_eq!(Fees::estimated(&history(&[], &[1])), None);
+        let estimated = |history| Fees::agreed(&[history]);
+        assert_eq!(estimated(history(100, &[7, 0, 3, 5])), Some(Fees { most: 205, tip: 5 }));
+        assert_eq!(estimated(history(0, &[0])), Some(Fees { most: 1, tip: 1 }));
+        assert_eq!(estimated(history(50, &[])), Some(Fees { most: 101, tip: 1 }));
+        assert_eq!(Fees::agreed(&[]), None);
+    }
+
+    #[test]
+    fn no_single_node_raises_the_fees_and_a_tip_stays_near_the_base_fee() {
+        const GWEI: u128 = 1_000_000_000;
+        let honest = || history(20_000_000, &[1_000_000]);
+        let fair = Some(Fees { most: 41_000_000, tip: 1_000_000 });
+        for lie in [history(20_000_000, &[4_900_000_000]), history(2 * GWEI, &[2 * GWEI])] {
+            assert_eq!(Fees::agreed(&[lie.clone(), honest()]), fair);
+            assert_eq!(Fees::agreed(&[honest(), lie.clone(), honest()]), fair);
+        }
+        let alone = |base, tip| Fees::agreed(&[history(base, &[tip])]).map(|fees| fees.tip);
+        assert_eq!(alone(20_000_000, 4_900_000_000), Some(20_000_000), "no more than the base fee");
+        assert_eq!(alone(7, 4_900_000_000), Some(TIP_MIN));
+        assert_eq!(alone(30 * GWEI, 2 * GWEI), Some(2 * GWEI), "where gas is dear");
     }
 
     proptest! {
         #[test]
         fn fees_are_never_out_of_order_and_a_raise_is_an_eighth(base: u128, tips: Vec<u128>) {
-            if let Some(fees) = Fees::estimated(&history(&[base], &tips)) {
+            if let Some(fees) = Fees::agreed(&[history(base, &tips)]) {
                 prop_assert!(fees.tip <= fees.most && fees.tip >= 1);
                 let raised = fees.raised();
                 prop_assert!(raised.tip <= raised.most);

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod connect;
 pub(crate) mod fees;
+pub(crate) mod median;
 pub(crate) mod node;
 pub(crate) mod nodes;
 mod nonce_manager;

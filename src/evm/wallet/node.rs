@@ -13,7 +13,10 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{Instant, timeout};
 
-use super::nonce_manager::Counted;
+use super::{
+    fees::{FeeHistory, Fees},
+    nonce_manager::Counted,
+};
 use crate::{
     evm::{
         block::Block,
@@ -145,7 +148,10 @@ impl Node {
     }
 
     pub(crate) async fn fee_history(&self) -> Result<FeeHistory, Failure> {
-        self.ask("eth_feeHistory", json!(["0xa", "latest", [20]])).await
+        let told: ToldFees = self.ask("eth_feeHistory", json!(["0xa", "latest", [20]])).await?;
+        let base = told.base_fees.last().ok_or(Failure::Nonsense)?.0;
+        let tips = told.rewards.iter().flatten().filter_map(|tips| tips.first()).map(|tip| tip.0).collect();
+        Ok(FeeHistory { base, tips })
     }
 
     /// The account's ether in wei, after what waits.
@@ -181,8 +187,13 @@ impl Node {
 
     /// What a contract's function without effects gives, as one word; `None` where it gives anything else, or fails.
     pub(crate) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
+        self.word_at(contract, call, "pending").await
+    }
+
+    /// The same, at the state that `at` names.
+    pub(crate) async fn word_at(&self, contract: Address, call: &[u8], at: &str) -> Result<Option<[u8; 32]>, Failure> {
         let call = json!({"to": contract, "data": const_hex::encode_prefixed(call)});
-        match self.ask::<String>("eth_call", json!([call, "pending"])).await {
+        match self.ask::<String>("eth_call", json!([call, at])).await {
             Ok(text) => Ok(const_hex::decode_to_array(text).ok()),
             Err(Failure::Refusal(error)) if error.is_failed_call() => Ok(None),
             Err(failure) => Err(failure),
@@ -198,11 +209,19 @@ pub(crate) struct Call<'a> {
     pub(crate) data: &'a [u8],
     /// The most gas that it may take.
     pub(crate) gas: u64,
+    /// What it offers for the gas. Without, the call sees a gas price of zero, which no transaction has.
+    pub(crate) fees: Option<Fees>,
 }
 
 impl Call<'_> {
     fn to_json(self) -> Value {
-        json!({"from": self.from, "to": self.to, "data": const_hex::encode_prefixed(self.data), "gas": hex(self.gas)})
+        let data = const_hex::encode_prefixed(self.data);
+        let mut call = json!({"from": self.from, "to": self.to, "data": data, "gas": hex(self.gas)});
+        if let Some(Fees { most, tip }) = self.fees {
+            call["maxFeePerGas"] = json!(format!("{most:#x}"));
+            call["maxPriorityFeePerGas"] = json!(format!("{tip:#x}"));
+        }
+        call
     }
 }
 
@@ -242,11 +261,11 @@ pub(crate) struct Transaction {
     pub(crate) nonce: Quantity,
 }
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct FeeHistory {
+#[derive(Deserialize)]
+struct ToldFees {
     /// Of the blocks asked for, and of the next one.
     #[serde(rename = "baseFeePerGas")]
-    pub(crate) base_fees: Vec<Quantity>,
+    base_fees: Vec<Quantity>,
     #[serde(rename = "reward", default)]
-    pub(crate) rewards: Option<Vec<Vec<Quantity>>>,
+    rewards: Option<Vec<Vec<Quantity>>>,
 }

@@ -1,12 +1,14 @@
 //! `Nodes`: the endpoints of a wallet, all of one chain. What one says is enough to go on; what would free a payment to be
 //! made again has to be said by all.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use futures_util::{
+    StreamExt as _,
     future::join_all,
     stream::{FuturesUnordered, Stream},
 };
+use tokio::time::{Instant, timeout_at};
 
 use super::node::{Failure, Node};
 
@@ -57,6 +59,29 @@ impl Nodes {
         F: Future<Output = Result<T, Failure>>,
     {
         self.live().into_iter().map(|node| self.heard(node, ask)).collect::<FuturesUnordered<_>>()
+    }
+
+    /// The answers of the first endpoints that answer, of more than half of all; fewer where the others fail, or are silent for that
+    /// long. Of these a lower median follows no single endpoint upwards.
+    pub(crate) async fn most<'a, T, F>(
+        &'a self,
+        limit: Duration,
+        ask: &'a impl Fn(&'a Node) -> F,
+    ) -> Result<Vec<T>, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let deadline = Instant::now() + limit;
+        let mut answers = self.as_they_answer(ask);
+        let (mut heard, mut failure) = (Vec::new(), Failure::Silence);
+        while heard.len() * 2 <= self.list.len() {
+            match timeout_at(deadline, answers.next()).await {
+                Ok(Some(Ok(answer))) => heard.push(answer),
+                Ok(Some(Err(other))) => failure = other,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if heard.is_empty() { Err(failure) } else { Ok(heard) }
     }
 
     /// Whether it is so: every endpoint that answers says yes, and more than half of all do. A minority that is left

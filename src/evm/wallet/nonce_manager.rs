@@ -8,6 +8,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::median::lower_median;
+
 /// For how long what was sent is believed over what the node counts. Then the node is: were a transaction dropped for
 /// good, all after it would otherwise wait for ever.
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
@@ -58,13 +60,6 @@ impl NonceManager {
         sent.retain(|_, at| at.elapsed() < BELIEVED_FOR);
         sent
     }
-}
-
-/// The middle one, of an even number the lower of the two.
-fn lower_median(counts: impl Iterator<Item = u64>) -> Option<u64> {
-    let mut counts: Vec<u64> = counts.collect();
-    counts.sort_unstable();
-    counts.get(counts.len().checked_sub(1)? / 2).copied()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ async fn stated<T>(
     data: Vec<u8>,
     read: impl Fn(&[u8]) -> Option<T>,
 ) -> Result<Option<T>, Failure> {
-    let call = Call { from: account.address, to: token, data: &data, gas: GAS };
+    let call = Call { from: account.address, to: token, data: &data, gas: GAS, fees: None };
     let returned = account.nodes.first(|node| node.run(&call, "latest")).await?;
     Ok(returned.ok().and_then(|returned| read(&returned)))
 }

@@ -50,6 +50,9 @@ pub trait SalesBook: Send + Sync + 'static {
     /// Returns up to `most` of the sales that the query asks for, in the order of [`sold_at`](BookedSale::sold_at) and, of those that are
     /// equal in it, of the payment id's text; `after` is the last one that is known already. Fewer than `most`: there are no more.
     ///
+    /// A page behind the last sale that was read misses none: while an earlier sale is still being recorded, later ones are not
+    /// returned yet. So a reader can follow the book while sales go on.
+    ///
     /// [`sales`](Self::sales) asks for one page after the other.
     ///
     /// # Errors

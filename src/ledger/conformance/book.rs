@@ -4,7 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{
     super::{
-        AttemptOutcome, BookedSale, CommitOutcome, DayTotal, Ledger as _, RefundOutcome, SalesBook, SalesQuery, UtcDay,
+        AttemptOutcome, BookedSale, CommitOutcome, DayTotal, KeptAnswer, Ledger as _, RefundOutcome, SalesBook,
+        SalesQuery, UtcDay,
     },
     Check, Fault, Harness, PATIENCE, Report, Violation, Violations,
     fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be},
@@ -16,6 +17,10 @@ use crate::{
 
 /// How many sales there are where pages are read.
 const MANY: usize = 25;
+/// How many are recorded while the book is read.
+const RUNNING: usize = 60;
+/// How large an answer is that takes a while to be stored, in bytes.
+const LARGE: usize = 256 * 1024;
 
 macro_rules! checks {
     ($($check:ident: $rule:literal;)*) => {
@@ -42,6 +47,7 @@ checks! {
     booked_as_it_was_settled: "what was settled after it was reserved is booked by the transfer that settled it";
     what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
     pages_follow_each_other: "pages of any size show every sale once, in one order";
+    no_sale_comes_in_behind_a_reader: "a reader that goes on from the last sale it read misses none, however long a commit takes";
     a_query_is_a_span_and_a_resource: "a query shows the sales of its span and of its resource, and no others";
     totals_are_exact: "a day's total is the sum of its sales, however large";
     a_refund_is_noted_once: "a refund is noted once; the same again changes nothing, and another is not noted";
@@ -180,6 +186,37 @@ async fn pages_follow_each_other<H: Harness<Ledger: SalesBook>>(fixture: &Fixtur
         }
         must_be!(read == whole, true, "all pages together");
     }
+    Ok(())
+}
+
+/// Commits that begin together end apart: some store an answer, and some do not.
+async fn no_sale_comes_in_behind_a_reader<H: Harness<Ledger: SalesBook>>(
+    fixture: &Fixture<'_, H>,
+) -> Result<(), Fault> {
+    let mut commits = Vec::new();
+    for number in 0..RUNNING {
+        let lease = fixture.hold(&claim_of("running", fixture.intent(), fixture.paid())).await?;
+        let ledger = [&fixture.ledger, &fixture.twin][number % 2].clone();
+        let answer = (number % 3 == 0).then(|| KeptAnswer::new(vec![0; LARGE], LONG));
+        commits.push(tokio::spawn(async move { ledger.commit(&lease, answer.as_ref()).await }));
+    }
+    let mut read = Vec::new();
+    loop {
+        let is_over = commits.iter().all(tokio::task::JoinHandle::is_finished);
+        let page = fixture.twin.page(&everything(), read.last(), RUNNING).await?;
+        let is_read = page.is_empty();
+        read.extend(page);
+        must_be!(read.len(), length if length <= RUNNING, "the sales that the reader saw");
+        if is_over && is_read {
+            break;
+        }
+    }
+    for commit in commits {
+        let outcome = commit.await.map_err(|_| Fault::new("a commit panicked"))?;
+        must_be!(outcome?, CommitOutcome::Done, "a commit");
+    }
+    must_be!(read.len(), RUNNING, "the sales that the reader saw");
+    must_be!(read == all(&*fixture.twin, everything()).await?, true, "what the reader saw, and the book");
     Ok(())
 }
 

@@ -10,10 +10,10 @@ use std::{
 };
 
 use super::{
-    super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome},
+    super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
     Harness,
 };
-use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
+use crate::protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Transfer, TxHash};
 
 /// The low-water mark of the ledgers of these checks.
 pub(super) const MARK: u64 = 1_800_000_000;
@@ -26,6 +26,9 @@ pub(super) const PAY_UNTIL: u64 = MARK + 900;
 pub(super) const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// A lease that no check outlives.
 pub(super) const LONG: Duration = Duration::from_secs(3_600);
+
+/// The record of a settlement.
+pub(super) const BEGUN: Settling = Settling::new([0x5e; 16], ChainTime::from_unix(HEAD));
 
 /// What went otherwise than it should.
 #[derive(Debug)]
@@ -163,6 +166,13 @@ impl<'a, H: Harness> Fixture<'a, H> {
         }
         Ok(())
     }
+}
+
+/// An authorization that is not settled yet.
+pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> Transfer {
+    let paid = fixture.paid();
+    let nonce = *paid.transaction.as_bytes();
+    Transfer { transaction: TxHash::NONE, block_number: 0, ..paid }.with_binding(Binding::none().with_nonce(nonce))
 }
 
 pub(super) fn claim(intent: IntentKey, transfers: &[Transfer], pay_until: u64, head: u64, lease: Duration) -> Claim {

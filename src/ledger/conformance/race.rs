@@ -5,9 +5,9 @@ use std::{collections::HashSet, future::Future, sync::Arc};
 use tokio::sync::Barrier;
 
 use super::{
-    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, ReserveOutcome},
+    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
     Harness,
-    fixture::{Fault, Fixture, must_be},
+    fixture::{BEGUN, Fault, Fixture, must_be, unsettled},
 };
 use crate::protocol::Transfer;
 
@@ -113,6 +113,31 @@ pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) ->
         let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
         must_be!((sold, granted), (1, 0) | (0, 1), "late commits, and take-overs");
         must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), consumed if consumed == (sold == 1), "the intent is consumed");
+    }
+    Ok(())
+}
+
+pub(super) async fn settling_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..waiting_rounds(fixture) {
+        let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
+        let old = fixture.hold(&claim).await?;
+        fixture.run_out().await;
+        let paid = claim.transfers();
+        let tasks = (0..TASKS).map(|task| {
+            let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
+            async move {
+                Ok(if task == TASKS / 2 {
+                    (ledger.settling(&old, &BEGUN).await? == RenewOutcome::Held, false)
+                } else {
+                    (false, matches!(ledger.reserve(&claim).await?, ReserveOutcome::Granted(_)))
+                })
+            }
+        });
+        let outcomes = together(tasks).await?;
+        let begun = outcomes.iter().filter(|(begun, _)| *begun).count();
+        let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
+        must_be!((begun, granted), (1, 0) | (0, 1), "late records, and take-overs");
     }
     Ok(())
 }

@@ -56,10 +56,12 @@ impl AttemptLog {
         }
     }
 
-    /// The last grant did not start the handler.
+    /// The last grant did not start the handler. Of a pair for which it never was started, no count is left.
     pub(super) fn unused(&mut self, pair: &Pair) {
-        if let Some(tried) = self.pairs.get_mut(pair) {
-            tried.times = tried.times.saturating_sub(1);
+        let Some(tried) = self.pairs.get_mut(pair) else { return };
+        tried.times = tried.times.saturating_sub(1);
+        if tried.times == 0 {
+            self.pairs.remove(pair);
         }
     }
 

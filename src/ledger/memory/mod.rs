@@ -2,6 +2,7 @@
 
 mod answer_store;
 mod attempt_log;
+mod settlements;
 mod state;
 
 use std::{
@@ -15,7 +16,7 @@ use state::State;
 
 use super::{
     AttemptOutcome, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance, RenewOutcome,
-    ReserveOutcome, Sale,
+    ReserveOutcome, Sale, Settling,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -120,6 +121,16 @@ impl Ledger for MemoryLedger {
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
         let now = self.now();
         Ok(self.state()?.renew(lease, now))
+    }
+
+    async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
+        let now = self.now();
+        Ok(self.state()?.settling(lease, *settling, now))
+    }
+
+    async fn not_settled(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.state()?.not_settled(lease);
+        Ok(())
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {

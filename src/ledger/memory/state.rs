@@ -11,11 +11,12 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale,
+        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale, Settling,
         decide::{Candidate, Decision, Entry, decide},
     },
     answer_store::AnswerStore,
     attempt_log::{AttemptLog, KEPT},
+    settlements::Settlements,
 };
 use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Transfer};
 
@@ -57,6 +58,7 @@ pub(super) struct State {
     /// What is held. `holders` is the other way round, entry for entry.
     holds: HashMap<CompactPaymentId, Hold>,
     holders: HashMap<IntentKey, CompactPaymentId>,
+    settlements: Settlements,
     attempts: AttemptLog,
     pub(super) answers: AnswerStore,
     counts: Counts,
@@ -82,20 +84,9 @@ struct Hold {
     intent: IntentKey,
     fence: u64,
     until: Duration,
-    keep_until: ChainTime,
-    /// Its payment had not happened when it was granted.
-    unsettled: bool,
-    /// The block time under which its intent first held the payment, up to now.
-    since: ChainTime,
 }
 
 impl Hold {
-    /// Whether it has to be remembered though it may have run out: for an hour, and where its payment is kept for its intent until
-    /// age rules out that the payment comes back.
-    fn is_kept(&self, head: ChainTime, now: Duration) -> bool {
-        self.until.saturating_add(KEPT) > now || (self.unsettled && self.keep_until >= head)
-    }
-
     fn entry(&self, now: Duration) -> Entry {
         match self.until.checked_sub(now).filter(|left| !left.is_zero()) {
             Some(left) => Entry::Held { left },
@@ -112,29 +103,42 @@ impl State {
     /// `None` when the memory was never begun.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
         let _ = self.forget_sales(claim.head());
+        self.settlements.forget(claim.head());
         self.answers.forget(now);
-        self.forget_attempts(claim.head(), now);
+        self.forget_attempts(now);
         let mark = self.mark?;
         self.prolong(claim);
         let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
-        let (intent, keeps) = self.entry(claim.intent(), now);
-        Some(match decide(mark, intent, keeps, claim.lease(), candidates) {
+        let intent = self.entry(claim.intent(), now);
+        Some(match decide(mark, intent, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
             Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
         })
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
-        match self
-            .holds
-            .get_mut(&lease.transfer().payment_id().compact())
-            .filter(|hold| hold.fence == lease.fencing_token())
-        {
+        match self.held(lease) {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
                 RenewOutcome::Held
             }
             None => RenewOutcome::LeaseLost,
+        }
+    }
+
+    pub(super) fn settling(&mut self, lease: &Lease, settling: Settling, now: Duration) -> RenewOutcome {
+        let outcome = self.renew(lease, now);
+        if outcome == RenewOutcome::Held {
+            let payment = lease.transfer().payment_id().compact();
+            self.settlements.begin(lease.intent(), payment, settling, lease.keep_until());
+        }
+        outcome
+    }
+
+    pub(super) fn not_settled(&mut self, lease: &Lease) {
+        let payment = lease.transfer().payment_id().compact();
+        if self.held(lease).is_some() && self.settlements.of(lease.intent(), &payment).is_some() {
+            self.settlements.end(lease.intent(), payment);
         }
     }
 
@@ -145,6 +149,7 @@ impl State {
         }
         let Some(hold) = self.take(lease) else { return CommitOutcome::LeaseLost };
         self.attempts.sold(&(hold.intent, key));
+        self.settlements.end(hold.intent, key);
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
         self.sold.insert(hold.intent);
         if let Some(answer) = answer {
@@ -185,53 +190,57 @@ impl State {
     pub(super) fn sweep(&mut self, head: ChainTime, now: Duration) -> usize {
         let before = self.sales.len();
         while self.forget_sales(head) > 0 {}
+        self.settlements.forget(head);
         self.answers.forget(now);
         // Once round: what is held is looked at again and again where it is more than the log wants to keep.
         for _ in 0..=self.attempts.due() / BATCH {
-            self.forget_attempts(head, now);
+            self.forget_attempts(now);
         }
         before - self.sales.len()
     }
 
-    /// What is on record for an intent, and whether that keeps a payment that was not settled when it was granted.
-    fn entry(&self, intent: IntentKey, now: Duration) -> (Option<Entry>, bool) {
+    /// What is on record for an intent.
+    fn entry(&self, intent: IntentKey, now: Duration) -> Option<Entry> {
         if self.sold.contains(&intent) {
-            return (Some(Entry::Sold), false);
+            return Some(Entry::Sold);
         }
         let hold = self.holders.get(&intent).and_then(|payment| self.holds.get(payment));
-        (hold.map(|hold| hold.entry(now)), hold.is_some_and(|hold| hold.unsettled))
+        hold.map(|hold| hold.entry(now))
     }
 
     fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
         let key = transfer.payment_id().compact();
         if self.sales.contains_key(&key) {
-            return Candidate { transfer, entry: Some(Entry::Sold), own: false, cooling: None };
+            return Candidate { transfer, entry: Some(Entry::Sold), barred: false, cooling: None };
         }
         let hold = self.holds.get(&key);
         let own = hold.filter(|hold| hold.intent == intent);
         let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
-        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), own: own.is_some(), cooling }
+        let barred = self.settlements.bar(intent, &key);
+        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), barred, cooling }
     }
 
     /// Grants a transfer on which there is no live lease, as there is none on the intent.
     fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
         let (intent, key) = (claim.intent(), transfer.payment_id().compact());
-        let mut resumed_since = None;
         if let Some(other) = self.holders.get(&intent).copied() {
-            let since = self.expire(&other);
-            resumed_since = since.filter(|_| other == key);
+            self.expire(&other);
         }
-        let _ = self.expire(&key);
+        self.expire(&key);
         self.fence += 1;
-        let lease = Lease::new(claim, transfer, self.fence).with_resumed_since(resumed_since);
+        let lease = Lease::new(claim, transfer, self.fence).with_settling(self.settlements.of(intent, &key));
         let until = now.saturating_add(claim.lease());
-        let (keep_until, unsettled) = (lease.keep_until(), !transfer.is_settled());
-        let since = resumed_since.unwrap_or(transfer.block_time);
-        self.holds.insert(key, Hold { intent, fence: self.fence, until, keep_until, unsettled, since });
+        self.holds.insert(key, Hold { intent, fence: self.fence, until });
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;
         ReserveOutcome::Granted(lease)
+    }
+
+    /// The hold of this very lease, whatever the clock says.
+    fn held(&mut self, lease: &Lease) -> Option<&mut Hold> {
+        let key = lease.transfer().payment_id().compact();
+        self.holds.get_mut(&key).filter(|hold| hold.fence == lease.fencing_token())
     }
 
     /// Ends the hold of this very lease, whatever the clock says.
@@ -243,13 +252,12 @@ impl State {
         Some(hold)
     }
 
-    /// Ends a hold that ran out: its attempt ended when it did. Tells since when its intent held the payment.
-    fn expire(&mut self, payment: &CompactPaymentId) -> Option<ChainTime> {
-        let hold = self.holds.remove(payment)?;
+    /// Ends a hold that ran out: its attempt ended when it did.
+    fn expire(&mut self, payment: &CompactPaymentId) {
+        let Some(hold) = self.holds.remove(payment) else { return };
         self.holders.remove(&hold.intent);
         self.attempts.ended(&(hold.intent, *payment), hold.until);
         self.counts.expired += 1;
-        Some(hold.since)
     }
 
     /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it. What is shown before it is
@@ -284,13 +292,13 @@ impl State {
     }
 
     /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
-    fn forget_attempts(&mut self, head: ChainTime, now: Duration) {
+    fn forget_attempts(&mut self, now: Duration) {
         for _ in 0..BATCH {
             let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };
             match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
-                Some(hold) if hold.is_kept(head, now) => self.attempts.later(pair, now),
+                Some(hold) if hold.until.saturating_add(KEPT) > now => self.attempts.later(pair, now),
                 Some(_) => {
-                    let _ = self.expire(&payment);
+                    self.expire(&payment);
                     self.attempts.sold(&pair);
                 }
                 None => self.attempts.forget(pair, now),

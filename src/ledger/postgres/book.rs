@@ -37,10 +37,16 @@ impl SalesBook for PostgresLedger {
         let behind = after.map_or_else(|| text(""), |last| payment(last.payment));
         let resource = query.of_resource().map_or_else(|| null("text"), text);
         let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
-        let rows: Vec<Told> = self
-            .told(Flush::Later, &self.statements.page, &[whole(since), whole(until), behind, resource, most])
-            .await?;
-        rows.into_iter().map(sale).collect()
+        let limit = self.time_limit.max(BOOK_TIME);
+        in_time(limit, async {
+            let complete = [whole(self.has_book().await?)];
+            let complete = self.one::<(i64,)>(Flush::Later, &self.statements.complete_until, &complete).await?;
+            let (complete,) = complete.ok_or(LedgerError::unavailable())?;
+            let values = [whole(since), whole(until.min(complete)), behind, resource, most];
+            let rows = ask(|| self.rows_in::<Told>(limit, Flush::Later, &self.statements.page, &values)).await?;
+            rows.into_iter().map(sale).collect()
+        })
+        .await
     }
 
     async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
@@ -74,16 +80,23 @@ impl SalesBook for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// Asks the book, if the tables are those of this version: they may not have been migrated.
+    /// Asks the book, if there is one.
     async fn told<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Vec<T>, LedgerError> {
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            let schema: Option<(i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
-            let has_book = schema.filter(|(_, revision)| *revision >= BOOK_REVISION);
-            compatible(has_book.map(|(version, _)| version))?;
+            self.has_book().await?;
             ask(|| self.rows_in(limit, flush, question, values)).await
         })
         .await
+    }
+
+    /// Checks that the tables are those of this version, which may not have been migrated; tells the server's time, in
+    /// microseconds.
+    async fn has_book(&self) -> Result<i64, LedgerError> {
+        let schema: Option<(i64, i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
+        let has_book = schema.filter(|(_, revision, _)| *revision >= BOOK_REVISION);
+        compatible(has_book.map(|(version, ..)| version))?;
+        has_book.map(|(.., now)| now).ok_or(LedgerError::incompatible())
     }
 }
 

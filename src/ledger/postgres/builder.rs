@@ -14,6 +14,7 @@ use super::{
     },
     connection::{Borrowed, ask},
     handle::PostgresLedger,
+    shares::Shares,
     statements::{PREFIX, Statements},
 };
 
@@ -94,7 +95,8 @@ impl PostgresLedgerBuilder {
     }
 
     /// Sets the largest number of connections: 10 by default, 1 at least. Each asks one question at a time, for as long as the
-    /// server's disk takes. A pool of the caller's keeps its own size.
+    /// server's disk takes. A pool of the caller's keeps its own size. Of three connections or more, reservations leave some to sales:
+    /// they use half of them, and a tenth more, one at least, for payments that were signed and not settled.
     pub fn pool_size(self, connections: u32) -> Self {
         Self { connections: connections.max(1), ..self }
     }
@@ -147,7 +149,15 @@ impl PostgresLedgerBuilder {
 
     fn with_pool(self, pool: PgPool) -> PostgresLedger {
         let statements = Arc::new(Statements::new(&self.prefix, self.schema.as_deref()));
-        PostgresLedger { pool, statements, sweeps: Arc::default(), time_limit: self.time_limit }
+        let shares = Arc::new(Shares::of(pool.options().get_max_connections()));
+        PostgresLedger {
+            pool,
+            statements,
+            sweeps: Arc::default(),
+            last_sale: Arc::default(),
+            shares,
+            time_limit: self.time_limit,
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{
     super::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, events,
+        Sale, Settling, events,
+        last_sale::{self, Recorded},
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
             micros, seconds,
@@ -13,13 +14,12 @@ use super::{
     },
     connection::{Borrowed, Row, ask},
     handle::PostgresLedger,
-    statements::{Flush, Literal, Text, array, bytes, flag, null, numeric, payment, text, whole},
+    statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
     sweeps::Sweep,
 };
 use crate::protocol::{ChainTime, IntentKey, Transfer};
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether the intent keeps what was not
-/// settled.
+/// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
 type Reserved = (
     i64,
     Option<i64>,
@@ -35,9 +35,20 @@ type Reserved = (
     bool,
     bool,
 );
-/// Fence, attempts, time since the last one, mark, since when the intent has held the payment where its own lease was taken over,
-/// whether the book knows of the pair, leases that ran out.
-type Granted = (Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<i64>, Option<bool>, i64);
+/// Fence, attempts, time since the last one, mark; whether the book knows of the pair, and whether a settlement that was begun bars
+/// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
+type Granted = (
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<bool>,
+    Option<bool>,
+    Option<String>,
+    Option<i64>,
+    Option<String>,
+    i64,
+);
 
 /// What a statement on an intent and a payment is told first.
 fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
@@ -62,7 +73,7 @@ fn settled(lease: &Lease, transfer: &Transfer) -> [Literal; 5] {
 }
 
 /// What is written down of a sale.
-fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 13] {
+fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 12] {
     [
         bytes(transfer.transaction.as_bytes()),
         whole(transfer.position.into()),
@@ -76,28 +87,36 @@ fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 13] {
         whole(seconds(transfer.block_time)),
         whole(seconds(claim.keep_until(transfer))),
         whole(micros(claim.lease())),
-        flag(!transfer.is_settled()),
     ]
 }
 
 /// The same where there is no transfer to write down.
-fn no_terms() -> [Literal; 13] {
-    [
-        "bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint",
-        "bigint", "boolean",
-    ]
-    .map(null)
+fn no_terms() -> [Literal; 12] {
+    ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
+        .map(null)
 }
 
-/// A lease need not outlive a power cut, since its holder does not, unless it keeps for its intent what is about to be settled.
-fn flush(claim: &Claim) -> Flush {
-    if claim.must_last() { Flush::Now } else { Flush::Later }
+/// The record of a settlement, in hexadecimal where it is bytes.
+fn begun(request: &str, head: i64, transaction: Option<&str>) -> Result<Settling, LedgerError> {
+    let bytes = |text: &str| const_hex::decode(text).map_err(|_| LedgerError::incompatible());
+    sql::settling(bytes(request)?, head, transaction.map(bytes).transpose()?)
 }
 
 impl PostgresLedger {
     /// Asks one thing in a transaction of its own.
     async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
         self.rows_in(self.time_limit, flush, question, values).await
+    }
+
+    /// The same, of a server that knows the last sale of this process: one that does not would sell again what it lost.
+    async fn known_rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+        let asked = self.rows_with(self.time_limit, flush, self.last_sale.get(), question, values).await;
+        asked.inspect_err(|error| {
+            let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+            if code.as_deref() == Some(UNKNOWN) {
+                last_sale::is_unknown();
+            }
+        })
     }
 
     /// The same, within another time.
@@ -108,8 +127,19 @@ impl PostgresLedger {
         question: &Text,
         values: &[Literal],
     ) -> sqlx::Result<Vec<T>> {
+        self.rows_with(time_limit, flush, None, question, values).await
+    }
+
+    async fn rows_with<T: Row>(
+        &self,
+        time_limit: Duration,
+        flush: Flush,
+        last: Option<Recorded>,
+        question: &Text,
+        values: &[Literal],
+    ) -> sqlx::Result<Vec<T>> {
         let mut connection = Borrowed::from(&self.pool).await?;
-        let question = self.statements.question(flush, time_limit, question, values);
+        let question = self.statements.question(flush, time_limit, last, question, values);
         let rows = connection.rows(question).await?;
         connection.give_back();
         Ok(rows)
@@ -169,14 +199,8 @@ impl PostgresLedger {
     ) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, transfer)?;
         if !written.holds(transfer) {
-            if lease.keeps_its_payment() {
-                // Not freed: it runs out at once, and goes on keeping the payment for its intent.
-                let values = held(&lease, [whole(0)]);
-                self.one::<(bool,)>(Flush::Later, &self.statements.renew, &values).await?;
-            } else {
-                let values = held(&lease, [flag(false)]);
-                self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
-            }
+            let values = held(&lease, [flag(false)]);
+            self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
             return Ok(None);
         }
         self.sweeps.note(seconds(claim.keep_until(transfer)));
@@ -192,10 +216,12 @@ impl SqlBackend for PostgresLedger {
         let terms = first.map_or_else(no_terms, |first| terms(claim, first));
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
         loop {
-            let question = || self.rows::<Reserved>(flush(claim), &self.statements.reserve, &values);
+            let question = || self.known_rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
             let lines = ask(question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked, _)| {
-                Some(Written { fence: fence?, times: times?, since: since?, mark, resumed_since: None, booked })
+            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked, barred)| {
+                // Where a settlement was begun, nothing is granted at once.
+                let settling = None;
+                Some(Written { fence: fence?, times: times?, since: since?, mark, settling, barred, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows = lines.into_iter().map(
@@ -211,7 +237,7 @@ impl SqlBackend for PostgresLedger {
                         since,
                         block_time,
                         ..,
-                        intent_keeps,
+                        barred,
                     )| {
                         SnapshotRow {
                             version,
@@ -220,13 +246,13 @@ impl SqlBackend for PostgresLedger {
                             due: false,
                             intent_sold,
                             intent_left,
-                            intent_keeps,
                             sold,
                             left,
                             own,
                             times,
                             since,
                             block_time,
+                            barred,
                         }
                     },
                 );
@@ -253,11 +279,17 @@ impl SqlBackend for PostgresLedger {
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
-        let told = self.one::<Granted>(flush(claim), &self.statements.grant, &values).await?;
-        let (fence, times, since, mark, resumed_since, booked, expired) = told.ok_or(LedgerError::unavailable())?;
+        let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
+        let (fence, times, since, mark, booked, barred, request, chain, hash, expired) =
+            told.into_iter().next().ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
-        let written = Written { fence, times, since, mark, resumed_since, booked: booked == Some(true) };
+        let settling = match (request, chain) {
+            (Some(request), Some(head)) => Some(begun(&request, head, hash.as_deref())?),
+            _ => None,
+        };
+        let [booked, barred] = [booked, barred].map(|told| told == Some(true));
+        let written = Written { fence, times, since, mark, settling, barred, booked };
         let lease = self.settle(claim, wish.transfer, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);
@@ -273,6 +305,7 @@ impl Ledger for PostgresLedger {
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         in_time(self.time_limit, async {
+            let _permit = self.shares.enter(claim).await?;
             self.sweep_some(claim.head()).await;
             sql::reserve(self, claim).await
         })
@@ -286,6 +319,21 @@ impl Ledger for PostgresLedger {
             Some(_) => RenewOutcome::Held,
             None => RenewOutcome::LeaseLost,
         })
+    }
+
+    async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
+        let hash = settling.transaction.map_or_else(|| null("bytea"), |transaction| bytes(transaction.as_bytes()));
+        let begun = [bytes(&settling.request), whole(seconds(settling.head)), hash, whole(seconds(lease.keep_until()))];
+        let values = held(lease, [whole(micros(lease.length()))].into_iter().chain(begun));
+        let question = self.one::<(bool,)>(Flush::Now, &self.statements.settling, &values);
+        let (held,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::unavailable())?;
+        Ok(if held { RenewOutcome::Held } else { RenewOutcome::LeaseLost })
+    }
+
+    async fn not_settled(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let values = held(lease, []);
+        let question = self.one::<(bool,)>(Flush::Later, &self.statements.not_settled, &values);
+        in_time(self.time_limit, question).await.map(drop)
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
@@ -306,7 +354,11 @@ impl Ledger for PostgresLedger {
         if sold == Some(true) {
             events::consumed(lease);
         }
-        Ok(if sold.is_some() { CommitOutcome::Done } else { CommitOutcome::LeaseLost })
+        if sold.is_none() {
+            return Ok(CommitOutcome::LeaseLost);
+        }
+        self.last_sale.note(lease);
+        Ok(CommitOutcome::Done)
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
@@ -327,6 +379,8 @@ impl Ledger for PostgresLedger {
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
-        self.memory(&self.statements.health, None).await.map(drop)
+        self.memory(&self.statements.health, None).await?;
+        let version = ask(|| self.known_rows::<(i64,)>(Flush::Later, &self.statements.version, &[]));
+        in_time(self.time_limit, version).await.map(drop)
     }
 }

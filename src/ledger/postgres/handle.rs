@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 
-use super::{statements::Statements, sweeps::Sweeps};
+use super::{super::last_sale::LastSale, shares::Shares, statements::Statements, sweeps::Sweeps};
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///
@@ -12,7 +12,9 @@ use super::{statements::Statements, sweeps::Sweeps};
 /// flushed to its disk before it is confirmed. A lease is not flushed: if a crash undoes it, its holder finds it lost and does not
 /// answer, and its fencing token, made of the clock and random bits, is not issued again. If a standby is to take over, the flush
 /// must include it (`synchronous_standby_names`). After a fail-over without that, as after restoring a backup, call
-/// [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to).
+/// [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to). A process asks with each reservation whether the server knows the last
+/// sale that the process recorded. If not, it sells nothing until the mark has passed that payment. It cannot notice the loss of what
+/// only another process had sold.
 ///
 /// [`migrate`](Self::migrate) creates the tables and functions. It may be called at every start, by all replicas at once, or only
 /// during a deployment, under a role that may create them. The replicas' own role needs to select, insert, update and delete, and to
@@ -61,6 +63,8 @@ pub struct PostgresLedger {
     pub(super) pool: PgPool,
     pub(super) statements: Arc<Statements>,
     pub(super) sweeps: Arc<Sweeps>,
+    pub(super) last_sale: Arc<LastSale>,
+    pub(super) shares: Arc<Shares>,
     pub(super) time_limit: Duration,
 }
 

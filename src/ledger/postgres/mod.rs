@@ -8,6 +8,7 @@ mod connection;
 mod handle;
 mod maintenance;
 mod migration;
+mod shares;
 mod statements;
 mod sweeps;
 

@@ -32,15 +32,24 @@ CREATE TABLE ledger_sales (
     lease_until  timestamptz NOT NULL,
     reserved_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     consumed_at  timestamptz,                -- null: held, not sold
-    unsettled    boolean NOT NULL DEFAULT false, -- the payment had not happened when it was reserved
-    held_since   bigint NOT NULL,            -- chain time: the block time under which the intent first held it, up to now
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
-CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL AND NOT unsettled;
--- A lease on what was not settled keeps the payment for its intent, also when it has run out.
-CREATE INDEX ledger_sales_unsettled ON ledger_sales (keep_until) WHERE consumed_at IS NULL AND unsettled;
+CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+
+-- Settlements that were begun. A row outlives its lease, and keeps the payment for its intent until either is sold.
+CREATE TABLE ledger_settling (
+    payment    text COLLATE "C" NOT NULL,
+    intent     bytea NOT NULL,
+    request    bytea NOT NULL,               -- digest of the request that it is settled for
+    head       bigint NOT NULL,              -- chain time, before it was settled for the first time
+    tx_hash    bytea,                        -- what settles it, where that is known
+    keep_until bigint NOT NULL,              -- chain time
+    CONSTRAINT ledger_settling_payment PRIMARY KEY (payment),
+    CONSTRAINT ledger_settling_intent UNIQUE (intent)
+);
+CREATE INDEX ledger_settling_kept ON ledger_settling (keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (
@@ -103,36 +112,34 @@ CREATE VIEW ledger_sold AS
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
--- Ends what ran out and is in the way, if asked to, but for a lease on what is not settled yet and is another intent's; writes,
--- which decides; counts the attempt; tells what holds now that nobody else can change it. No fence: intent or payment is another's.
+-- Ends what ran out and is in the way, if asked to; writes, which decides; counts the attempt; tells what holds now that no other
+-- transaction can change it. No fence: intent or payment is another's.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean, p_takes_over boolean)
-RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_resumed_since bigint, g_booked boolean,
-    g_expired bigint)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_takes_over boolean)
+RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_booked boolean, g_barred boolean,
+    g_request bytea, g_head bigint, g_hash bytea, g_expired bigint)
 LANGUAGE plpgsql AS $function$
 BEGIN
     g_expired := 0;
     IF p_takes_over THEN
         WITH gone AS (
             DELETE FROM ledger_sales AS sale
-            WHERE (sale.payment = p_payment AND (sale.intent = p_intent OR NOT p_unsettled)
-                    -- Nor its own, for another that is not settled yet.
-                    OR sale.intent = p_intent AND NOT (p_unsettled AND sale.unsettled))
-                AND sale.consumed_at IS NULL AND sale.lease_until <= clock_timestamp()
-            RETURNING sale.intent, sale.payment, sale.lease_until, sale.held_since
+            WHERE (sale.payment = p_payment OR sale.intent = p_intent)
+                AND sale.consumed_at IS NULL
+                -- An end that is further away than that of the longest lease: the clock was set back.
+                AND (sale.lease_until <= clock_timestamp() OR sale.lease_until > clock_timestamp() + interval '62 minutes')
+            RETURNING sale.intent, sale.payment, sale.lease_until
         ), noted AS (
-            UPDATE ledger_attempts AS tried SET ended_at = gone.lease_until FROM gone
+            UPDATE ledger_attempts AS tried SET ended_at = LEAST(gone.lease_until, clock_timestamp()) FROM gone
             WHERE (tried.intent, tried.payment) = (gone.intent, gone.payment)
         )
-        SELECT count(*), max(gone.held_since) FILTER (WHERE gone.intent = p_intent AND gone.payment = p_payment)
-        INTO g_expired, g_resumed_since FROM gone;
+        SELECT count(*) INTO g_expired FROM gone;
     END IF;
     INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-        block_number, block_time, keep_until, lease_until, unsettled, held_since)
+        block_number, block_time, keep_until, lease_until)
     VALUES (p_intent, p_payment, p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token, p_amount,
-        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond', p_unsettled,
-        COALESCE(g_resumed_since, p_block_time))
+        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond')
     ON CONFLICT DO NOTHING
     RETURNING fence INTO g_fence;
     IF g_fence IS NOT NULL THEN
@@ -144,6 +151,11 @@ BEGIN
         SELECT memory.mark INTO g_mark FROM ledger_memory AS memory;
         g_booked := EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
             OR EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payment);
+        SELECT begun.request, begun.head, begun.tx_hash INTO g_request, g_head, g_hash
+        FROM ledger_settling AS begun WHERE begun.intent = p_intent AND begun.payment = p_payment;
+        g_barred := g_request IS NULL
+            AND (EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent)
+                OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.payment = p_payment));
     END IF;
     RETURN NEXT;
 END
@@ -153,10 +165,10 @@ $function$;
 -- line for each, and one where there is none. What is written down is the first candidate's.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_unsettled boolean)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint)
 RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
     r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean,
-    r_intent_keeps boolean)
+    r_barred boolean)
 LANGUAGE plpgsql AS $function$
 BEGIN
     IF (SELECT memory.version = 2 AND memory.mark < p_block_time
@@ -166,17 +178,20 @@ BEGIN
                 AND tried.payment = p_payments[1])
             AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
             AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payments[1])
+            AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent)
+            AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.payment = p_payments[1])
         FROM ledger_memory AS memory)
     THEN
-        SELECT g_fence, g_times, g_since, g_mark, g_booked INTO r_fence, r_times, r_since, r_mark, r_booked
+        -- A settlement that was begun since belongs into the lease: then, too, all is looked at again.
+        SELECT g_fence, g_times, g_since, g_mark, g_booked, g_barred OR g_request IS NOT NULL
+        INTO r_fence, r_times, r_since, r_mark, r_booked, r_barred
         FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token,
-            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, p_unsettled, false);
+            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, false);
         IF r_fence IS NOT NULL THEN
             r_version := 2;
             r_intent_sold := false;
             r_sold := false;
             r_own := false;
-            r_intent_keeps := false;
             RETURN NEXT;
             RETURN;
         END IF;
@@ -193,7 +208,10 @@ BEGIN
         COALESCE(sale.intent = p_intent, false),
         tried.times,
         (extract(epoch FROM now.at - tried.ended_at) * 1000000)::bigint,
-        sale.block_time, NULL::bigint, false, COALESCE(own.unsettled, false)
+        sale.block_time, NULL::bigint, false,
+        -- Likewise.
+        (SELECT true FROM ledger_settling AS begun WHERE begun.payment = wish.payment AND begun.intent <> p_intent LIMIT 1) IS NOT NULL
+            OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent AND begun.payment <> wish.payment)
     FROM now JOIN ledger_memory AS memory ON memory.only_row
     LEFT JOIN ledger_sales AS own ON own.intent = p_intent
     LEFT JOIN unnest(p_payments) WITH ORDINALITY AS wish (payment, place) ON true
@@ -215,9 +233,8 @@ BEGIN
     IF p_hash IS NOT NULL THEN
         UPDATE ledger_sales AS sale SET consumed_at = clock_timestamp(), tx_hash = p_hash, log_position = p_position,
             block_number = p_block_number, block_time = p_block_time,
-            keep_until = GREATEST(sale.keep_until, p_keep_until), unsettled = false
-        WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL
-            AND sale.unsettled;
+            keep_until = GREATEST(sale.keep_until, p_keep_until)
+        WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
         is_sold := FOUND;
     END IF;
     IF is_sold IS NOT TRUE THEN
@@ -227,6 +244,7 @@ BEGIN
     END IF;
     IF is_sold THEN
         DELETE FROM ledger_attempts AS tried WHERE tried.intent = p_intent AND tried.payment = p_payment;
+        DELETE FROM ledger_settling AS begun WHERE begun.intent = p_intent OR begun.payment = p_payment;
         RETURN true;
     END IF;
     UPDATE ledger_sales AS sale SET consumed_at = sale.consumed_at
@@ -235,8 +253,29 @@ BEGIN
 END
 $function$;
 
+-- Records under a lease that is held that its payment is about to be settled, and renews it; tells whether it is held. The lease is
+-- written first: a claim that would take it over meanwhile waits for this, and finds it renewed.
+CREATE OR REPLACE FUNCTION ledger_settle(p_intent bytea, p_payment text, p_fence bigint, p_lease bigint, p_request bytea,
+    p_head bigint, p_hash bytea, p_keep_until bigint)
+RETURNS boolean LANGUAGE plpgsql AS $function$
+BEGIN
+    UPDATE ledger_sales AS sale SET lease_until = clock_timestamp() + p_lease * interval '1 microsecond'
+    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM ledger_settling AS begun
+    WHERE (begun.intent = p_intent OR begun.payment = p_payment) AND (begun.intent, begun.payment) <> (p_intent, p_payment);
+    INSERT INTO ledger_settling AS begun (payment, intent, request, head, tx_hash, keep_until)
+    VALUES (p_payment, p_intent, p_request, p_head, p_hash, p_keep_until)
+    ON CONFLICT (payment) DO UPDATE
+        SET request = EXCLUDED.request, head = EXCLUDED.head, tx_hash = EXCLUDED.tx_hash, keep_until = EXCLUDED.keep_until;
+    RETURN true;
+END
+$function$;
+
 -- Forgets sales from `p_low` on that age keeps from coming back, with their answers, and raises the mark over each; their rows
--- go into the book. If asked to, forgets idle leases, attempts and answers after their time, too. Every search ends where what is
+-- go into the book. Forgets settlements whose payments cannot come back either. If asked to, forgets idle leases, attempts and answers after their time, too. Every search ends where what is
 -- to be kept begins.
 CREATE OR REPLACE FUNCTION ledger_sweep(p_low bigint, p_head bigint, p_all boolean, p_kept bigint, p_most bigint)
 RETURNS TABLE (s_sales bigint, s_leases bigint, s_attempts bigint, s_answers bigint)
@@ -268,15 +307,8 @@ BEGIN
         WITH gone AS (
             DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM ledger_sales
-                WHERE consumed_at IS NULL AND NOT unsettled
-                    AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
+                WHERE consumed_at IS NULL AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
                 ORDER BY lease_until LIMIT p_most FOR UPDATE SKIP LOCKED
-            ) || ARRAY(
-                -- Kept for its intent until the payment cannot come back.
-                SELECT ctid FROM ledger_sales
-                WHERE consumed_at IS NULL AND unsettled AND keep_until < p_head
-                    AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
-                ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
             ))
             RETURNING true
         )
@@ -298,6 +330,10 @@ BEGIN
             RETURNING true
         )
         SELECT count(*) INTO s_answers FROM gone;
+        DELETE FROM ledger_settling WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ledger_settling WHERE keep_until < p_head
+            ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
+        ));
     END IF;
     RETURN NEXT;
 END

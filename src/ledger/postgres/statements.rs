@@ -11,6 +11,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use sqlx::AssertSqlSafe;
 
+use super::super::{last_sale::Recorded, sql::seconds};
 use crate::protocol::{Amount, PaymentId};
 
 /// The placeholder of the prefix in the texts below.
@@ -21,11 +22,42 @@ pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("r
 /// The revision that the book is read from.
 pub(super) const BOOK_REVISION: i64 = 2;
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-const GRANT: &str = "SELECT * FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
-const COMMIT: &str = "SELECT ledger_commit($1, $2, $3)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const GRANT: &str = "
+SELECT g_fence, g_times, g_since, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
+FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+
+/// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
+/// milliseconds of the clock, of which as many bits as a lock's name has. The clock is read before the sale takes its time. Commits
+/// share the lock, so none waits for another.
+macro_rules! committing {
+    ($commit:literal) => {
+        concat!(
+            "SELECT ",
+            $commit,
+            " FROM (
+    SELECT pg_advisory_xact_lock_shared('ledger_sales'::regclass::oid::int,
+        (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint & 2147483647)::int)
+) AS committing"
+        )
+    };
+}
+
+const COMMIT: &str = committing!("ledger_commit($1, $2, $3)");
 /// The same, by the transfer that settled the payment since it was reserved.
-const COMMIT_SETTLED: &str = "SELECT ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)";
+const COMMIT_SETTLED: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
+
+/// The moment before which every sale is visible, in microseconds: `$1`, which the server's clock showed before, or the beginning of
+/// the longest open commit. A lock is released once its transaction is visible. One whose time is after `$1` began later: its sale
+/// takes a time after `$1`.
+const COMPLETE_UNTIL: &str = "
+SELECT least($1, ($1 / 1000 - COALESCE(max(open.age) FILTER (WHERE open.age < 1073741824), 0)) * 1000)
+FROM (
+    SELECT (($1 / 1000 & 2147483647) - objid::bigint + 2147483648) % 2147483648 AS age
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 'ledger_sales'::regclass::oid AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+) AS open";
 const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4, $5)";
 
 /// An answer left by an earlier sale of this intent, forgotten since, makes room.
@@ -39,7 +71,16 @@ UPDATE ledger_sales SET lease_until = clock_timestamp() + $4 * interval '1 micro
 WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
 RETURNING true";
 
-/// `$4`: whether the handler was started.
+const SETTLING: &str = "SELECT ledger_settle($1, $2, $3, $4, $5, $6, $7, $8)";
+const NOT_SETTLED: &str = "
+DELETE FROM ledger_settling AS begun
+WHERE begun.intent = $1 AND begun.payment = $2 AND EXISTS (
+    SELECT FROM ledger_sales AS sale
+    WHERE sale.intent = $1 AND sale.payment = $2 AND sale.fence = $3 AND sale.consumed_at IS NULL
+)
+RETURNING true";
+
+/// `$4`: whether the handler was started. Of a pair for which it never was, no count is left.
 const RELEASE: &str = "
 WITH freed AS (
     DELETE FROM ledger_sales
@@ -47,9 +88,11 @@ WITH freed AS (
     RETURNING true
 ), noted AS (
     UPDATE ledger_attempts
-    SET times = CASE WHEN $4 THEN times ELSE GREATEST(times - 1, 0) END,
+    SET times = CASE WHEN $4 THEN times ELSE times - 1 END,
         ended_at = CASE WHEN $4 THEN clock_timestamp() ELSE ended_at END
-    WHERE intent = $1 AND payment = $2 AND EXISTS (SELECT FROM freed)
+    WHERE intent = $1 AND payment = $2 AND ($4 OR times > 1) AND EXISTS (SELECT FROM freed)
+), untried AS (
+    DELETE FROM ledger_attempts WHERE intent = $1 AND payment = $2 AND NOT $4 AND times <= 1 AND EXISTS (SELECT FROM freed)
 )
 SELECT count(*) FROM freed";
 
@@ -130,11 +173,26 @@ WITH noted AS (
 )
 SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_refunds WHERE payment = $1)";
 
+/// Fails, and with it the transaction, unless the sale `$1` of the fence `$2` is known, or the mark has passed its time `$3`.
+const KNOWS: &str = "
+DO $knows$ BEGIN
+    IF NOT COALESCE((SELECT mark >= $3 FROM ledger_memory), false)
+        AND NOT EXISTS (SELECT FROM ledger_sales WHERE payment = $1 AND fence = $2 AND consumed_at IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM ledger_book WHERE payment = $1)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'X4020', MESSAGE = 'the last sale is not known';
+    END IF;
+END $knows$; ";
+/// The code that it fails with.
+pub(super) const UNKNOWN: &str = "X4020";
+
 /// Whether there is a schema. `$1` is its first table.
 const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
-const SCHEMA_IS: &str = "SELECT version, revision FROM ledger_memory";
+/// And the server's clock, in microseconds.
+const SCHEMA_IS: &str = "
+SELECT version, revision, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
 
 /// Whether an answer waits until the disk has it.
@@ -232,9 +290,9 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
-    holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 /// As the server's settings have it, where none is no limit.
@@ -257,15 +315,20 @@ impl Statements {
         message
     }
 
-    /// One question as one message.
+    /// One question as one message. It fails where the server does not know the last sale, if one is named.
     pub(super) fn question(
         &self,
         flush: Flush,
         time_limit: Duration,
+        last: Option<Recorded>,
         text: &Text,
         values: &[Literal],
     ) -> AssertSqlSafe<String> {
         let mut message = self.opening(flush, time_limit);
+        if let Some(Recorded { payment: paid, fence, block_time }) = last {
+            let sale = [payment(paid), whole(fence.cast_signed()), whole(seconds(block_time))];
+            self.knows.filled(&sale, &mut message);
+        }
         text.filled(values, &mut message);
         message.push_str("; COMMIT");
         AssertSqlSafe(message)
@@ -309,7 +372,7 @@ mod tests {
         let statements = Statements::new("a1_", Some("shop"));
         let values = [bytes(&[0xab]), whole(-5), text("it's"), flag(true)];
         let asked = Text("SELECT $4, $1 FROM x WHERE y = $2 AND z = $3".to_owned());
-        let AssertSqlSafe(message) = statements.question(Flush::Later, Duration::from_secs(2), &asked, &values);
+        let AssertSqlSafe(message) = statements.question(Flush::Later, Duration::from_secs(2), None, &asked, &values);
         assert_eq!(
             message,
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off; \

@@ -14,6 +14,8 @@ use super::{
 
 /// Before the name of every key.
 const PREFIX: &str = "ledger";
+/// How many bytes all kept answers may take by default.
+const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// The longest wait for replicas: the rest of the time a commit may take is for the commit.
 const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -39,6 +41,7 @@ pub struct RedisLedgerBuilder {
     evicts: bool,
     durable: bool,
     keeps_book: bool,
+    answer_bytes: usize,
     time_limit: Duration,
     sentinels: Option<(Vec<String>, String)>,
 }
@@ -62,7 +65,8 @@ impl RedisLedgerBuilder {
     fn new() -> Self {
         let prefix = PREFIX.to_owned();
         let (evicts, durable, keeps_book) = (false, false, false);
-        Self { prefix, replicas: None, evicts, durable, keeps_book, time_limit: TIME_LIMIT, sentinels: None }
+        let (time_limit, answer_bytes) = (TIME_LIMIT, ANSWER_BYTES);
+        Self { prefix, replicas: None, evicts, durable, keeps_book, answer_bytes, time_limit, sentinels: None }
     }
 
     /// Finds the server through these sentinels, each a URL: the one that leads under the name `service`. They are asked at the
@@ -84,6 +88,13 @@ impl RedisLedgerBuilder {
     /// payment could be shown again. All replicas should say the same.
     pub fn keep_book(self, keep: bool) -> Self {
         Self { keeps_book: keep, ..self }
+    }
+
+    /// Sets how many bytes of the server's memory all kept answers may take: 64 MiB by default. An answer for which there is no room
+    /// is delivered once, and not kept; so is one that would fill more than four fifths of the server's `maxmemory`. All replicas
+    /// should say the same.
+    pub fn answers_up_to(self, bytes: usize) -> Self {
+        Self { answer_bytes: bytes, ..self }
     }
 
     /// Sets the prefix of every key, as its hash tag, `ledger` by default: 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`.
@@ -148,7 +159,8 @@ impl RedisLedgerBuilder {
         choose_crypto();
         let connection = || Connection::new(source.clone(), self.time_limit);
         let replicated = self.replicas.map(|(replicas, wait)| Replicated { connection: connection(), replicas, wait });
-        let inner = RedisInner::new(self.prefix, connection(), replicated, self.evicts, self.durable, self.keeps_book);
+        let (evicts, durable, books, answers) = (self.evicts, self.durable, self.keeps_book, self.answer_bytes);
+        let inner = RedisInner::new(self.prefix, connection(), replicated, evicts, durable, books, answers);
         let ledger = RedisLedger { inner: Arc::new(inner) };
         ledger.check().await?;
         if !self.durable {

@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use super::{
     super::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, events,
+        Sale, Settling, events, last_sale,
     },
     connection::code,
     error::{RedisConnectError, RedisConnectErrorKind},
     handle::RedisLedger,
-    words::{NAME, hex, millis, name, seconds, word},
+    words::{NAME, hex, millis, name, recorded, seconds, word},
 };
 use crate::protocol::{ChainTime, IntentKey};
 
@@ -32,7 +32,8 @@ impl Ledger for RedisLedger {
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
-        let mut words = vec![hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses];
+        let mut words = recorded(&self.inner.last_sale).to_vec();
+        words.extend([hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses]);
         for transfer in claim.transfers() {
             let keep_until = claim.keep_until(transfer);
             let state = if transfer.is_settled() { "settled" } else { "unsettled" };
@@ -53,9 +54,9 @@ impl Ledger for RedisLedger {
             "granted" => {
                 let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
                 let fence = grant.first().and_then(|fence| fence.parse().ok());
-                let since = grant.get(1).and_then(|word| word.parse().ok()).map(ChainTime::from_unix);
+                let settling = grant.get(1..4).map(begun).transpose()?;
                 let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
-                let lease = Lease::new(claim, transfer, fence).with_resumed_since(since);
+                let lease = Lease::new(claim, transfer, fence).with_settling(settling);
                 events::reserved(&lease);
                 ReserveOutcome::Granted(lease)
             }
@@ -72,6 +73,19 @@ impl Ledger for RedisLedger {
         let words = name(lease, [millis(lease.length())]);
         let answer: Vec<String> = self.ask(&self.inner.scripts.renew, &words).await?;
         word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])
+    }
+
+    async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
+        let transaction = settling.transaction.map_or_else(String::new, |transaction| transaction.to_string());
+        let [head, keep_until] = [settling.head, lease.keep_until()].map(seconds);
+        let begun = [millis(lease.length()), const_hex::encode(settling.request), head, transaction, keep_until];
+        let answer = self.ask_for_good(&self.inner.scripts.settling, &name(lease, begun), None).await?;
+        word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])
+    }
+
+    async fn not_settled(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let answer: Vec<String> = self.ask(&self.inner.scripts.not_settled, &name(lease, [])).await?;
+        word(&answer, &[("done", ()), ("lease lost", ())])
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
@@ -91,18 +105,22 @@ impl Ledger for RedisLedger {
             .map(|settled| [("block_time", seconds(settled.block_time)), ("keep_until", seconds(lease.keep_until()))]);
         let book = book.into_iter().chain(since.into_iter().flatten());
         let words = name(lease, book.flat_map(|(field, value)| [field.to_owned(), value]));
-        let answer = self.ask_for_good(&words, KeptAnswer::to_keep(answer)).await?;
+        let answer = self.ask_for_good(&self.inner.scripts.commit, &words, KeptAnswer::to_keep(answer)).await?;
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);
         }
-        word(
+        let outcome = word(
             &answer,
             &[
                 ("done", CommitOutcome::Done),
                 ("done before", CommitOutcome::Done),
                 ("lease lost", CommitOutcome::LeaseLost),
             ],
-        )
+        )?;
+        if outcome == CommitOutcome::Done {
+            self.inner.last_sale.note(lease);
+        }
+        Ok(outcome)
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
@@ -148,27 +166,33 @@ impl RedisLedger {
         self.usable(self.inner.connection.ask(call).await?)
     }
 
-    /// Commits, and keeps the answer unless memory is short. What was written is on so many replicas, if that is wished.
-    async fn ask_for_good(&self, words: &[String], answer: Option<&KeptAnswer>) -> Result<Vec<String>, LedgerError> {
+    /// Puts a question whose answer must last: what was written is on so many replicas, if that is wished. With an answer to keep, the
+    /// question is a commit, which keeps it unless memory is short.
+    async fn ask_for_good(
+        &self,
+        script: &Script,
+        words: &[String],
+        answer: Option<&KeptAnswer>,
+    ) -> Result<Vec<String>, LedgerError> {
         let scripts = &self.inner.scripts;
         let connection = self.inner.replicated.as_ref().map_or(&self.inner.connection, |own| &own.connection);
         let call = |mut connection: ConnectionManager| async move {
             if let Some(answer) = answer {
                 match self.written(&mut connection, &scripts.keep, words, Some(answer)).await {
-                    Err(error) if code(&error).as_deref() == Some("OOM") => {
-                        tracing::warn!("the ledger's server is short of memory: an answer is sold and not kept");
-                    }
+                    Err(error) if code(&error).as_deref() == Some("OOM") => {}
+                    Ok((told, _)) if told.first().is_some_and(|word| word == "no room") => {}
                     told => return told,
                 }
+                tracing::warn!("the ledger's server has no room for answers: an answer is sold and not kept");
             }
-            self.written(&mut connection, &scripts.commit, words, None).await
+            self.written(&mut connection, script, words, None).await
         };
         let (told, have) = connection.ask(call).await?;
         let told = self.usable(told)?;
         if let Some(replicated) = &self.inner.replicated
             && have < replicated.replicas
         {
-            tracing::warn!(have, "a sale has not reached enough replicas in time");
+            tracing::warn!(have, "what was written has not reached enough replicas in time");
             return Err(LedgerError::unavailable());
         }
         Ok(told)
@@ -186,7 +210,7 @@ impl RedisLedger {
         let (lease, rest) = words.split_at(NAME.min(words.len()));
         let command = both.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(&self.inner.key).arg(lease);
         if let Some(answer) = answer {
-            command.arg(millis(answer.keep_for())).arg(&answer.content()[..]);
+            command.arg(millis(answer.keep_for())).arg(self.inner.answer_bytes).arg(&answer.content()[..]);
         }
         command.arg(rest);
         if let Some(replicated) = &self.inner.replicated {
@@ -211,6 +235,10 @@ impl RedisLedger {
     fn usable<W: AsRef<[u8]>>(&self, answer: Vec<W>) -> Result<Vec<W>, LedgerError> {
         match answer.first().map(AsRef::as_ref) {
             Some(b"not begun") => Err(self.inner.not_begun()),
+            Some(b"lost") => {
+                last_sale::is_unknown();
+                Err(LedgerError::unavailable())
+            }
             Some(b"incompatible") | None => Err(LedgerError::incompatible()),
             Some(_) => Ok(answer),
         }
@@ -230,7 +258,7 @@ impl RedisLedger {
             if self.inner.durable && !self.durability().await?.is_durable() {
                 return Err(RedisConnectErrorKind::NotDurable.into());
             }
-            let answer: Vec<String> = self.ask(&self.inner.scripts.health, &[]).await?;
+            let answer: Vec<String> = self.ask(&self.inner.scripts.health, &recorded(&self.inner.last_sale)).await?;
             if !word(&answer, &[("begun", true), ("fresh", false)])? && self.inner.begun.load(Ordering::Relaxed) {
                 return Err(self.inner.not_begun().into());
             }
@@ -258,4 +286,16 @@ async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Optio
         Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => Err(error),
         Err(_) => Ok(None),
     }
+}
+
+/// The record of a settlement: the request's digest, head, and transaction or nothing.
+fn begun(words: &[String]) -> Result<Settling, LedgerError> {
+    let [request, head, transaction] = words else { return Err(LedgerError::incompatible()) };
+    let request = const_hex::decode_to_array(request).map_err(|_| LedgerError::incompatible())?;
+    let head = head.parse().map(ChainTime::from_unix).map_err(|_| LedgerError::incompatible())?;
+    let begun = Settling::new(request, head);
+    if transaction.is_empty() {
+        return Ok(begun);
+    }
+    transaction.parse().map(|transaction| begun.with_transaction(transaction)).map_err(|_| LedgerError::incompatible())
 }

@@ -11,11 +11,12 @@ if ARGV[#ARGV - 1] == 'keep_until' then
   keep_until = ARGV[#ARGV]
 end
 redis.call('HSET', payment, 'consumed_at', whole(now), unpack(ARGV, 4))
-redis.call('HDEL', payment, 'until', 'state', 'since')
+redis.call('HDEL', payment, 'until')
 redis.call('ZREM', held, id)
 redis.call('ZADD', kept, keep_until, id)
 redis.call('ZADD', sold, whole(now), id)
 redis.call('DEL', tries_key(intent, id))
+end_settling(intent, id)
 redis.call('HINCRBY', ledger, 'consumed', 1)
 book(id)
 return { 'done' }

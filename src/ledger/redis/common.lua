@@ -3,12 +3,16 @@
 -- block_time, keep_until, mark and head: seconds of chain time.
 local ledger = KEYS[1]
 local prefix = string.sub(ledger, 1, -(#'ledger' + 1))
-local held, kept, sold = prefix .. 'held', prefix .. 'kept', prefix .. 'sold'
+local held, kept, sold, begun = prefix .. 'held', prefix .. 'kept', prefix .. 'sold', prefix .. 'begun'
 
 local function payment_key(id) return prefix .. 'payment:' .. id end
 local function intent_key(intent) return prefix .. 'intent:' .. intent end
 local function answer_key(intent) return prefix .. 'answer:' .. intent end
 local function tries_key(intent, id) return prefix .. 'tries:' .. intent .. '/' .. id end
+
+-- A settlement that was begun, by its payment; and which one was begun for an intent.
+local function begun_key(id) return prefix .. 'settling:' .. id end
+local function begun_for_key(intent) return prefix .. 'settling_for:' .. intent end
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -16,9 +20,25 @@ local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 
+-- Whether a lease with this end is held. One that ends later than the longest lease, and the skew of clocks, was granted before the
+-- clock was set back, and has run out.
+local FURTHEST_END = 3720000
+local function is_held(ends) return ends and ends > now and ends <= now + FURTHEST_END end
+
 -- How long a count of attempts, and a lease that nobody asked about, is remembered.
 local KEPT = 3600000
 
 local schema, mark, fence = unpack(redis.call('HMGET', ledger, 'schema', 'mark', 'fence'))
 if schema and schema ~= '1' then return { 'incompatible' } end
 mark = tonumber(mark)
+
+-- Ends the settlements that were begun of this payment, or for this intent.
+local function end_settling(intent, id)
+  for _, each in ipairs({ id, redis.call('GET', begun_for_key(intent)) or id }) do
+    local whose = redis.call('HGET', begun_key(each), 'intent')
+    if whose then
+      redis.call('DEL', begun_key(each), begun_for_key(whose))
+      redis.call('ZREM', begun, each)
+    end
+  end
+end

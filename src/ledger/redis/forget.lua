@@ -1,6 +1,6 @@
 -- How many records one step forgets at most: more than a reservation can add, and too few to be noticed.
 local BATCH = 16
-local expired, forgotten, postponed = 0, 0, 0
+local expired, forgotten, ended = 0, 0, 0
 
 -- Ends a lease that ran out: its attempt ended when it did.
 local function expire(id)
@@ -9,7 +9,7 @@ local function expire(id)
   if not ended then return end
   redis.call('DEL', payment_key(id), intent_key(holder))
   local tries = tries_key(holder, id)
-  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', ended) end
+  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', whole(math.min(tonumber(ended), now))) end
   redis.call('HINCRBY', ledger, 'expired', 1)
   expired = expired + 1
 end
@@ -33,14 +33,14 @@ local function forget(head)
 
   -- Forgets leases that ran out long ago. The mark stays: nothing was sold.
   local idle = redis.call('ZRANGE', held, '-inf', '(' .. whole(now - KEPT), 'BYSCORE', 'LIMIT', 0, BATCH)
-  for _, id in ipairs(idle) do
-    local state, keep_until = unpack(redis.call('HMGET', payment_key(id), 'state', 'keep_until'))
-    if state == 'unsettled' and tonumber(keep_until) >= tonumber(head) then
-      -- Kept for its intent until the payment cannot come back; looked at again later.
-      redis.call('ZADD', held, whole(now), id)
-      postponed = postponed + 1
-    else
-      expire(id)
-    end
+  for _, id in ipairs(idle) do expire(id) end
+
+  -- Forgets settlements that were begun of payments that age keeps from coming back.
+  local over = redis.call('ZRANGE', begun, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
+  for _, id in ipairs(over) do
+    local whose = redis.call('HGET', begun_key(id), 'intent')
+    redis.call('ZREM', begun, id)
+    if whose then redis.call('DEL', begun_key(id), begun_for_key(whose)) end
+    ended = ended + 1
   end
 end

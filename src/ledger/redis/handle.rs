@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::{LedgerError, attempts},
+    super::{LedgerError, attempts, last_sale::LastSale},
     connection::Connection,
     scripts::Scripts,
 };
@@ -45,6 +45,9 @@ pub(super) struct RedisInner {
     pub(super) evicts: bool,
     /// The server must not forget.
     pub(super) durable: bool,
+    /// How many bytes all kept answers may take.
+    pub(super) answer_bytes: usize,
+    pub(super) last_sale: LastSale,
     /// The ledger has begun, as this handle knows.
     pub(super) begun: AtomicBool,
 }
@@ -72,6 +75,7 @@ impl RedisInner {
         evicts: bool,
         durable: bool,
         keeps_book: bool,
+        answer_bytes: usize,
     ) -> Self {
         let mut pauses = Vec::new();
         for times in 0.. {
@@ -90,6 +94,8 @@ impl RedisInner {
             pauses: format!("[{}]", pauses.join(",")),
             evicts,
             durable,
+            answer_bytes,
+            last_sale: LastSale::default(),
             begun: AtomicBool::new(false),
         }
     }

@@ -59,12 +59,12 @@ impl Maintenance for RedisLedger {
         let mut sum = 0;
         loop {
             let answer: Vec<String> = self.ask(&self.inner.scripts.sweep, &[seconds(head)]).await?;
-            let [_, expired, forgotten, postponed] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
-            let [expired, forgotten, postponed] =
-                [expired, forgotten, postponed].map(|number| number.parse::<u64>().unwrap_or(0));
+            let [_, expired, forgotten, ended] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
+            let [expired, forgotten, ended] =
+                [expired, forgotten, ended].map(|number| number.parse::<u64>().unwrap_or(0));
             events::expired(expired);
             events::forgotten(forgotten);
-            if expired == 0 && forgotten == 0 && postponed == 0 {
+            if expired == 0 && forgotten == 0 && ended == 0 {
                 return Ok(sum);
             }
             sum += forgotten;

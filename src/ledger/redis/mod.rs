@@ -15,7 +15,8 @@
 //!   [`require_durability`](RedisLedgerBuilder::require_durability) refuses less than an append-only file.
 //! - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a promoted replica may lack the last sales.
 //!   [`wait_replicas`](RedisLedgerBuilder::wait_replicas) confirms a sale only after so many replicas have received it, which makes
-//!   a loss rare, not impossible: the fail-over may choose another replica. If a payment must never be sold twice, call
+//!   a loss rare, not impossible: the fail-over may choose another replica. A process whose own last sale is lost sells nothing until
+//!   the mark has passed that payment; it cannot notice the loss of what only another process had sold. If a payment must never be sold twice, call
 //!   [`raise_mark_to`](super::Maintenance::raise_mark_to) with the present time after each fail-over, or use PostgreSQL.
 //! - **An emptied server sells nothing.** The ledger records that it has [begun](super::Ledger::begin). If that record is lost
 //!   (a restart without persistence, `FLUSHALL`, a fail-over to an empty server), every question fails until a merchant is built
@@ -28,8 +29,10 @@
 //! script that forgets the sale deletes it. Answers take memory: sales per second, times seconds kept, times bytes. Append-only file and
 //! snapshots contain them too.
 //!
-//! A server that is short of memory keeps no answers. The sale is recorded all the same, and its answer is delivered once, with a
-//! warning in the log. Otherwise it would take memory that it does not have for what can be done without.
+//! All answers together take 64 MiB at most, unless [`answers_up_to`](RedisLedgerBuilder::answers_up_to) says otherwise, and no answer
+//! is kept that would fill more than four fifths of the server's `maxmemory`: the rest is for sales. An answer for which there is no
+//! room is delivered once, with a warning in the log; its sale is recorded all the same. The sorted set `{ledger}:answers` has the
+//! size of each answer by the time at which it ends. The room of an answer that is deleted early is free again at that time.
 //!
 //! # The book of sales
 //!

@@ -19,37 +19,47 @@ local function refused(why, moment)
   return { why, whole(moment and moment - now or 0), whole(expired), whole(forgotten) }
 end
 
+-- Whether a payment is sold by the index, which is as good as its record: a server that was allowed to evict may have dropped that.
+local function is_indexed(id) return redis.call('ZSCORE', kept, id) end
+
 -- What the intent holds or bought.
 local own = redis.call('GET', intent_key(intent))
-local own_until, own_keeps
+local own_until
 if own then
-  local bought, ends, state = unpack(redis.call('HMGET', payment_key(own), 'consumed_at', 'until', 'state'))
-  if bought then return refused('intent consumed') end
-  own_until, own_keeps = tonumber(ends), state == 'unsettled'
+  local bought, ends = unpack(redis.call('HMGET', payment_key(own), 'consumed_at', 'until'))
+  if bought or is_indexed(own) then return refused('intent consumed') end
+  own_until = tonumber(ends)
+end
+
+-- Whether a settlement was begun of this payment for another intent, or of another payment for this intent.
+local own_begun = redis.call('GET', begun_for_key(intent))
+local function is_barred(id)
+  local whose = redis.call('HGET', begun_key(id), 'intent')
+  return (whose and whose ~= intent) or (own_begun and own_begun ~= id)
 end
 
 -- The first candidate that is neither sold, nor held, nor from before this memory.
 local unsold, frees_at, free
 for i = 6, #ARGV, 4 do
   local bought, ends, holder = unpack(redis.call('HMGET', payment_key(ARGV[i]), 'consumed_at', 'until', 'intent'))
-  if not bought then
+  if not bought and not is_indexed(ARGV[i]) then
     unsold = true
     ends = tonumber(ends)
-    if ends and ends > now then
+    if is_held(ends) then
       frees_at = math.min(frees_at or ends, ends)
-    elseif holder ~= intent and (ends or own_keeps) and ARGV[i + 3] == 'unsettled' then
-      -- What ran out keeps it for its own intent: once settled, anybody can read it on the chain and show it. And an intent
-      -- whose payment may have been settled gets no other that is to be.
+    elseif ARGV[i + 3] == 'unsettled' and is_barred(ARGV[i]) then
+      -- Once it is settled, any reader of the chain can show it. And an intent whose payment may have been settled gets no other
+      -- that is to be.
       frees_at = math.min(frees_at or now + lease, now + lease)
     elseif tonumber(ARGV[i + 1]) > mark then
       free = { index = (i - 6) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
-               state = ARGV[i + 3], holder = holder, ended = ends }
+               holder = holder, ended = ends }
       break
     end
   end
 end
 if not unsold then return refused('payment used') end
-if own_until and own_until > now then return refused('busy', own_until) end
+if is_held(own_until) then return refused('busy', own_until) end
 if not free then
   if frees_at then return refused('busy', frees_at) end
   return refused('before memory')
@@ -61,12 +71,9 @@ local times, ended = unpack(redis.call('HMGET', tries, 'times', 'ended'))
 if times then
   local pauses = cjson.decode(ARGV[5])
   local pause = pauses[math.min(tonumber(times), #pauses - 1) + 1]
-  local over = (free.holder == intent and free.ended or tonumber(ended or 0)) + pause
+  local over = (free.holder == intent and math.min(free.ended, now) or tonumber(ended or 0)) + pause
   if over > now then return refused('too many attempts', over) end
 end
-
--- What its own intent holds again, it has held since the first of its leases.
-local since = free.holder == intent and (redis.call('HGET', payment_key(free.id), 'since') or free.block_time)
 
 -- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
 -- lost the last of them, as long as the clock is.
@@ -77,11 +84,15 @@ local ends = whole(now + lease)
 redis.call('HSET', ledger, 'fence', granted)
 redis.call('HINCRBY', ledger, 'reserved', 1)
 redis.call('HSET', payment_key(free.id), 'intent', intent, 'fence', granted, 'resource', resource, 'until', ends,
-  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until, 'state', free.state,
-  'since', since or free.block_time)
+  'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until)
 redis.call('SET', intent_key(intent), free.id)
 redis.call('ZADD', held, ends, free.id)
 redis.call('HINCRBY', tries, 'times', 1)
 redis.call('PEXPIRE', tries, whole(lease + KEPT))
-return { 'granted', whole(free.index), whole(expired), whole(forgotten), granted,
-  since or 'fresh' }
+local reply = { 'granted', whole(free.index), whole(expired), whole(forgotten), granted }
+if own_begun == free.id then
+  for _, word in ipairs(redis.call('HMGET', begun_key(free.id), 'request', 'head', 'tx_hash')) do
+    table.insert(reply, word or '')
+  end
+end
+return reply

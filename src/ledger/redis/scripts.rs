@@ -18,14 +18,16 @@ macro_rules! scripts {
         Self {
             begin: script!("", "begin.lua"),
             mark: script!("", "mark.lua"),
-            reserve: script!("", $book, "forget.lua", "reserve.lua"),
+            reserve: script!("", $book, "last_sale.lua", "forget.lua", "reserve.lua"),
+            settling: script!(" flags=allow-oom", "holder.lua", "settling.lua"),
+            not_settled: script!(" flags=allow-oom", "holder.lua", "not_settled.lua"),
             renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
             commit: script!(" flags=allow-oom", $book, "holder.lua", "commit.lua"),
             keep: script!("", $book, "holder.lua", "keep.lua", "commit.lua"),
             release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
             // Not `no-writes`: a replica must not answer, it may be behind.
             consumed: script!(" flags=allow-oom", "consumed.lua"),
-            health: script!("", "health.lua"),
+            health: script!("", "last_sale.lua", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
             // It frees memory.
             sweep: script!(" flags=allow-oom", $book, "forget.lua", "sweep.lua"),
@@ -41,6 +43,8 @@ pub(super) struct Scripts {
     pub(super) begin: Script,
     pub(super) mark: Script,
     pub(super) reserve: Script,
+    pub(super) settling: Script,
+    pub(super) not_settled: Script,
     pub(super) renew: Script,
     pub(super) commit: Script,
     /// The commit, with an answer to keep.

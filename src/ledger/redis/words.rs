@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Lease, LedgerError};
+use super::super::{Lease, LedgerError, last_sale::LastSale};
 use crate::protocol::{ChainTime, IntentKey};
 
 /// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
@@ -18,6 +18,13 @@ pub(super) const NAME: usize = 3;
 pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
     let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
     lease.into_iter().chain(rest).collect()
+}
+
+/// What the scripts are told of the last sale of this process.
+pub(super) fn recorded(last: &LastSale) -> [String; 3] {
+    last.get().map_or_else(Default::default, |sale| {
+        [sale.payment.to_string(), sale.fence.to_string(), seconds(sale.block_time)]
+    })
 }
 
 /// The meaning of an answer's first word.

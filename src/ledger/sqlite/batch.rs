@@ -18,13 +18,14 @@ use super::{
     statements::{Statements, Text},
 };
 use crate::protocol::{ChainTime, PaymentId, TxHash};
-use rows::{held, json, millis, on, settled};
+use rows::{begun, held, json, millis, on, settled};
 use sweep::sweep;
 
 /// Answers each; tells how many leases had run out. What frees comes before what reserves.
 pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
     commits(work, say, batch).await?;
     renewals(work, say, batch).await?;
+    unsettlements(work, say, batch).await?;
     releases(work, say, batch).await?;
     let mut expired = 0;
     for asked in &mut *batch {
@@ -79,7 +80,9 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
     };
     if !sold.is_empty() {
         let spent = leases(batch, &|lease| sold.contains(&lease.fencing_token()));
-        on(&say.spent, json(&spent)?).execute(&mut *work).await?;
+        let spent = json(&spent)?;
+        on(&say.spent, spent.clone()).execute(&mut *work).await?;
+        on(&say.end_settling, spent).execute(&mut *work).await?;
         keep(work, say, batch, &sold).await?;
     }
     for asked in batch {
@@ -108,20 +111,54 @@ async fn keep(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], so
     Ok(())
 }
 
-async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
-    let leases = batch.iter().filter_map(|asked| match &asked.question {
-        Question::Renew(lease) => Some(held(lease, millis(lease.length()))),
+/// The lease that it asks to renew.
+const fn renewed(asked: &Asked) -> Option<&Lease> {
+    match &asked.question {
+        Question::Renew(lease) | Question::Settling(lease, _) => Some(lease),
         _ => None,
-    });
+    }
+}
+
+/// Renews, and records the settlements that are begun.
+async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    let leases = batch.iter().filter_map(renewed).map(|lease| held(lease, millis(lease.length())));
     let leases: Vec<_> = leases.collect();
     if leases.is_empty() {
         return Ok(());
     }
     let held = fences(work, &say.renew, json(&leases)?).await?;
-    for asked in batch {
-        if let Question::Renew(lease) = &asked.question {
-            asked.answer = Some(Ok(Answer::Renewed(held.contains(&lease.fencing_token()))));
+    for asked in &mut *batch {
+        if let Some(lease) = renewed(asked) {
+            let is_held = held.contains(&lease.fencing_token());
+            asked.answer = Some(Ok(Answer::Renewed(is_held)));
         }
+    }
+    let settlings: Vec<_> = batch
+        .iter()
+        .filter_map(|asked| match &asked.question {
+            Question::Settling(lease, settling) if held.contains(&lease.fencing_token()) => {
+                Some(begun(lease, settling))
+            }
+            _ => None,
+        })
+        .collect();
+    if !settlings.is_empty() {
+        on(&say.settling, json(&settlings)?).execute(work).await?;
+    }
+    Ok(())
+}
+
+/// Removes the records of settlements that used no payment.
+async fn unsettlements(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    let mut leases = Vec::new();
+    for asked in batch {
+        if let Question::NotSettled(lease) = &asked.question {
+            leases.push(held(lease, 0));
+            asked.answer = Some(Ok(Answer::NotSettled));
+        }
+    }
+    if !leases.is_empty() {
+        on(&say.not_settled, json(&leases)?).execute(work).await?;
     }
     Ok(())
 }
@@ -142,7 +179,9 @@ async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     let freed = fences(work, &say.release, json(&leases.values().collect::<Vec<_>>())?).await?;
     let notes: Vec<_> = freed.iter().filter_map(|fence| leases.get(fence)).collect();
     if !notes.is_empty() {
-        on(&say.note, json(&notes)?).execute(work).await?;
+        let notes = json(&notes)?;
+        on(&say.note, notes.clone()).execute(&mut *work).await?;
+        on(&say.untried, notes).execute(work).await?;
     }
     for asked in batch {
         if let Question::Release(lease, _) = &asked.question {

@@ -60,6 +60,8 @@ impl SqliteLedger {
     /// # Errors
     /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the file cannot be read and written, or is not a database;
     /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if a later version wrote it;
+    /// [`NotAFile`](crate::ledger::LedgerErrorKind::NotAFile) for a device, a pipe or a folder;
+    /// [`HardLinked`](crate::ledger::LedgerErrorKind::HardLinked) if the file has a second name (on Unix);
     /// [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         Self::builder().open(path).await
@@ -103,8 +105,9 @@ impl SqliteLedgerBuilder {
         Self { readers: connections.max(1), ..self }
     }
 
-    /// Sets the number of questions that may wait to be written: 4,096 by default, 1 at least. Any more fail at once as
-    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable).
+    /// Sets the number of questions that may wait to be written: 4,096 by default, 1 at least. Any more reservations fail at once as
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable); those of payments that were signed and not settled at half of
+    /// the number. What ends or prolongs a lease always finds a place, and is written first.
     pub fn queue(self, waiting: usize) -> Self {
         Self { waiting: waiting.max(1), ..self }
     }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, events, sql::in_time,
+        Sale, Settling, events, sql::in_time,
     },
     codes::ask,
     handle::SqliteLedger,
@@ -27,11 +27,15 @@ impl Ledger for SqliteLedger {
     }
 
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
-        match self.ask(Question::Renew(lease.clone())).await? {
-            Answer::Renewed(true) => Ok(RenewOutcome::Held),
-            Answer::Renewed(false) => Ok(RenewOutcome::LeaseLost),
-            _ => Err(LedgerError::unavailable()),
-        }
+        self.keep(Question::Renew(lease.clone())).await
+    }
+
+    async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
+        self.keep(Question::Settling(lease.clone(), *settling)).await
+    }
+
+    async fn not_settled(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.ask(Question::NotSettled(lease.clone())).await.map(drop)
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
@@ -67,5 +71,16 @@ impl Ledger for SqliteLedger {
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
         self.tell(Word::Beat, ChainTime::from_unix(0)).await.map(drop)
+    }
+}
+
+impl SqliteLedger {
+    /// Asks to renew a lease.
+    async fn keep(&self, question: Question) -> Result<RenewOutcome, LedgerError> {
+        match self.ask(question).await? {
+            Answer::Renewed(true) => Ok(RenewOutcome::Held),
+            Answer::Renewed(false) => Ok(RenewOutcome::LeaseLost),
+            _ => Err(LedgerError::unavailable()),
+        }
     }
 }

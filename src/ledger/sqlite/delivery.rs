@@ -19,7 +19,7 @@ pub(super) trait TakesBack: Send + Sync + 'static {
 /// An answer on its way to its caller, which may have given up: before it is sent, or before it is taken.
 ///
 /// A grant that reaches no caller is given back, or it would hold the payment until its lease ran out, and count as an
-/// attempt; but not one that keeps for its intent what may have been settled. A sale that is not heard of is kept for a caller that asks again.
+/// attempt. A sale that is not heard of is kept for a caller that asks again.
 pub(super) struct Delivery {
     question: Question,
     /// `None` once it was taken.
@@ -44,9 +44,6 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         match (&self.question, self.answer.take()) {
-            (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) if lease.keeps_its_payment() => {
-                tracing::debug!(intent = %lease.intent(), "granted to nobody; kept for its intent");
-            }
             (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
                 tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
                 Arc::clone(&self.sender).give_back(lease);

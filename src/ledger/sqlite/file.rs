@@ -6,6 +6,8 @@ use std::{
     sync::OnceLock,
 };
 
+use super::{super::LedgerErrorKind, mount};
+
 /// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
 /// companions the same permissions.
 ///
@@ -29,13 +31,30 @@ pub(super) fn create(path: &Path) -> io::Result<PathBuf> {
 /// What tells one file from another; asked for by name, since nothing may be opened.
 type Identity = (u64, u64);
 
+/// `None` for what cannot be sold from.
 fn identity(path: &Path) -> Option<Identity> {
     let file = fs::metadata(path).ok()?;
+    if fault(&file).is_some() {
+        return None;
+    }
     #[cfg(unix)]
     return Some((std::os::unix::fs::MetadataExt::dev(&file), std::os::unix::fs::MetadataExt::ino(&file)));
     // Where a file that is open can be neither removed nor replaced.
     #[cfg(not(unix))]
-    return file.is_file().then_some((0, 0));
+    return Some((0, 0));
+}
+
+/// Why this can be no ledger. SQLite names the write-ahead log after the file: a file of two names has two logs, each unknown to
+/// the processes that use the other name.
+fn fault(file: &fs::Metadata) -> Option<LedgerErrorKind> {
+    if !file.is_file() {
+        return Some(LedgerErrorKind::NotAFile);
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(file) > 1 {
+        return Some(LedgerErrorKind::HardLinked);
+    }
+    None
 }
 
 /// Where a ledger lies.
@@ -54,12 +73,16 @@ impl Place {
         Self { path: path.to_owned(), database: OnceLock::new() }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Why no ledger can be opened here. A file that does not exist yet has no fault.
+    pub(super) fn fault(&self) -> Option<LedgerErrorKind> {
+        match mount::is_mounted_alone(&self.path) {
+            true => Some(LedgerErrorKind::MountedAlone),
+            false => fs::metadata(&self.path).ok().as_ref().and_then(fault),
+        }
     }
 
-    /// Whether the file is still the one that was there at first. One that was moved away, removed or replaced is not: other
-    /// processes sell by another one.
+    /// Whether the file is still the one that was there at first, under one name. One that was moved away, removed, replaced or
+    /// given a second name is not: other processes sell by another one, or by another log.
     pub(super) fn is_same(&self) -> bool {
         identity(&self.path).is_some_and(|now| *self.database.get_or_init(|| now) == now)
     }

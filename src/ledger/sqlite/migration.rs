@@ -6,12 +6,11 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::{
     super::{
-        LedgerError, LedgerErrorKind,
+        LedgerError,
         sql::{SCHEMA, compatible, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
-    mount,
     statements::STEPS,
 };
 
@@ -22,12 +21,14 @@ impl SqliteLedger {
     /// Creates the tables, or brings them up to date. Repeatable, also by several processes at once.
     ///
     /// # Errors
-    /// [`Incompatible`](LedgerErrorKind::Incompatible) if another version wrote the tables, and this one cannot read them;
-    /// [`Unavailable`](LedgerErrorKind::Unavailable) if the file cannot be written, or keeps no write-ahead log;
-    /// [`MountedAlone`](LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
+    /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if another version wrote the tables, and this one cannot read them;
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the file cannot be written, or keeps no write-ahead log;
+    /// [`NotAFile`](crate::ledger::LedgerErrorKind::NotAFile) for a device, a pipe or a folder;
+    /// [`HardLinked`](crate::ledger::LedgerErrorKind::HardLinked) if the file has a second name (on Unix);
+    /// [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
     pub async fn migrate(&self) -> Result<(), LedgerError> {
-        if mount::is_mounted_alone(self.queue.home().place.path()) {
-            return Err(LedgerErrorKind::MountedAlone.into());
+        if let Some(fault) = self.queue.home().place.fault() {
+            return Err(fault.into());
         }
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))

@@ -1,15 +1,28 @@
 //! Questions to the writer, and their answers.
 
 use super::{
-    super::{AttemptOutcome, Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome},
+    super::{AttemptOutcome, Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome, Settling},
     statements::{Statements, Text},
 };
 use crate::protocol::{ChainTime, PaymentId, TxHash};
+
+/// Who goes before whom in the queue: the first of these first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Ends or prolongs what is held; there are no more of these than there are leases.
+    Holder,
+    Reservation,
+    /// The reservation of a payment that has not happened yet. It costs its author nothing: few are let in at once.
+    Unproven,
+}
 
 #[derive(Debug)]
 pub(super) enum Question {
     Reserve(Claim),
     Renew(Lease),
+    /// Renews, and records that the payment is about to be settled.
+    Settling(Lease, Settling),
+    NotSettled(Lease),
     /// With what is kept of the answer.
     Commit(Lease, Option<KeptAnswer>),
     Release(Lease, AttemptOutcome),
@@ -34,6 +47,8 @@ pub(super) enum Answer {
     Reserved(ReserveOutcome),
     /// Whether the lease was held.
     Renewed(bool),
+    /// The record of a settlement is not there any more, if the lease was held.
+    NotSettled,
     /// Whether it is sold, and whether only now.
     Sold {
         sold: bool,
@@ -52,13 +67,20 @@ pub(super) enum Answer {
 }
 
 impl Question {
-    /// Whether what it writes must outlive a power cut. A lease need not, since its holder does not, unless it keeps for its
-    /// intent what is about to be settled.
+    /// How long it waits behind others.
+    pub(super) fn rank(&self) -> Rank {
+        match self {
+            Self::Reserve(claim) if claim.is_unproven() => Rank::Unproven,
+            Self::Reserve(_) | Self::Sweep(_) => Rank::Reservation,
+            _ => Rank::Holder,
+        }
+    }
+
+    /// Whether what it writes must outlive a power cut. A lease need not, since its holder does not.
     pub(super) fn must_last(&self) -> bool {
         match self {
-            Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
-            Self::Reserve(claim) => claim.must_last(),
-            Self::Renew(_) | Self::Release(..) | Self::Sweep(_) => false,
+            Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
+            Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(..) | Self::Sweep(_) => false,
         }
     }
 }

@@ -12,31 +12,43 @@ use super::{
     super::{Lease, LedgerError},
     asked::Asked,
     delivery::{TakesBack, Unheard},
-    question::{Answer, Question},
+    question::{Answer, Question, Rank},
     writer::{Home, Writer},
 };
 
 /// How many are answered at once at most.
 const TOGETHER: usize = 256;
+/// How many reservations of payments that have not happened yet are answered with others, whom each keeps waiting.
+const UNPROVEN_BESIDE: usize = 1;
+/// And how many where nothing else waits: what comes meanwhile waits for them.
+const UNPROVEN_ALONE: usize = 4;
 /// How many sales are kept whose callers have not heard of them; any more are looked up when they are asked for.
 const UNHEARD: usize = 1_024;
 
 pub(super) struct Queue {
     home: Home,
     line: Mutex<Line>,
-    /// How many may wait.
+    /// How many may wait, when another reservation comes.
     limit: usize,
 }
 
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Asked>,
+    /// Those of the last rank: there may be many.
+    unproven: VecDeque<Asked>,
     /// A task answers.
     works: bool,
     /// Here while no task works.
     writer: Writer,
     /// The latest last.
     unheard: VecDeque<Unheard>,
+}
+
+impl Line {
+    fn len(&self) -> usize {
+        self.waiting.len() + self.unproven.len()
+    }
 }
 
 impl Queue {
@@ -81,17 +93,26 @@ impl Queue {
 
     fn join(self: &Arc<Self>, asked: Asked) -> Result<(), LedgerError> {
         let mut line = self.line();
-        if line.waiting.len() >= self.limit {
+        let rank = asked.question.rank();
+        let most = match rank {
+            Rank::Holder => usize::MAX,
+            Rank::Reservation => self.limit,
+            Rank::Unproven => self.limit.div_ceil(2),
+        };
+        let is_full = |line: &Line| line.len() >= most;
+        if is_full(&line) {
             line.waiting.retain(|asked| !asked.is_dropped());
+            line.unproven.retain(|asked| !asked.is_dropped());
         }
-        if line.waiting.len() >= self.limit {
+        if is_full(&line) {
             tracing::warn!("too many wait for the ledger");
             return Err(LedgerError::unavailable());
         }
         if !line.works && Handle::try_current().is_err() {
             return Err(LedgerError::unavailable());
         }
-        line.waiting.push_back(asked);
+        let waiting = if rank == Rank::Unproven { &mut line.unproven } else { &mut line.waiting };
+        waiting.push_back(asked);
         self.start(line);
         Ok(())
     }
@@ -162,7 +183,7 @@ impl Turn {
     /// Hands the writer back, unless a question waits.
     fn rest(&mut self) {
         let mut line = self.queue.line();
-        if line.waiting.is_empty()
+        if line.len() == 0
             && let Some(writer) = self.writer.take()
         {
             line.writer = writer;
@@ -172,10 +193,17 @@ impl Turn {
 }
 
 impl Queue {
+    /// By their rank, those of the same in the order in which they came.
     fn next(&self) -> Vec<Asked> {
         let mut line = self.line();
-        let together = line.waiting.len().min(TOGETHER);
-        line.waiting.drain(..together).filter(|asked| !asked.is_dropped()).collect()
+        let mut next: Vec<_> = line.waiting.drain(..).filter(|asked| !asked.is_dropped()).collect();
+        next.sort_by_key(|asked| asked.question.rank());
+        let later = next.split_off(next.len().min(TOGETHER));
+        line.waiting.extend(later);
+        let most = if next.is_empty() { UNPROVEN_ALONE } else { UNPROVEN_BESIDE };
+        let unproven = std::iter::from_fn(|| line.unproven.pop_front()).filter(|asked| !asked.is_dropped());
+        next.extend(unproven.take(most));
+        next
     }
 }
 
@@ -187,6 +215,7 @@ impl Drop for Turn {
             let mut line = self.queue.line();
             line.works = false;
             line.waiting.retain(Asked::is_the_ledgers_own);
+            line.unproven.clear();
         }
     }
 }
@@ -194,9 +223,71 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{handle::SqliteLedger, tests::held},
+        super::{
+            super::Settling,
+            handle::SqliteLedger,
+            tests::{TIME, claim, held, unproven},
+        },
         *,
     };
+
+    /// A crowd of reservations delays no sale, and keeps none from the line.
+    #[tokio::test]
+    async fn a_sale_does_not_wait_behind_reservations() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let queue = Arc::clone(&ledger.queue);
+        // A task works, and answers no question in the queue.
+        queue.line().works = true;
+        let mut replies = Vec::new();
+        let mut join = |question| {
+            let (asked, reply) = Asked::new(question);
+            replies.push(reply);
+            queue.join(asked)
+        };
+        for _ in 0..queue.limit {
+            assert!(join(Question::Reserve(claim())).is_ok());
+        }
+        assert!(join(Question::Reserve(claim())).is_err(), "the line is full");
+        let settling = Settling::new([7; 16], TIME);
+        for question in [Question::Commit(held(), None), Question::Settling(held(), settling)] {
+            assert!(join(question).is_ok(), "not for a holder");
+        }
+        let batch = queue.next();
+        assert_eq!(batch.len(), TOGETHER);
+        assert!(matches!(batch[0].question, Question::Commit(..)));
+        assert!(matches!(batch[1].question, Question::Settling(..)));
+        assert!(matches!(batch[2].question, Question::Reserve(_)));
+        assert_eq!(queue.line().waiting.len(), queue.limit + 2 - TOGETHER, "the others wait on");
+    }
+
+    /// Each of them costs its author nothing, and the sale beside it time.
+    #[tokio::test]
+    async fn payments_that_have_not_happened_are_reserved_a_few_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let queue = Arc::clone(&ledger.queue);
+        // A task works, and answers no question in the queue.
+        queue.line().works = true;
+        let mut replies = Vec::new();
+        let mut join = |question| {
+            let (asked, reply) = Asked::new(question);
+            replies.push(reply);
+            queue.join(asked)
+        };
+        let most = queue.limit / 2;
+        for _ in 0..most {
+            assert!(join(Question::Reserve(unproven())).is_ok());
+        }
+        assert!(join(Question::Reserve(unproven())).is_err(), "half of the line is for others");
+        assert!(join(Question::Reserve(claim())).is_ok());
+        assert!(join(Question::Commit(held(), None)).is_ok());
+        let ranks: Vec<_> = queue.next().iter().map(|asked| asked.question.rank()).collect();
+        assert_eq!(ranks[..2], [Rank::Holder, Rank::Reservation]);
+        assert_eq!(ranks[2..], [Rank::Unproven; UNPROVEN_BESIDE]);
+        assert_eq!(queue.next().len(), UNPROVEN_ALONE, "they go on alone, too");
+        assert_eq!(queue.line().unproven.len(), most - UNPROVEN_BESIDE - UNPROVEN_ALONE);
+    }
 
     /// Two flushes are as slow as the disk: the second would be in vain.
     #[tokio::test]

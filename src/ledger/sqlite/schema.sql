@@ -29,14 +29,21 @@ CREATE TABLE ledger_sales (
     keep_until   INTEGER NOT NULL,           -- chain time
     lease_until  INTEGER NOT NULL,           -- Unix milliseconds, as are the next two
     reserved_at  INTEGER NOT NULL,
-    consumed_at  INTEGER,                    -- null: held, not sold
-    unsettled    INTEGER NOT NULL DEFAULT 0, -- 1: the payment had not happened when it was reserved
-    held_since   INTEGER NOT NULL            -- chain time: the block time under which the intent first held it, up to now
+    consumed_at  INTEGER                     -- null: held, not sold
 ) STRICT;
 CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
-CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL AND unsettled = 0;
--- A lease on what was not settled keeps the payment for its intent, also when it has run out.
-CREATE INDEX ledger_sales_unsettled ON ledger_sales (keep_until) WHERE consumed_at IS NULL AND unsettled = 1;
+CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+
+-- Settlements that were begun. A row outlives its lease, and keeps the payment for its intent until either is sold.
+CREATE TABLE ledger_settling (
+    payment    TEXT PRIMARY KEY NOT NULL,
+    intent     BLOB NOT NULL UNIQUE,
+    request    BLOB NOT NULL,                -- digest of the request that it is settled for
+    head       INTEGER NOT NULL,             -- chain time, before it was settled for the first time
+    tx_hash    BLOB,                         -- what settles it, where that is known
+    keep_until INTEGER NOT NULL              -- chain time
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ledger_settling_kept ON ledger_settling (keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (

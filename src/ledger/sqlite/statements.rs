@@ -85,9 +85,8 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     ", memory AS MATERIALIZED (
     SELECT version, mark,
         COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NOT NULL) < ?2, 0)
-            OR COALESCE(
-                (SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0) < now.at - ?3, 0)
-            OR COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1) < ?2, 0)
+            OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - ?3, 0)
+            OR COALESCE((SELECT min(keep_until) FROM ledger_settling) < ?2, 0)
             OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - ?3, 0)
             OR COALESCE((SELECT min(kept_until) FROM ledger_answers) < now.at, 0) AS due
     FROM now CROSS JOIN ledger_memory
@@ -104,13 +103,19 @@ SELECT asked.fence, memory.version, memory.mark, memory.due,
     sale.block_time,
     own.fence,
     sale.fence,
-    COALESCE(own.unsettled, 0),
-    sale.held_since
+    EXISTS (SELECT 1 FROM ledger_settling AS begun WHERE begun.payment = asked.payment AND begun.intent <> asked.intent)
+        OR EXISTS (SELECT 1 FROM ledger_settling AS begun WHERE begun.intent = asked.intent AND begun.payment <> asked.payment),
+    begun.request,
+    begun.head,
+    begun.tx_hash
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
 LEFT JOIN ledger_attempts AS attempts ON ",
     pair!("attempts"),
+    "
+LEFT JOIN ledger_settling AS begun ON ",
+    pair!("begun"),
     "
 LEFT JOIN ledger_book AS booked ON booked.fence = (
     SELECT min(book.fence) FROM ledger_book AS book WHERE book.payment = asked.payment
@@ -131,11 +136,15 @@ UPDATE ledger_sales SET keep_until = max(ledger_sales.keep_until, later.keep_unt
 FROM later WHERE ledger_sales.payment = later.payment AND ledger_sales.consumed_at IS NOT NULL";
 
 /// Leases that ran out and are in the way, by fence: their attempts ended when they did.
-const NOTE_EXPIRED: &str = "
-UPDATE ledger_attempts SET ended_at = gone.lease_until
+const NOTE_EXPIRED: &str = concat!(
+    "
+UPDATE ledger_attempts SET ended_at = min(gone.lease_until, ",
+    now!(),
+    ")
 FROM ledger_sales AS gone
 WHERE gone.fence IN (SELECT value FROM json_each(?1)) AND gone.consumed_at IS NULL
-    AND ledger_attempts.intent = gone.intent AND ledger_attempts.payment = gone.payment";
+    AND ledger_attempts.intent = gone.intent AND ledger_attempts.payment = gone.payment"
+);
 
 const EXPIRE: &str =
     "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL";
@@ -152,10 +161,10 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     SELECT max(now.at * 1000, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)) FROM now
 )
 INSERT INTO ledger_sales (fence, intent, payment, tx_hash, log_position, chain_id, reserved_at, resource, payer,
-    recipient, token, amount, block_number, block_time, keep_until, lease_until, unsettled, held_since)
+    recipient, token, amount, block_number, block_time, keep_until, lease_until)
 SELECT last.fence + 1 + key, unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4, now.at,
     value ->> 5, unhex(value ->> 6), unhex(value ->> 7), unhex(value ->> 8), value ->> 9, value ->> 10, value ->> 11,
-    value ->> 12, now.at + (value ->> 13), value ->> 14, value ->> 15
+    value ->> 12, now.at + (value ->> 13)
 FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING
@@ -211,9 +220,9 @@ WITH settled AS MATERIALIZED (
 )
 UPDATE ledger_sales SET tx_hash = settled.tx_hash, log_position = settled.log_position,
     block_number = settled.block_number, block_time = settled.block_time,
-    keep_until = max(ledger_sales.keep_until, settled.keep_until), unsettled = 0
+    keep_until = max(ledger_sales.keep_until, settled.keep_until)
 FROM settled WHERE ledger_sales.fence = settled.fence AND ledger_sales.intent = settled.intent
-    AND ledger_sales.payment = settled.payment AND ledger_sales.consumed_at IS NULL AND ledger_sales.unsettled = 1";
+    AND ledger_sales.payment = settled.payment AND ledger_sales.consumed_at IS NULL";
 
 const IS_COMMITTED: &str = concat!(
     "
@@ -231,6 +240,35 @@ WITH ",
     asked!(),
     "
 DELETE FROM ledger_attempts WHERE (intent, payment) IN (SELECT intent, payment FROM asked)"
+);
+
+/// Settlements that are begun under leases which are held: intent, payment, the request's digest, the head, the transaction, and until
+/// when the record is kept. Each replaces what there is of its payment, or for its intent.
+const SETTLING: &str = "
+INSERT OR REPLACE INTO ledger_settling (intent, payment, request, head, tx_hash, keep_until)
+SELECT unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, unhex(value ->> 4), value ->> 5 FROM json_each(?1)";
+
+/// Under leases that are held.
+const NOT_SETTLED: &str = concat!(
+    "
+WITH ",
+    asked!(),
+    "
+DELETE FROM ledger_settling WHERE (intent, payment) IN (
+    SELECT sale.intent, sale.payment FROM asked CROSS JOIN ledger_sales AS sale ON ",
+    held!("sale"),
+    " WHERE sale.consumed_at IS NULL
+)"
+);
+
+/// Of what is sold: neither the intent nor the payment is settled for anything any more.
+const END_SETTLING: &str = concat!(
+    "
+WITH ",
+    asked!(),
+    "
+DELETE FROM ledger_settling
+WHERE payment IN (SELECT payment FROM asked) OR intent IN (SELECT intent FROM asked)"
 );
 
 const RELEASE: &str = concat!(
@@ -260,6 +298,15 @@ FROM asked WHERE ",
     pair!("ledger_attempts")
 );
 
+/// Pairs for which no handler was started: no count is left of them.
+const UNTRIED: &str = concat!(
+    "
+WITH ",
+    asked!(),
+    "
+DELETE FROM ledger_attempts WHERE (intent, payment) IN (SELECT intent, payment FROM asked WHERE NOT more) AND times = 0"
+);
+
 /// One answer: intent, content, and how long it is kept.
 const KEEP: &str = concat!(
     "INSERT INTO ledger_answers (intent, content, kept_until) VALUES (?1, ?2, ?3 + ",
@@ -276,20 +323,20 @@ const SOLD: &str = concat!(
 );
 
 /// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases, attempts and answers
-/// are to be forgotten too.
+/// are to be forgotten too, and settlements that were begun.
 const FORGETTABLE: &str = concat!(
     "
 SELECT count(*), json_group_array(fence), max(block_time),
-    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0) < ",
+    COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < ",
     now!(),
-    " - ?3, 0)
-        OR COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1) < ?1, 0),
+    " - ?3, 0),
     COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
     now!(),
     " - ?3, 0),
     COALESCE((SELECT min(kept_until) FROM ledger_answers) < ",
     now!(),
-    ", 0)
+    ", 0),
+    COALESCE((SELECT min(keep_until) FROM ledger_settling) < ?1, 0)
 FROM (
     SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until < ?1
     ORDER BY keep_until LIMIT ?2
@@ -311,25 +358,21 @@ DELETE FROM ledger_answers WHERE intent IN (
 
 const FORGET_SALES: &str = "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))";
 
-/// Those on what was not settled keep the payment for their intent, until it cannot come back: `?3` is the head.
 const FORGET_LEASES: &str = concat!(
     "
 DELETE FROM ledger_sales WHERE fence IN (
-    SELECT * FROM (
-        SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 0 AND lease_until < ",
+    SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND lease_until < ",
     now!(),
     " - ?1
-        ORDER BY lease_until LIMIT ?2
-    )
-    UNION ALL
-    SELECT * FROM (
-        SELECT fence FROM ledger_sales WHERE consumed_at IS NULL AND unsettled = 1 AND keep_until < ?3 AND lease_until < ",
-    now!(),
-    " - ?1
-        ORDER BY keep_until LIMIT ?2
-    )
+    ORDER BY lease_until LIMIT ?2
 )"
 );
+
+/// Settlements whose payments age keeps from coming back.
+const FORGET_SETTLING: &str = "
+DELETE FROM ledger_settling WHERE payment IN (
+    SELECT payment FROM ledger_settling WHERE keep_until < ?1 ORDER BY keep_until LIMIT ?2
+)";
 
 const FORGET_ATTEMPTS: &str = concat!(
     "
@@ -447,7 +490,7 @@ macro_rules! statements {
 
 statements! {
     begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
-    renew: RENEW, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE,
+    renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE, untried: UNTRIED,
     keep: KEEP, sold: SOLD, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
@@ -485,12 +528,17 @@ mod tests {
             RESERVE,
             ATTEMPT,
             RENEW,
+            SETTLING,
+            NOT_SETTLED,
+            END_SETTLING,
+            FORGET_SETTLING,
             SETTLED,
             COMMIT,
             IS_COMMITTED,
             SPENT,
             RELEASE,
             NOTE,
+            UNTRIED,
             KEEP,
             SOLD,
             FORGETTABLE,
@@ -520,6 +568,8 @@ mod tests {
                     "ledger_book",
                     "ledger_answers",
                     "ledger_refunds",
+                    "ledger_settling",
+                    "begun",
                     "refund",
                 ];
                 assert!(

@@ -8,7 +8,16 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, 
 pub(super) const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
 
 pub(super) fn claim() -> Claim {
-    let transfer = Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
+    claim_on(TxHash::new([1; 32]))
+}
+
+/// On a payment that has not happened yet.
+pub(super) fn unproven() -> Claim {
+    claim_on(TxHash::NONE)
+}
+
+fn claim_on(transaction: TxHash) -> Claim {
+    let transfer = Transfer::new(Network::BASE, transaction, 0)
         .with_token(Address::new([2; 20]))
         .with_payer(Address::new([3; 20]))
         .with_recipient(Address::new([4; 20]))

@@ -94,7 +94,8 @@ impl Writer {
             Err(Fault::All(error)) => error,
             Err(Fault::Moved) => {
                 tracing::error!(
-                    "the ledger's file was moved, removed or replaced: nothing is sold until it is opened again"
+                    "the ledger's file was moved, removed, replaced or hard-linked: nothing is sold until it is opened \
+                     again, under its only name"
                 );
                 LedgerError::unavailable()
             }
@@ -208,12 +209,16 @@ impl Open {
 mod tests {
     use super::{
         super::{
-            super::AttemptOutcome,
+            super::{AttemptOutcome, Settling},
             handle::SqliteLedger,
             question::{Question, Word},
             tests::{TIME, claim, held},
         },
         *,
+    };
+    use crate::{
+        ledger::Claim,
+        protocol::{Transfer, TxHash},
     };
 
     /// Asked of the very connection, in the very transaction, one after the other.
@@ -224,18 +229,40 @@ mod tests {
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
         let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
+        let transfer = Transfer { transaction: TxHash::NONE, ..claim.transfers()[0].clone() };
+        let unsettled = Claim::builder(claim.resource(), claim.intent()).transfers(vec![transfer.clone()]).build();
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
             (vec![commit()], true),
             (vec![Question::Reserve(claim.clone())], false),
+            (vec![Question::Reserve(unsettled), Question::NotSettled(lease.clone())], false),
+            (vec![Question::Settling(lease.clone(), Settling::new([7; 16], TIME))], true),
             (vec![renew(), sweep(), commit(), renew()], true),
             (vec![renew(), Question::Release(lease.clone(), AttemptOutcome::Started), sweep()], false),
             (vec![Question::Memory(Word::Start, TIME)], true),
+            (vec![Question::Refund(transfer.payment_id(), TxHash::new([5; 32]))], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
             assert!(matches!(open.begin(home, &batch).await, Ok(true)));
             let pragma = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").persistent(false);
             assert_eq!(pragma.fetch_one(&mut open.connection).await.unwrap(), if full { 2 } else { 1 });
+            sqlx::query("ROLLBACK").execute(&mut open.connection).await.unwrap();
+        }
+    }
+
+    /// Of a connection that does not flush as it was told to.
+    #[tokio::test]
+    async fn nothing_is_written_at_another_level_than_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let ledger = SqliteLedger::open(&path).await.unwrap();
+        let mut statements = Statements::new("ledger_");
+        std::mem::swap(&mut statements.begin_flushed, &mut statements.begin_unflushed);
+        let home = Home::new(Place::new(&path), ledger.queue.home().options.clone(), Arc::new(statements));
+        let mut open = Writer::default().connect(&home).await.unwrap();
+        for question in [Question::Commit(held(), None), Question::Renew(held())] {
+            let (asked, _answer) = Asked::new(question);
+            assert!(matches!(open.begin(&home, &[asked]).await, Err(Fault::All(_))));
             sqlx::query("ROLLBACK").execute(&mut open.connection).await.unwrap();
         }
     }

@@ -28,8 +28,8 @@ fn by_nonce(secret: &str) -> Binding {
     Binding::none().with_nonce(*PaymentTag::of(secret).as_bytes())
 }
 
-/// The positions that may be claimed, with their proof, in the order in which they are tried; and the hold.
-type Outcome = Result<(Vec<(u32, ProvedBy)>, Option<u64>), NotClaimable>;
+/// The positions that may be claimed, with their proof, in the order in which they are tried; and what holds the others back.
+type Outcome = Result<(Vec<(u32, ProvedBy)>, Option<NotClaimable>), NotClaimable>;
 
 fn claim(
     (secret, signer): (Option<&str>, Option<Address>),
@@ -40,12 +40,12 @@ fn claim(
     let (intent, secret) = (intent(), secret.map(|secret| secret.parse().unwrap()));
     let claimant = Claimant { intent: &intent, secret: secret.as_ref(), signer };
     let claimable = claimant.claimable(transfers, ChainTime::from_unix(head), policy)?;
-    let held_for = claimable.held_for.map(|wait| wait.as_secs());
+    let others = claimable.others;
     let (claim, proofs) =
         claimable.add_to(crate::ledger::Claim::builder("r", crate::protocol::IntentKey::new([0; 16])));
     let claim = claim.build();
     let tried = claim.transfers().iter().map(|transfer| (transfer.position, proofs.of(transfer.payment_id())));
-    Ok((tried.collect(), held_for))
+    Ok((tried.collect(), others))
 }
 
 #[test]
@@ -118,15 +118,17 @@ fn of_many_the_claimants_own_come_first_and_then_anyones() {
     let late = PAID + 5;
     assert_eq!(
         claim((None, None), bundle(), late, HOLD),
-        Ok((vec![(2, Nonce), (1, Tag), (0, Nothing), (4, Nothing)], None))
+        Ok((vec![(2, Nonce), (1, Tag), (0, Nothing), (4, Nothing)], Some(NotClaimable::Bound)))
     );
-    assert_eq!(claim((None, None), bundle(), PAID, HOLD), Ok((vec![(2, Nonce), (1, Tag)], Some(5))));
-    assert_eq!(claim((None, None), bundle(), late, REQUIRED), Ok((vec![(2, Nonce), (1, Tag)], None)));
+    let held = NotClaimable::Held(Duration::from_secs(5));
+    assert_eq!(claim((None, None), bundle(), PAID, HOLD), Ok((vec![(2, Nonce), (1, Tag)], Some(held))));
+    let required = Some(NotClaimable::ProofRequired);
+    assert_eq!(claim((None, None), bundle(), late, REQUIRED), Ok((vec![(2, Nonce), (1, Tag)], required)));
     let all_his = Ok((vec![(3, Signature), (2, Signature), (1, Signature), (0, Nothing), (4, Nothing)], None));
     assert_eq!(claim((None, Some(PAYER)), bundle(), late, HOLD), all_his);
     // What is bound to others waits for nothing; what is held does.
     let rest = || bundle().into_iter().filter(|transfer| [0, 3].contains(&transfer.position)).collect();
-    assert_eq!(claim((None, None), rest(), PAID, HOLD), Err(NotClaimable::Held(Duration::from_secs(5))));
+    assert_eq!(claim((None, None), rest(), PAID, HOLD), Err(held));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start, unread::Unread};
 use crate::{
     clock::{Clock, SystemClock},
-    ledger::{ErasedLedger, Ledger},
+    ledger::{ErasedLedger, LONGEST_LEASE, Ledger},
     metrics,
     paywall::{
         claimant::UnboundPolicy,
@@ -182,7 +182,10 @@ impl MerchantBuilder {
         self
     }
 
-    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them.
+    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them. A signed payment without a quote
+    /// counts for the present recipient alone.
+    ///
+    /// Name an address here only while its key is safe. Whoever has a leaked key gets all that is paid to its address, by open quotes too.
     pub fn former_recipient(mut self, recipient: Address) -> Self {
         self.recipients.push(recipient);
         self
@@ -215,6 +218,9 @@ impl MerchantBuilder {
     }
 
     /// Sets how long a handler may take for a paid answer; 10 minutes by default, 1 second to a day.
+    ///
+    /// Signed payments are settled when the handler is done. Clients are asked to make them valid for two minutes longer than this, at
+    /// most for as long as a [quote can be paid](Self::quote_ttl).
     pub fn max_hold(mut self, hold: Duration) -> Self {
         self.max_hold = hold;
         self
@@ -344,7 +350,7 @@ impl MerchantBuilder {
         check_duration("quote_grace", self.quote_grace, Duration::ZERO, DAY)?;
         check_duration("max_payment_age", self.max_payment_age, second, 365 * DAY)?;
         check_duration("max_hold", self.max_hold, second, DAY)?;
-        check_duration("lease", self.lease, second, Duration::from_secs(60 * 60))?;
+        check_duration("lease", self.lease, second, LONGEST_LEASE)?;
         // In whole seconds. A hold that outlives a payment would make it worthless.
         let longest_hold = Duration::from_secs((self.max_payment_age.as_secs() / 2).min(60 * 60));
         let hold = self.hold_unbound.unwrap_or(HOLD_UNBOUND.min(longest_hold));

@@ -5,7 +5,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{discovery::Endpoint, paywall::error::BuildError, protocol::Amount};
+use crate::{
+    discovery::Endpoint,
+    paywall::{
+        error::BuildError,
+        sold_hook::{SoldHook, SoldHookCell},
+    },
+    protocol::Amount,
+};
 
 /// Every name that a merchant's layers were made for.
 #[derive(Default)]
@@ -33,6 +40,7 @@ struct Entry {
     price: Option<Amount>,
     label: Option<Arc<str>>,
     namesakes: Arc<()>,
+    on_sold: SoldHookCell,
 }
 
 /// What a route learns when it enters its name.
@@ -41,6 +49,8 @@ pub(crate) struct Listing {
     pub(crate) label: Option<Arc<str>>,
     /// Held by every route of this name, and by the catalog.
     pub(crate) namesakes: Arc<()>,
+    /// The hook of this name.
+    pub(crate) on_sold: SoldHookCell,
 }
 
 impl Catalog {
@@ -49,16 +59,22 @@ impl Catalog {
         let mut entries = self.entries();
         match entries.get(resource) {
             Some(entry) if price.is_some() && entry.price == price => {
-                Ok(Listing { label: entry.label.clone(), namesakes: Arc::clone(&entry.namesakes) })
+                let (namesakes, on_sold) = (Arc::clone(&entry.namesakes), Arc::clone(&entry.on_sold));
+                Ok(Listing { label: entry.label.clone(), namesakes, on_sold })
             }
             Some(_) => Err(conflict(resource)),
             None => {
-                let namesakes = Arc::new(());
-                let entry = Entry { price, label: None, namesakes: Arc::clone(&namesakes) };
-                entries.insert(Arc::clone(resource), entry);
-                Ok(Listing { label: None, namesakes })
+                let (namesakes, on_sold) = (Arc::new(()), SoldHookCell::default());
+                let listing = Listing { label: None, namesakes: Arc::clone(&namesakes), on_sold: Arc::clone(&on_sold) };
+                entries.insert(Arc::clone(resource), Entry { price, label: None, namesakes, on_sold });
+                Ok(listing)
             }
         }
+    }
+
+    /// The hook of this name, if it has one.
+    pub(crate) fn sold_hook(&self, resource: &str) -> Option<SoldHook> {
+        self.entries().get(resource)?.on_sold.get().cloned()
     }
 
     /// The lowest price of all; `None` where a closure decides of any, or nothing is sold.

@@ -11,6 +11,9 @@ use crate::{
     verify::ErasedVerifier,
 };
 
+/// How long an authorization has to be valid beyond the longest hold, so that it can be settled.
+const SETTLING_TIME: Duration = Duration::from_secs(120);
+
 /// The settings of a merchant, its backends, and what it sells.
 pub(crate) struct MerchantInner {
     pub(crate) network: Network,
@@ -72,7 +75,9 @@ impl MerchantInner {
         }
         let life = self.quote_ttl.as_secs();
         let signed = self.standard.as_ref().and_then(Standard::tokens).unwrap_or_default();
-        let mut ways: Vec<Way> = signed.iter().map(|token| Way::authorization(token, life)).collect();
+        // It is settled when the handler is done, and must be valid still.
+        let timeout = self.max_hold.saturating_add(SETTLING_TIME).as_secs().min(life);
+        let mut ways: Vec<Way> = signed.iter().map(|token| Way::authorization(token, timeout)).collect();
         if self.client_submitted {
             let max_age = self.max_payment_age.as_secs();
             ways.extend(self.assets.iter().map(|asset| Way::submitted_transfer(asset.contract(), life, max_age)));

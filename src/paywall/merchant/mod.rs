@@ -3,6 +3,7 @@
 mod builder;
 mod catalog;
 mod inner;
+mod replay;
 mod standard;
 mod start;
 mod unread;

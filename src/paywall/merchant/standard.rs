@@ -11,6 +11,7 @@ use crate::{
     clock::Clock,
     paywall::{
         error::HealthError,
+        promises::Promises,
         time_limits::{settler_in_time, verifier_in_time},
     },
     protocol::{Address, Asset, Network, TokenDomain},
@@ -25,6 +26,7 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Standard {
     pub(crate) settler: Arc<dyn ErasedSettler>,
+    pub(crate) promises: Promises,
     inner: Arc<Inner>,
 }
 
@@ -48,7 +50,11 @@ impl Standard {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (tokens, last) = (OnceLock::new(), Mutex::default());
-        Self { settler, inner: Arc::new(Inner { network, assets, verifier, clock, tokens, last }) }
+        Self {
+            settler,
+            promises: Promises::default(),
+            inner: Arc::new(Inner { network, assets, verifier, clock, tokens, last }),
+        }
     }
 
     /// The tokens that can be paid by authorization; `None` while that is not known.

@@ -18,9 +18,9 @@ fn case_matters() {
 }
 
 #[test]
-fn debug_lets_no_caller_write_a_line_of_a_log() {
+fn debug_shows_nothing_of_an_intent() {
     let id = IntentId::new("a\r\nlevel=error\u{1b}[2J").unwrap();
-    assert_eq!(format!("{id:?}"), r#""a\r\nlevel=error\u{1b}[2J""#);
+    assert_eq!(format!("{id:?}"), "IntentId(..)");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{error::InvalidMessage, object::Object};
+use crate::protocol::json_text::plain_text;
 
 /// A JSON object whose members the standard leaves open: `extra`, extensions, and payloads of schemes that are not known here.
 ///
@@ -76,10 +77,18 @@ impl JsonObject {
     pub(super) fn read(object: &Object<'_>) -> Option<Self> {
         let mut members = Map::new();
         for (name, json) in object.members() {
-            let before = members.insert(name.to_owned(), serde_json::from_str(json).ok()?);
+            let before = members.insert(name.to_owned(), parse_value(json)?);
             before.is_none().then_some(())?;
         }
         Some(Self(members))
+    }
+}
+
+/// Parses a value. Returns `None` if no Rust type holds it.
+fn parse_value(json: &str) -> Option<Value> {
+    match plain_text(json) {
+        Some(text) => Some(text.into()),
+        None => serde_json::from_str(json).ok(),
     }
 }
 

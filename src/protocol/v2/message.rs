@@ -8,7 +8,7 @@ use super::{
     error::{InvalidMessage, InvalidMessageKind},
     object::Object,
 };
-use crate::protocol::encoding::{decode_base64, encode_base64};
+use crate::protocol::encoding::{base64_header, decode_base64};
 
 /// The member `x402Version`, which is 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +64,7 @@ pub(super) fn from_headers(
 
 /// Returns base64 of a message's JSON.
 pub(super) fn to_header(message: &impl Serialize) -> HeaderValue {
-    let text = encode_base64(to_ascii_json(message).as_bytes());
-    // Base64 is a header's value; the fall-back cannot be reached.
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+    base64_header(to_ascii_json(message).as_bytes())
 }
 
 /// Implements JSON for a message that has `fn read(&Object<'_>) -> Result<Self, InvalidMessage>`.

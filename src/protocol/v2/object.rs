@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::error::InvalidMessage;
-use crate::protocol::json_text::Text;
+use crate::protocol::json_text::{Text, parse_text};
 
 /// The members of a JSON object, in their order, as they are written.
 ///
@@ -40,7 +40,8 @@ impl<'a> Object<'a> {
 
     /// Reads a member that is a string.
     pub(in crate::protocol) fn text(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, InvalidMessage> {
-        let text = self.json(name)?.map(|Text(text)| text);
+        let read = |json| parse_text(json).ok_or(InvalidMessage::member(name));
+        let text = self.written(name)?.map(read).transpose()?;
         Ok(text.filter(|text| !text.is_empty()))
     }
 
@@ -115,7 +116,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
+        // As many as most messages have.
+        let mut members = Vec::with_capacity(8);
         while let Some(Text(name)) = map.next_key()? {
             members.push((name, map.next_value()?));
         }

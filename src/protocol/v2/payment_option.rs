@@ -43,9 +43,9 @@ impl PaymentOption {
 
     /// Reads an option out of the message's member of this name.
     pub(super) fn read(object: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
-        let scheme = object.required("scheme", |scheme| Some(scheme.to_owned()))?;
-        let network = object.required("network", values::caip2)?;
-        if scheme == "exact" && network.starts_with("eip155:") {
+        let exact = object.required("scheme", |scheme| Some(scheme == "exact"))?;
+        let evm = object.required("network", |network| values::namespace(network).map(|name| name == "eip155"))?;
+        if exact && evm {
             return PaymentRequirements::read_exact(object).map(Self::Exact);
         }
         let json = JsonObject::read(object).ok_or(InvalidMessage::member(name))?;

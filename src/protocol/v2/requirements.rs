@@ -95,6 +95,11 @@ impl PaymentRequirements {
         self.extra.get("intentId").map(text).transpose()
     }
 
+    /// Returns the same with nothing in `extra`.
+    pub(crate) fn without_extra(&self) -> Self {
+        Self { extra: JsonObject::new(), ..*self }
+    }
+
     /// Returns how the tokens move.
     #[must_use]
     pub fn transfer_method(&self) -> TransferMethod {

@@ -6,7 +6,7 @@ use crate::protocol::{Address, Amount, ChainTime, Network, TxHash};
 
 /// Reads an address: `0x` and 40 digits in any case. Official clients write checksums, others do not.
 pub(in crate::protocol) fn address(text: &str) -> Option<Address> {
-    text.starts_with("0x").then(|| text.to_ascii_lowercase().parse().ok())?
+    Address::from_digits(text.strip_prefix("0x")?)
 }
 
 /// Reads an amount: base units in decimal digits.
@@ -34,15 +34,15 @@ pub(in crate::protocol) fn network(text: &str) -> Option<Network> {
     text.parse().ok()
 }
 
-/// Reads the CAIP-2 name of any chain.
-pub(in crate::protocol) fn caip2(text: &str) -> Option<String> {
+/// Reads the CAIP-2 name of any chain: returns the namespace, `eip155` for EVM chains.
+pub(in crate::protocol) fn namespace(text: &str) -> Option<&str> {
     let (namespace, reference) = text.split_once(':')?;
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let fits = (3..=8).contains(&namespace.len())
         && namespace.bytes().all(|byte| word(byte) && !byte.is_ascii_uppercase())
         && (1..=32).contains(&reference.len())
         && reference.bytes().all(|byte| word(byte) || byte == b'_');
-    fits.then(|| text.to_owned())
+    fits.then_some(namespace)
 }
 
 /// Writes a time as decimal digits in a string.

@@ -15,7 +15,7 @@ use crate::{
         Address, Amount, PaymentSignature, TxHash,
         v2::{Authorization, PaymentRequirements, SignedAuthorization},
     },
-    settle::{SettleError, Settlement, Settler as _, SignedPayment, Validity},
+    settle::{SettleError, Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };
 
@@ -152,7 +152,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
     }
 
     pub(super) async fn settle(&self, payment: &SignedPayment) -> Settlement {
-        self.settler.settle(payment).await
+        self.settler.settle(payment, &TransactionRecorder::none()).await
     }
 
     pub(super) async fn state(&self, payment: &SignedPayment) -> NonceState {

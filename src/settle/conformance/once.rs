@@ -7,7 +7,7 @@ use super::{
     fixture::{Fault, Fixture, PRICE, must_be, units},
 };
 use crate::{
-    settle::{Settlement, Settler as _, SignedPayment, Validity},
+    settle::{Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };
 
@@ -33,7 +33,7 @@ pub(super) async fn settled_at_once<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     let settling: Vec<_> = (0..MANY)
         .map(|_| {
             let (settler, payment) = (fixture.settler.clone(), payment.clone());
-            tokio::spawn(async move { settler.settle(&payment).await })
+            tokio::spawn(async move { settler.settle(&payment, &TransactionRecorder::none()).await })
         })
         .collect();
     let mut settlements = Vec::new();

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     protocol::{Amount, Network},
-    settle::{Settlement, Settler as _, SignedPayment, Validity},
+    settle::{Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };
 
@@ -81,7 +81,7 @@ async fn all_settled<H: Harness>(fixture: &Fixture<'_, H>, payments: Vec<SignedP
         .cloned()
         .map(|payment| {
             let settler = fixture.settler.clone();
-            tokio::spawn(async move { settler.settle(&payment).await })
+            tokio::spawn(async move { settler.settle(&payment, &TransactionRecorder::none()).await })
         })
         .collect();
     for (payment, settling) in payments.iter().zip(settling) {

@@ -15,6 +15,8 @@ use crate::{
     settle::{SettleError, SettleErrorKind},
 };
 
+/// The longest time limit of verifying: the layer waits little longer.
+const VERIFY_MAX: Duration = Duration::from_secs(60);
 /// The longest time limit that makes sense.
 const LIMIT_MAX: Duration = Duration::from_secs(3_600);
 
@@ -99,7 +101,8 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Sets the time limit of verifying a payment, all facilitators together: each gets an equal share of what is left. Default: 10 s.
+    /// Sets the time limit of verifying a payment, all facilitators together: each gets an equal share of what is left. Default: 10 s, at
+    /// most 60 s: the layer waits no longer.
     pub const fn verify_timeout(mut self, limit: Duration) -> Self {
         self.limits.verify = limit;
         self
@@ -121,14 +124,15 @@ impl FacilitatorSettlerBuilder {
     ///
     /// # Errors
     /// Returns [`SettleErrorKind::BadEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
-    /// [`SettleErrorKind::BadSetting`] for a time limit of zero or of more than an hour.
+    /// [`SettleErrorKind::BadSetting`] for a time limit of zero or of more than an hour, of verifying
+    /// more than a minute.
     pub fn build(self) -> Result<FacilitatorSettler, SettleError> {
-        for (what, limit) in [
-            ("verify_timeout", self.limits.verify),
-            ("settle_timeout", self.limits.settle),
-            ("supported_timeout", self.limits.supported),
+        for (what, limit, most) in [
+            ("verify_timeout", self.limits.verify, VERIFY_MAX),
+            ("settle_timeout", self.limits.settle, LIMIT_MAX),
+            ("supported_timeout", self.limits.supported, LIMIT_MAX),
         ] {
-            if limit.is_zero() || limit > LIMIT_MAX {
+            if limit.is_zero() || limit > most {
                 return Err(SettleError::new(SettleErrorKind::BadSetting { what }));
             }
         }

@@ -12,12 +12,14 @@ use super::{
     recent::Recent,
     transport::{Answer, Fault},
 };
+#[cfg(any(feature = "evm", feature = "wallet"))]
+use crate::evm::eip3009;
 use crate::{
     protocol::{
         Address, Network, PaymentId, TokenDomain,
         v2::{FacilitatorRequest, PaymentPayload},
     },
-    settle::{SettleError, SettleErrorKind, Settlement, Settler, SignedPayment, Validity},
+    settle::{SettleError, SettleErrorKind, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
 };
 
 /// For how long an answer to `/supported` serves, unless its being there is the question.
@@ -249,7 +251,14 @@ impl Settler for FacilitatorSettler {
         }
     }
 
-    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+    #[cfg(any(feature = "evm", feature = "wallet"))]
+    fn is_signed_by_key(&self, payment: &SignedPayment) -> bool {
+        let signed = &payment.authorization;
+        eip3009::signer(signed, &payment.domain, payment.requirements.network) == Some(signed.authorization.from)
+    }
+
+    /// The facilitator sends the transaction: its hash is known afterwards.
+    async fn settle(&self, payment: &SignedPayment, _recorder: &TransactionRecorder) -> Settlement {
         if let Some(reason) = payment.mismatch() {
             return Settlement::Refused(reason);
         }
@@ -270,5 +279,40 @@ impl Settler for FacilitatorSettler {
             }
         }
         Err(failure)
+    }
+}
+
+#[cfg(all(test, feature = "wallet"))]
+mod tests {
+    use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
+
+    use super::*;
+    use crate::{
+        protocol::{
+            Amount, Asset,
+            v2::{Authorization, PaymentRequirements, SignedAuthorization},
+        },
+        settle::FacilitatorSettler,
+    };
+
+    /// What others sign in a payer's name must not count against the payer.
+    #[test]
+    fn a_payers_own_signature_is_told_from_a_forged_one() {
+        let settler = FacilitatorSettler::builder().url("https://facilitator.example").build().unwrap();
+        let keys = [[1; 32], [2; 32]].map(|key| PrivateKeySigner::from_bytes(&key.into()).unwrap());
+        let (seller, price) = (Address::new([3; 20]), Amount::from_base_units(490_000));
+        let domain = TokenDomain::usdc_of(Network::BASE).unwrap();
+        let authorization =
+            Authorization::new(Address::new(keys[0].address().into_array()), [7; 32]).paying(seller, price);
+        for (key, own) in keys.iter().zip([true, false]) {
+            let digest = eip3009::digest(&authorization, &domain, Network::BASE);
+            let signature = format!("{}", key.sign_hash_sync(&digest).unwrap()).parse().unwrap();
+            let payment = SignedPayment::new(
+                SignedAuthorization::new(authorization.clone(), signature),
+                PaymentRequirements::new(&Asset::USDC_BASE, price, seller, 60),
+                domain.clone(),
+            );
+            assert_eq!(settler.is_signed_by_key(&payment), own);
+        }
     }
 }

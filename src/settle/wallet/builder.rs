@@ -129,6 +129,16 @@ impl WalletSettlerBuilder {
         self
     }
 
+    /// Sets whether payers may be contract accounts, and keys that delegate to a contract (EIP-7702): true by default.
+    ///
+    /// Whether such an account accepts a signature is decided by its own code when the transaction is mined. It can accept in every
+    /// trial and burn up to 300,000 gas of the settling account on the chain, once in six hours for each account. Where that is not
+    /// worth the sales to contract accounts, set this to false.
+    pub const fn contract_accounts(mut self, taken: bool) -> Self {
+        self.policy.contract_accounts = taken;
+        self
+    }
+
     /// Asks every node which chain it serves, and builds the settler. A node that does not answer now is used once it has
     /// answered.
     ///

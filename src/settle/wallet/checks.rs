@@ -1,16 +1,16 @@
 //! What is checked before a payment is taken on: everything that would make its transaction fail, and whether one can be paid for.
 
-use futures_util::future::{join, try_join};
+use futures_util::future::try_join;
 use tracing::warn;
 
 use super::{
-    core::{Core, GAS_MAX},
-    order::Order,
-    trial::{self, Trial},
+    core::Core,
+    order::{GAS_MAX, Order},
+    trial::{self, Standing, Trial},
 };
 use crate::{
-    evm::wallet::{node::Failure, token_domain::token_domain},
-    protocol::{Address, Network, TokenDomain, v2::Reason},
+    evm::wallet::{fees::Fees, node::Failure, token_domain::token_domain},
+    protocol::{Address, Amount, Network, TokenDomain, v2::Reason},
     settle::{SettleError, SettleErrorKind, SignedPayment, Validity},
 };
 
@@ -20,34 +20,100 @@ impl From<Failure> for SettleError {
     }
 }
 
-/// Whether a payment could be settled now.
+/// Returns whether a payment could be settled now. What can be told without a node comes first, then what costs one question.
 pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Validity, SettleError> {
     if let Some(reason) = misfit(core, payment) {
         return Ok(Validity::Refused(reason));
     }
     let order = Order::of(payment);
-    match core.flights.are_by(&order.name(), &order.input) {
+    match core.flights.are_by(&order) {
         // Shown again while it is being settled: what comes of that is told to both.
         Some(true) => return Ok(Validity::Valid),
         // For another quote, or with another signature: what comes of it is to be awaited.
         Some(false) => return Err(SettleError::unavailable()),
         None => {}
     }
-    if core.flights.are_full() {
-        return Err(SettleError::new(SettleErrorKind::Overloaded));
+    if let Some(reason) = known_refusal(core, &order) {
+        return Ok(Validity::Refused(reason));
     }
-    if !is_plausible(core, &order).await? {
+    let overloaded = || SettleError::new(SettleErrorKind::Overloaded);
+    if core.flights.are_full() {
+        return Err(overloaded());
+    }
+    let _place = core.inquiries.enter(&order).await.ok_or_else(overloaded)?;
+    let promised = payment.promised.max(core.flights.owed(&order, None));
+    let validity = inquire(core, &order, promised).await?;
+    if let Validity::Refused(reason) = &validity {
+        core.refusals.set(order.digest(), reason.clone());
+    }
+    Ok(validity)
+}
+
+/// Returns why a payment is refused without asking a node.
+fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
+    let payer = &order.authorization.from;
+    if order.is_undeployed || !order.is_by_key && !core.policy.contract_accounts {
+        return Some(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE);
+    }
+    if core.reverted.get(payer).is_some() {
+        return Some(Reason::INVALID_TRANSACTION_STATE);
+    }
+    core.refusals.get(&order.digest())
+}
+
+/// Asks the nodes, cheapest questions first. `promised` is what else the payer's balance has to cover.
+async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
+    if !is_plausible(core, order).await? {
         return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
     }
-    let (tried, afforded) = join(trial::tried(core, &order), affords(core)).await;
-    match tried? {
-        Trial::Settles { .. } => {}
+    match trial::standing(core, order).await? {
+        Standing::NoToken => return Ok(Validity::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
         // That a nonce is used is said to its payer only.
-        Trial::Used if trial::is_signed(core, &order).await? => return Ok(Validity::Used),
-        Trial::Used => return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)),
-        Trial::Fails(reason) => return Ok(Validity::Refused(reason)),
+        Standing::Used if trial::is_signed(core, order).await? => return Ok(Validity::Used),
+        Standing::Used => return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)),
+        Standing::Poor => return Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)),
+        Standing::Unused => {}
     }
-    afforded.map(|()| Validity::Valid)
+    if cover(core, order, promised).await? == Cover::Later {
+        return Err(SettleError::new(SettleErrorKind::Overloaded));
+    }
+    let fees = affords(core).await?;
+    Ok(match trial::tried(core, order, fees).await? {
+        Trial::Settles { .. } => Validity::Valid,
+        // It was unused a moment ago.
+        Trial::Used => return Err(SettleError::unavailable()),
+        Trial::Fails(reason) => Validity::Refused(reason),
+    })
+}
+
+/// What a payer's balance says of one of its payments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cover {
+    /// It covers this one and what was promised before it.
+    All,
+    /// It covers this one or what was promised before it: that is to be settled first.
+    Later,
+    /// It does not cover this one.
+    Nothing,
+}
+
+/// Holds a payment against the payer's balance with what waits, and together with what is promised already against that in the newest
+/// block: a node whose `pending` state is its `latest` does not know what waits.
+pub(super) async fn cover(core: &Core, order: &Order, promised: Amount) -> Result<Cover, Failure> {
+    if promised.is_zero() {
+        return Ok(Cover::All);
+    }
+    let value = order.authorization.value;
+    let ask =
+        async |node| try_join(trial::balance(order, node, "latest"), trial::balance(order, node, "pending")).await;
+    let (latest, pending) = core.account.nodes.first(ask).await?;
+    Ok(match latest {
+        _ if pending.is_some_and(|balance| balance < value) => Cover::Nothing,
+        Some(balance) if balance < value => Cover::Nothing,
+        Some(balance) if promised.checked_add(value).is_none_or(|owed| balance < owed) => Cover::Later,
+        // A token that tells no balance is tried.
+        _ => Cover::All,
+    })
 }
 
 /// What can be told without asking anybody.
@@ -67,22 +133,42 @@ pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
     }
 }
 
-/// Whether anybody could take that for the payer's signature: it is by its key, or the payer is a contract that can be asked.
+/// Returns whether that can be the payer's signature: it is its key's, or the payer is a contract that can be asked.
 pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Failure> {
-    if order.is_by_key || order.is_undeployed {
-        return Ok(order.is_by_key);
+    let only_keys = !core.policy.contract_accounts;
+    match (order.is_by_key, order.is_undeployed) {
+        // A key may delegate to a contract, which the token then asks.
+        (true, _) if only_keys => Ok(!has_code(core, order.authorization.from).await?),
+        (false, false) if !only_keys => has_code(core, order.authorization.from).await,
+        (is_by_key, _) => Ok(is_by_key),
     }
-    core.account.nodes.first(|node| node.has_code(order.authorization.from)).await
 }
 
-/// Checks that a transaction can be paid for.
-async fn affords(core: &Core) -> Result<(), SettleError> {
-    let (fees, ether) = try_join(core.account.fees(), core.account.ether()).await?;
+pub(super) async fn has_code(core: &Core, account: Address) -> Result<bool, Failure> {
+    if let Some(known) = core.code.get(&account) {
+        return Ok(known);
+    }
+    let has_code = core.account.nodes.first(|node| node.has_code(account)).await?;
+    core.code.set(account, has_code);
+    Ok(has_code)
+}
+
+/// Returns the fees of a transaction, where it can be paid for.
+pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
+    let (fees, ether) = match core.outlay.get(&()) {
+        Some(known) => known,
+        None => {
+            let read = try_join(core.account.fees(), core.account.ether()).await?;
+            core.outlay.set((), read);
+            read
+        }
+    };
     if fees.most > core.policy.max_fee_per_gas {
         warn!("nothing is settled: the chain's fees exceed `max_fee_per_gas`");
         return Err(SettleError::unavailable());
     }
-    is_enough(core, ether, fees.most.saturating_mul(GAS_MAX.into()))
+    is_enough(core, ether, fees.most.saturating_mul(GAS_MAX.into()))?;
+    Ok(fees)
 }
 
 /// Checks that the account has so much ether, in wei.

@@ -12,14 +12,11 @@ use alloy::{
 };
 use tokio::time::Instant;
 
-use super::flights::Flights;
+use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
     evm::wallet::{account::Account, fees::Fees},
-    protocol::Address,
+    protocol::{Address, v2::Reason},
 };
-
-/// The most gas that a settling transaction may take: a contract account's own check of its signature is part of it.
-pub(super) const GAS_MAX: u64 = 300_000;
 
 /// What an ordinary payment of ether takes.
 const GAS_OF_NOTHING: u64 = 21_000;
@@ -30,6 +27,15 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// Below how much ether the settler is not well unless said otherwise, in wei: half a thousandth.
 const MIN_BALANCE: u128 = 500_000_000_000_000;
 
+/// How long an answer about the newest block counts. Base has a block every two seconds.
+pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
+
+/// How long an account is taken to have code, or none.
+const CODE_LASTS: Duration = Duration::from_secs(30);
+
+/// How long an account with code whose payment reverted is refused.
+const REVERT_LASTS: Duration = Duration::from_secs(6 * 3_600);
+
 /// How transactions are made, and when a block is believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
@@ -39,6 +45,8 @@ pub(super) struct Policy {
     pub(super) final_after: u64,
     /// How long a transaction may wait before it is replaced.
     pub(super) replace_after: Duration,
+    /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
+    pub(super) contract_accounts: bool,
 }
 
 impl Default for Policy {
@@ -48,6 +56,7 @@ impl Default for Policy {
             min_balance: MIN_BALANCE,
             final_after: 12,
             replace_after: Duration::from_secs(15),
+            contract_accounts: true,
         }
     }
 }
@@ -56,6 +65,15 @@ pub(super) struct Core {
     pub(super) account: Account,
     pub(super) policy: Policy,
     pub(super) flights: Flights,
+    pub(super) inquiries: Inquiries,
+    /// Why payments were refused, by what settles them.
+    pub(super) refusals: Recall<[u8; 32], Reason>,
+    /// Which accounts have code.
+    pub(super) code: Recall<Address, bool>,
+    /// What gas costs, and how much ether the account has.
+    pub(super) outlay: Recall<(), (Fees, u128)>,
+    /// Accounts with code whose payments reverted on the chain, at the cost of the settling account.
+    pub(super) reverted: Recall<Address, ()>,
     /// The nonces whose transactions a task cares for, and how many tasks do.
     held: Mutex<BTreeMap<u64, usize>>,
     /// The last nonce that was filled because nobody cared for it, what was offered, and when.
@@ -65,7 +83,18 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(account: Account, policy: Policy) -> Self {
         let (held, filled) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { account, policy, flights: Flights::default(), held, filled }
+        Self {
+            account,
+            policy,
+            flights: Flights::default(),
+            inquiries: Inquiries::default(),
+            refusals: Recall::lasting(BLOCK_TIME),
+            code: Recall::lasting(CODE_LASTS),
+            outlay: Recall::lasting(BLOCK_TIME),
+            reverted: Recall::lasting(REVERT_LASTS),
+            held,
+            filled,
+        }
     }
 
     /// Says that a nonce is cared for until the guard is dropped.

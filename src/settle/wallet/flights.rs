@@ -2,12 +2,19 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::watch;
 
-use crate::{protocol::TxHash, settle::Settlement};
+use super::order::Order;
+use crate::{
+    protocol::{Address, Amount, TxHash},
+    settle::Settlement,
+};
 
 /// How many payments may wait before no further one is taken on.
 pub(super) const WAITING_MAX: usize = 256;
@@ -20,47 +27,74 @@ pub(super) struct Progress {
     pub(super) outcome: Option<Settlement>,
 }
 
-/// By the authorization's name, the call that settles it, and what is known of it.
-type ByName = HashMap<Box<[u8]>, (Box<[u8]>, watch::Receiver<Progress>)>;
-type Open = Mutex<ByName>;
+/// A payment that is being settled.
+#[derive(Debug)]
+struct Open {
+    /// The call that settles it.
+    call: Box<[u8]>,
+    progress: watch::Receiver<Progress>,
+    token: Address,
+    payer: Address,
+    value: Amount,
+    /// Counts up: those that are being settled for longer have lower ones.
+    number: u64,
+}
+
+/// By the authorization's name.
+type ByName = HashMap<Box<[u8]>, Open>;
 
 #[derive(Debug, Default)]
 pub(super) struct Flights {
-    open: Arc<Open>,
+    open: Arc<Mutex<ByName>>,
+    numbers: AtomicU64,
 }
 
 /// A place among those that are being settled. It is free again once this is dropped.
 #[derive(Debug)]
 pub(super) struct Flight {
-    open: Arc<Open>,
+    open: Arc<Mutex<ByName>>,
     name: Box<[u8]>,
+    number: u64,
     progress: watch::Sender<Progress>,
 }
 
 impl Flights {
     /// Joins the flight of that call, or starts it; `None` where too many are under way, or another call under that name. A flight that
     /// was started is for the caller to complete.
-    pub(super) fn enter(
-        &self,
-        name: Box<[u8]>,
-        call: Box<[u8]>,
-    ) -> Option<(watch::Receiver<Progress>, Option<Flight>)> {
-        let mut open = locked(&self.open);
-        if let Some((other, progress)) = open.get(&name) {
-            return (*other == call).then(|| (progress.clone(), None));
+    pub(super) fn enter(&self, order: &Order) -> Option<(watch::Receiver<Progress>, Option<Flight>)> {
+        let (name, mut open) = (order.name(), locked(&self.open));
+        if let Some(other) = open.get(&name) {
+            return (*other.call == *order.input).then(|| (other.progress.clone(), None));
         }
         // What was verified while there was room is taken.
         if open.len() >= 2 * WAITING_MAX {
             return None;
         }
         let (sender, receiver) = watch::channel(Progress::default());
-        open.insert(name.clone(), (call, receiver.clone()));
-        Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, progress: sender })))
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let started = Open {
+            call: order.input.clone().into(),
+            progress: receiver.clone(),
+            token: order.token,
+            payer: order.authorization.from,
+            value: order.authorization.value,
+            number,
+        };
+        open.insert(name.clone(), started);
+        Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, number, progress: sender })))
     }
 
     /// Whether it is this call by which the authorization of that name is being settled now; `None` where it is not being settled.
-    pub(super) fn are_by(&self, name: &[u8], call: &[u8]) -> Option<bool> {
-        locked(&self.open).get(name).map(|(other, _)| **other == *call)
+    pub(super) fn are_by(&self, order: &Order) -> Option<bool> {
+        locked(&self.open).get(&order.name()).map(|other| *other.call == *order.input)
+    }
+
+    /// What is being settled of this payer's in this token: by those before that flight, or by all.
+    pub(super) fn owed(&self, order: &Order, before: Option<&Flight>) -> Amount {
+        let open = locked(&self.open);
+        let same = open.values().filter(|open| open.token == order.token && open.payer == order.authorization.from);
+        let earlier = same.filter(|open| before.is_none_or(|flight| open.number < flight.number));
+        earlier.fold(Amount::ZERO, |sum, open| sum.checked_add(open.value).unwrap_or(Amount::MAX))
     }
 
     pub(super) fn are_full(&self) -> bool {
@@ -86,7 +120,7 @@ impl Drop for Flight {
     }
 }
 
-fn locked(open: &Open) -> MutexGuard<'_, ByName> {
+fn locked(open: &Mutex<ByName>) -> MutexGuard<'_, ByName> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -107,17 +141,29 @@ pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::v2::Authorization;
 
-    fn key(byte: u8) -> Box<[u8]> {
-        Box::new([byte])
+    /// An authorization of that nonce, and a call that settles it.
+    fn order(nonce: usize, call: u8) -> Order {
+        let mut word = [0; 32];
+        word[..8].copy_from_slice(&nonce.to_be_bytes());
+        let authorization = Authorization::new(Address::new([1; 20]), word);
+        Order {
+            authorization: authorization.paying(Address::new([2; 20]), Amount::from_base_units(10)),
+            token: Address::new([3; 20]),
+            input: vec![call],
+            question: Vec::new(),
+            is_by_key: true,
+            is_undeployed: false,
+        }
     }
 
     #[tokio::test]
     async fn a_payment_is_settled_by_one_task_and_told_to_all() {
         let flights = Flights::default();
-        let (mut first, flight) = flights.enter(key(1), key(9)).unwrap();
-        let (mut second, none) = flights.enter(key(1), key(9)).unwrap();
-        assert!(none.is_none() && flights.are_by(&key(1), &key(9)) == Some(true));
+        let (mut first, flight) = flights.enter(&order(1, 9)).unwrap();
+        let (mut second, none) = flights.enter(&order(1, 9)).unwrap();
+        assert!(none.is_none() && flights.are_by(&order(1, 9)) == Some(true));
         let flight = flight.unwrap();
         let hash = TxHash::new([7; 32]);
         flight.sent(hash);
@@ -126,36 +172,36 @@ mod tests {
         for progress in [&mut first, &mut second] {
             assert_eq!(landed(progress).await, Settlement::Settled(hash));
         }
-        assert_eq!(flights.are_by(&key(1), &key(9)), None, "free again");
+        assert_eq!(flights.are_by(&order(1, 9)), None, "free again");
     }
 
     /// Both could be sent, and a refusal of the one would say nothing of the other.
     #[test]
     fn one_authorization_is_settled_by_one_call_at_a_time() {
         let flights = Flights::default();
-        let first = flights.enter(key(1), key(9));
-        assert!(flights.enter(key(1), key(8)).is_none());
-        assert_eq!(flights.are_by(&key(1), &key(8)), Some(false));
-        assert_eq!(flights.are_by(&key(2), &key(8)), None);
+        let first = flights.enter(&order(1, 9));
+        assert!(flights.enter(&order(1, 8)).is_none());
+        assert_eq!(flights.are_by(&order(1, 8)), Some(false));
+        assert_eq!(flights.are_by(&order(2, 8)), None);
         drop(first);
-        assert!(flights.enter(key(1), key(8)).is_some());
+        assert!(flights.enter(&order(1, 8)).is_some());
     }
 
     #[tokio::test]
     async fn a_task_that_dies_leaves_what_is_known_and_no_place_taken() {
         let flights = Flights::default();
-        let (mut progress, flight) = flights.enter(key(1), key(9)).unwrap();
+        let (mut progress, flight) = flights.enter(&order(1, 9)).unwrap();
         let hash = TxHash::new([7; 32]);
         flight.as_ref().unwrap().sent(hash);
         drop(flight);
         assert_eq!(landed(&mut progress).await, Settlement::Unknown(Some(hash)));
-        assert!(flights.enter(key(1), key(9)).unwrap().1.is_some());
+        assert!(flights.enter(&order(1, 9)).unwrap().1.is_some());
     }
 
     #[test]
     fn only_so_many_wait() {
         let flights = Flights::default();
-        let enter = |n: usize| flights.enter(n.to_be_bytes().into(), key(9));
+        let enter = |n: usize| flights.enter(&order(n, 9));
         let mut taken: Vec<_> = (0..WAITING_MAX).map(|n| enter(n).unwrap().1.unwrap()).collect();
         assert!(flights.are_full());
         taken.extend((WAITING_MAX..2 * WAITING_MAX).map(|n| enter(n).unwrap().1.unwrap()));
@@ -163,5 +209,20 @@ mod tests {
         assert!(enter(0).is_some(), "which is under way");
         drop(taken);
         assert!(!flights.are_full());
+    }
+
+    #[test]
+    fn what_one_payer_owes_is_counted_for_each_flight_by_those_before_it() {
+        let flights = Flights::default();
+        let [first, second] = [1, 2].map(|nonce| flights.enter(&order(nonce, 9)).unwrap().1.unwrap());
+        let units = Amount::from_base_units;
+        assert_eq!(flights.owed(&order(1, 9), Some(&first)), units(0));
+        assert_eq!(flights.owed(&order(2, 9), Some(&second)), units(10));
+        assert_eq!(flights.owed(&order(3, 9), None), units(20));
+        let mut other = order(3, 9);
+        other.authorization.from = Address::new([9; 20]);
+        assert_eq!(flights.owed(&other, None), units(0));
+        drop(first);
+        assert_eq!(flights.owed(&order(2, 9), Some(&second)), units(0));
     }
 }

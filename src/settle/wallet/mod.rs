@@ -5,7 +5,9 @@ mod checks;
 mod core;
 mod flights;
 mod gaps;
+mod inquiries;
 mod order;
+mod recall;
 mod settling;
 mod trial;
 mod watching;
@@ -16,7 +18,7 @@ use tokio::time::timeout;
 
 pub use self::builder::WalletSettlerBuilder;
 use self::{core::Core, order::Order};
-use super::{SettleError, Settlement, Settler, SignedPayment, Validity};
+use super::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity};
 use crate::protocol::{Address, Network, TokenDomain};
 
 /// How long a payment may take to be settled before it is not known whether it is.
@@ -27,6 +29,11 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// The money goes from the payer to the recipient: the settling account holds nothing but ether, and can be another one than the
 /// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
 /// the [tag](crate::protocol::PaymentTag) of the quote that it pays for.
+///
+/// **Who pays.** Signatures of keys are checked without asking a node. One payer's payments that are under way are held against its
+/// balance together. Calls are tried with the fees with which they are sent: a contract account could otherwise tell a trial by its gas
+/// price of zero, accept there, and burn the gas on the chain. An account with code whose payment reverts all the same is refused for
+/// six hours, and [`contract_accounts`](WalletSettlerBuilder::contract_accounts) refuses all of them.
 ///
 /// **Nonces.** Payments are settled in parallel, with one nonce each, in order. What is sent is watched in the background until it is
 /// mined, also where nobody waits for it any more. What is stuck is sent again with a higher fee, up to
@@ -93,17 +100,21 @@ impl Settler for WalletSettler {
         checks::verify(&self.core, payment).await
     }
 
+    fn is_signed_by_key(&self, payment: &SignedPayment) -> bool {
+        Order::of(payment).is_by_key
+    }
+
     /// As for every settler; dropping the future does not stop what was begun.
-    async fn settle(&self, payment: &SignedPayment) -> Settlement {
+    async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);
         }
         let order = Order::of(payment);
-        let Some((mut progress, flight)) = self.core.flights.enter(order.name(), order.input.clone().into()) else {
+        let Some((mut progress, flight)) = self.core.flights.enter(&order) else {
             return Settlement::Unknown(None);
         };
         if let Some(flight) = flight {
-            tokio::spawn(settling::fly(Arc::clone(&self.core), order, flight));
+            tokio::spawn(settling::fly(Arc::clone(&self.core), order, flight, recorder.clone()));
         }
         let landed = timeout(SETTLED_WITHIN, flights::landed(&mut progress)).await;
         landed.unwrap_or_else(|_| flights::unknown(&progress))

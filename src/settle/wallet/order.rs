@@ -1,11 +1,18 @@
 //! `Order`: a signed payment as the call that settles it.
 
-use super::core::GAS_MAX;
+use alloy::primitives::keccak256;
+
 use crate::{
-    evm::{eip3009, erc1271, wallet::node::Call},
+    evm::{
+        eip3009, erc1271,
+        wallet::{fees::Fees, node::Call},
+    },
     protocol::{Address, PaymentTag, v2::Authorization},
     settle::SignedPayment,
 };
+
+/// The most gas that a settling transaction may take: a contract account's own check of its signature is part of it.
+pub(super) const GAS_MAX: u64 = 300_000;
 
 /// A payment as the call that settles it.
 #[derive(Clone, Debug)]
@@ -47,9 +54,14 @@ impl Order {
         [&self.token.as_bytes()[..], from.as_bytes(), nonce].concat().into()
     }
 
+    /// What this very payment is remembered by. The question has the digest that was signed, and so the token's domain.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        keccak256([&self.name(), &self.input[..], &self.question].concat()).0
+    }
+
     /// The call of the token, by the account that settles.
-    pub(super) fn call(&self, from: Address) -> Call<'_> {
-        Call { from, to: self.token, data: &self.input, gas: GAS_MAX }
+    pub(super) fn call(&self, from: Address, fees: Option<Fees>) -> Call<'_> {
+        Call { from, to: self.token, data: &self.input, gas: GAS_MAX, fees }
     }
 
     /// The call that asks whether the authorization is used.

@@ -3,25 +3,27 @@
 use std::{sync::Arc, time::Duration};
 
 use alloy::consensus::TxEip1559;
-use futures_util::future::join3;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
-    checks,
-    core::{Core, GAS_MAX, Held},
+    checks::{self, Cover},
+    core::{Core, Held},
     flights::Flight,
-    order::Order,
+    order::{GAS_MAX, Order},
     trial::{self, Trial},
-    watching::{Sent, watch},
+    watching::{Sent, keep, watch},
 };
 use crate::{
     evm::wallet::{node::Failure, sending::SendFault},
     protocol::{TxHash, v2::Reason},
-    settle::Settlement,
+    settle::{Settlement, TransactionRecorder},
 };
 
 /// The longest that nodes are asked for what a transaction needs.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// How soon it is asked again whether the payer's earlier payments leave enough for this one.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How often a nonce may turn out to be used by others.
 const TRIES: usize = 4;
@@ -33,27 +35,45 @@ const GAS_SPARE: u64 = 30_000;
 /// That nothing was sent from here, though perhaps by a process before.
 const NOTHING_SENT: Settlement = Settlement::Unknown(None);
 
-pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight) {
-    let outcome = settle(&core, &order, &flight).await;
+pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder: TransactionRecorder) {
+    let (first, held) = match send(&core, &order, &flight, &recorder).await {
+        Ok(sent) => sent,
+        Err(outcome) => return flight.land(outcome),
+    };
+    let mut sent = vec![first];
+    let outcome = watch(&core, &order, &flight, &recorder, &mut sent, &held).await;
+    let is_settled = matches!(outcome, Settlement::Settled(_));
     flight.land(outcome);
+    if is_settled {
+        keep(&core, &sent, &held).await;
+    }
 }
 
-async fn settle(core: &Core, order: &Order, flight: &Flight) -> Settlement {
-    let draft = match timeout(LIMIT, draft(core, order)).await {
+/// Sends the transaction.
+///
+/// # Errors
+/// What became of the payment, where none was sent.
+async fn send<'a>(
+    core: &'a Core,
+    order: &Order,
+    flight: &Flight,
+    recorder: &TransactionRecorder,
+) -> Result<(Sent, Held<'a>), Settlement> {
+    let draft = match timeout(LIMIT, draft(core, order, flight)).await {
         Ok(Ok(draft)) => draft,
-        Ok(Err(Stop::Refused(reason))) => return Settlement::Refused(reason),
-        Ok(Err(Stop::Unsure)) | Err(_) => return NOTHING_SENT,
+        Ok(Err(Stop::Refused(reason))) => return Err(Settlement::Refused(reason)),
+        Ok(Err(Stop::Unsure)) | Err(_) => return Err(NOTHING_SENT),
     };
     let mut last = None;
     for _ in 0..TRIES {
-        match launch(core, &draft, flight).await {
-            Launch::Sent(sent, held) => return watch(core, order, flight, sent, &held).await,
+        match launch(core, &draft, flight, recorder).await {
+            Launch::Sent(sent, held) => return Ok((sent, held)),
             Launch::NonceUsed(hash) => last = Some(hash),
             // No node took it, or so they say.
-            Launch::Failed(hash) => return Settlement::Unknown(hash.or(last)),
+            Launch::Failed(hash) => return Err(Settlement::Unknown(hash.or(last))),
         }
     }
-    Settlement::Unknown(last)
+    Err(Settlement::Unknown(last))
 }
 
 /// Why nothing is sent.
@@ -71,22 +91,24 @@ impl From<Failure> for Stop {
 }
 
 /// The transaction, all but nonce and signature.
-async fn draft(core: &Core, order: &Order) -> Result<TxEip1559, Stop> {
-    let (plausible, tried, fees) =
-        join3(checks::is_plausible(core, order), trial::tried(core, order), core.account.fees()).await;
-    if !plausible? {
+async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559, Stop> {
+    if core.reverted.get(&order.authorization.from).is_some() {
+        return Err(refused(core, order, Reason::INVALID_TRANSACTION_STATE).await);
+    }
+    if !checks::is_plausible(core, order).await? {
         return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
     }
-    let gas = match tried? {
+    // What comes first for this payer may leave nothing for this one.
+    while checks::cover(core, order, core.flights.owed(order, Some(flight))).await? == Cover::Later {
+        sleep(LOOK_AGAIN).await;
+    }
+    // With too little ether the trial would fail, whatever the payment is.
+    let fees = checks::affords(core).await.map_err(|_| Stop::Unsure)?;
+    let gas = match trial::tried(core, order, fees).await? {
         Trial::Settles { gas } => gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX),
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };
-    let fees = fees?;
-    let cost = fees.most.saturating_mul(gas.into());
-    if fees.most > core.policy.max_fee_per_gas || checks::has_ether(core, cost).await.is_err() {
-        return Err(Stop::Unsure);
-    }
     Ok(core.draft(order.token, order.input.clone(), gas, fees))
 }
 
@@ -105,13 +127,17 @@ enum Launch<'a> {
 }
 
 /// Chooses a nonce, signs and sends, while nobody else does.
-async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight) -> Launch<'a> {
+async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder: &TransactionRecorder) -> Launch<'a> {
     let account = &core.account;
     let _turn = account.turn.lock().await;
     let Ok(Ok(nonce)) = account.next_nonce().await else { return Launch::Failed(None) };
     let transaction = TxEip1559 { nonce, ..draft.clone() };
     let Some(signed) = account.sign(transaction.clone()).await else { return Launch::Failed(None) };
     let (hash, held) = (signed.hash, core.hold(nonce));
+    // After a crash it is looked for under this name.
+    if !recorder.record(hash).await {
+        return Launch::Failed(None);
+    }
     flight.sent(hash);
     match account.send(nonce, &signed).await {
         Ok(()) => {}

@@ -1,13 +1,16 @@
 //! A settling call tried without sending it, and what its failure means in the standard's words.
 
-use futures_util::future::join;
+use futures_util::future::{join, try_join};
 
 use super::{core::Core, order::Order};
 use crate::{
     evm::{
         eip3009, erc20, erc1271,
         json_rpc::RpcError,
-        wallet::node::{Call, Failure, Node},
+        wallet::{
+            fees::Fees,
+            node::{Call, Failure, Node},
+        },
     },
     protocol::{Amount, v2::Reason},
 };
@@ -26,14 +29,43 @@ pub(super) enum Trial {
     Fails(Reason),
 }
 
-/// Tries a settling call on the state with what waits.
-pub(super) async fn tried(core: &Core, order: &Order) -> Result<Trial, Failure> {
-    core.account.nodes.first(|node| tried_on(core, order, node)).await
+/// How an authorization stands before its call is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Unused,
+    Used,
+    /// The payer has less than it authorized.
+    Poor,
+    /// The contract does not tell: it is no token, or one without authorizations.
+    NoToken,
 }
 
-async fn tried_on(core: &Core, order: &Order, node: &Node) -> Result<Trial, Failure> {
+/// Asks whether the authorization is used, and whether its payer has the money.
+pub(super) async fn standing(core: &Core, order: &Order) -> Result<Standing, Failure> {
+    let ask = async |node| try_join(is_used(order, node, "pending"), balance(order, node, "pending")).await;
+    let (used, balance) = core.account.nodes.first(ask).await?;
+    Ok(match used {
+        None => Standing::NoToken,
+        Some(true) => Standing::Used,
+        Some(false) if balance.is_some_and(|balance| balance < order.authorization.value) => Standing::Poor,
+        Some(false) => Standing::Unused,
+    })
+}
+
+/// The payer's balance in the token; `None` where the contract does not tell.
+pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Option<Amount>, Failure> {
+    let balance = node.word_at(order.token, &erc20::balance_of(order.authorization.from), at).await?;
+    Ok(balance.map(Amount::from_be_bytes))
+}
+
+/// Tries a settling call on the state with what waits, at these fees.
+pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Trial, Failure> {
+    core.account.nodes.first(|node| tried_on(core, order, fees, node)).await
+}
+
+async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result<Trial, Failure> {
     // The state first: a node that cannot tell it is a token without authorizations, or no token, whose calls may do nothing at all.
-    let call = order.call(core.account.address);
+    let call = order.call(core.account.address, Some(fees));
     let (used, gas) = join(is_used(order, node, "pending"), node.gas_of(&call)).await;
     match used? {
         Some(false) => {}
@@ -44,20 +76,22 @@ async fn tried_on(core: &Core, order: &Order, node: &Node) -> Result<Trial, Fail
         Ok(gas) => Ok(Trial::Settles { gas }),
         // What used it may have arrived between the two.
         Err(_) if is_used(order, node, "pending").await? == Some(true) => Ok(Trial::Used),
+        // That is the settling account's fault.
+        Err(error) if error.says(&["insufficient funds for"]) => Err(Failure::Nonsense),
         Err(error) => reason(order, node, &error).await.map(Trial::Fails),
     }
 }
 
 /// Whether the settling call fails on what is in blocks, whatever waits.
 pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure> {
-    let call = order.call(core.account.address);
+    let call = order.call(core.account.address, None);
     Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())
 }
 
 /// Whether the authorization's nonce is used; `None` where the token does not say.
 pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Option<bool>, Failure> {
     let state = order.state();
-    let call = Call { from: order.authorization.from, to: order.token, data: &state, gas: SIGNATURE_GAS };
+    let call = Call { from: order.authorization.from, to: order.token, data: &state, gas: SIGNATURE_GAS, fees: None };
     Ok(node.run(&call, at).await?.ok().and_then(|returned| eip3009::read_flag(&returned)))
 }
 
@@ -67,7 +101,7 @@ pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failur
         return Ok(true);
     }
     let payer = order.authorization.from;
-    let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS };
+    let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS, fees: None };
     let said = core.account.nodes.first(|node| node.run(&call, "latest")).await?;
     Ok(said.is_ok_and(|returned| erc1271::is_accepted(&returned)))
 }
@@ -82,7 +116,7 @@ async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, 
     if signed.valid_after >= now && error.says(&["not yet valid"]) {
         return Ok(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
     }
-    if node.word(order.token, &erc20::balance_of(signed.from)).await?.map(Amount::from_be_bytes) < Some(signed.value) {
+    if balance(order, node, "pending").await? < Some(signed.value) {
         return Ok(Reason::INSUFFICIENT_FUNDS);
     }
     let is_signature = error.says(&["invalid signature", "ecrecover"]) || !order.is_by_key;

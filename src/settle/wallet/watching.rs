@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
 use tokio::time::{Instant, sleep};
+use tracing::warn;
 
 use super::{
-    core::{Core, Held},
+    checks,
+    core::{BLOCK_TIME, Core, Held},
     flights::Flight,
     gaps,
     order::Order,
@@ -20,7 +22,7 @@ use crate::{
         node::{Failure, Node, hex},
     },
     protocol::{TxHash, v2::Reason},
-    settle::Settlement,
+    settle::{Settlement, TransactionRecorder},
 };
 
 /// A transaction that was sent.
@@ -53,21 +55,27 @@ enum Look {
     Waiting(Option<u64>),
 }
 
-pub(super) async fn watch(core: &Core, order: &Order, flight: &Flight, first: Sent, held: &Held<'_>) -> Settlement {
+pub(super) async fn watch(
+    core: &Core,
+    order: &Order,
+    flight: &Flight,
+    recorder: &TransactionRecorder,
+    sent: &mut Vec<Sent>,
+    held: &Held<'_>,
+) -> Settlement {
     let start = Instant::now();
-    let mut sent = vec![first];
     loop {
         sleep(pause(start.elapsed())).await;
-        match look(core, &sent, held.nonce).await {
+        match look(core, sent, held.nonce).await {
             Look::Settled(transaction) => return Settlement::Settled(transaction),
             Look::Spent => {
-                if let Some(outcome) = outcome(core, order, &sent, held.nonce).await {
+                if let Some(outcome) = outcome(core, order, sent, held.nonce).await {
                     return outcome;
                 }
             }
             Look::Waiting(made) => {
                 core.account.used(held.nonce);
-                if let Some(next) = hurried(core, order, &sent, made).await {
+                if let Some(next) = hurried(core, order, recorder, sent, made).await {
                     flight.sent(next.signed.hash);
                     sent.push(next);
                 } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
@@ -76,6 +84,30 @@ pub(super) async fn watch(core: &Core, order: &Order, flight: &Flight, first: Se
                     let _ = core.account.send(held.nonce, &newest.signed).await;
                 }
             }
+        }
+    }
+}
+
+/// Watches what settled a payment until its block is believed to stay. What a reorganisation removes is sent again: the answer was
+/// delivered for it.
+pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) {
+    let blocks = u32::try_from(core.policy.final_after).unwrap_or(u32::MAX).saturating_add(1);
+    loop {
+        sleep(BLOCK_TIME.saturating_mul(blocks)).await;
+        let is_mined = matches!(receipts(core, sent).await, Some(Look::Settled(_)));
+        let is_deep = async |node| Ok(deep(core, node, held.nonce).await?.is_some());
+        if core.account.nodes.all_say(is_deep).await {
+            if !is_mined {
+                warn!(
+                    nonce = held.nonce,
+                    "a settlement was removed by a reorganisation, and its nonce is used by something else"
+                );
+            }
+            return;
+        }
+        if let Some(newest) = sent.iter().rev().find(|one| one.settles).filter(|_| !is_mined) {
+            warn!(transaction = %newest.signed.hash, "a settlement is in no block any more; it is sent again");
+            let _ = core.account.send(held.nonce, &newest.signed).await;
         }
     }
 }
@@ -136,10 +168,20 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     };
     let newest = sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash);
     Some(if nodes.all_say(unused).await {
+        remember(core, order).await;
         Settlement::Refused(Reason::INVALID_TRANSACTION_STATE)
     } else {
         Settlement::Unknown(newest)
     })
+}
+
+/// Remembers a payer whose code let the trial succeed and the transaction fail.
+async fn remember(core: &Core, order: &Order) {
+    let payer = order.authorization.from;
+    if checks::has_code(core, payer).await.unwrap_or(!order.is_by_key) {
+        warn!(%payer, "the payment of an account with code reverted; it is refused for six hours");
+        core.reverted.set(payer, ());
+    }
 }
 
 /// The height that is believed to stay, if the nonce is used there.
@@ -150,7 +192,13 @@ async fn deep(core: &Core, node: &Node, nonce: u64) -> Result<Option<String>, Fa
 
 /// Replaces what is stuck: by the same with a higher fee, or by nothing at all once the payment cannot be settled any more. `None`
 /// where there is nothing to replace, or it would cost too much.
-async fn hurried(core: &Core, order: &Order, sent: &[Sent], made: Option<u64>) -> Option<Sent> {
+async fn hurried(
+    core: &Core,
+    order: &Order,
+    recorder: &TransactionRecorder,
+    sent: &[Sent],
+    made: Option<u64>,
+) -> Option<Sent> {
     let newest = sent.last().filter(|newest| is_stuck(core, newest))?;
     let nonce = newest.transaction.nonce;
     if let Some(made) = made {
@@ -170,6 +218,8 @@ async fn hurried(core: &Core, order: &Order, sent: &[Sent], made: Option<u64>) -
     let mut transaction = if settles { newest.transaction.clone() } else { core.filler(nonce, fees) };
     (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas) = (fees.most, fees.tip);
     let signed = core.account.sign(transaction.clone()).await?;
+    // The record of the first one stays where this one cannot be written: its lease may have run out by now.
+    let _ = settles && recorder.record(signed.hash).await;
     let _ = core.account.send(nonce, &signed).await;
     Some(Sent::new(transaction, signed, settles))
 }

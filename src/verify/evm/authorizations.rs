@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     evm::{
+        block::MinedIn,
         block_range::BlockRange,
         eip3009::{self, Nonce, Trace},
     },
@@ -80,7 +81,10 @@ impl Authorizations {
         for _ in 0..SEARCHES_MAX {
             match self.pool.trace(nonce, &range, first).await {
                 Ok(Some(Trace::Used(transaction))) => return Ok(NonceState::Used(transaction)),
-                Ok(Some(Trace::Canceled(_))) => return Ok(NonceState::Spent),
+                Ok(Some(Trace::Canceled(mined_in))) if self.is_canonical(mined_in).await? => {
+                    return Ok(NonceState::Spent);
+                }
+                Ok(Some(Trace::Canceled(_))) => return Err(VerifyError::unavailable()),
                 Ok(None) if self.is_early_enough(range.from(), head, since).await? => {
                     return self.used_longer_ago(nonce, head).await;
                 }
@@ -95,6 +99,12 @@ impl Authorizations {
         }
         tracing::debug!(%nonce.payer, "what used an authorization was not found with as many calls as are made");
         Err(VerifyError::unavailable())
+    }
+
+    /// Returns whether that block is the one at its height.
+    async fn is_canonical(&self, mined_in: MinedIn) -> Result<bool, VerifyError> {
+        let block = self.head.block(mined_in.number).await?;
+        Ok(block.is_some_and(|block| mined_in.is(&block)))
     }
 
     /// Whether nothing before that height is to be searched.

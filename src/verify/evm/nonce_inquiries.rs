@@ -54,7 +54,8 @@ impl EndpointPool {
         Ok(matches!(said, PoolAnswer::Doubtful(_)))
     }
 
-    /// What used a nonce in those blocks. That nothing did is believed only when every live endpoint says so.
+    /// Returns what used a nonce in those blocks. One endpoint is enough for a transfer, whose receipt is judged afterwards. That nothing
+    /// did, and that the nonce was cancelled, is believed only when every live endpoint says so: after it the payer signs anew.
     pub(super) async fn trace(
         &self,
         nonce: &Nonce,
@@ -72,8 +73,14 @@ impl EndpointPool {
             }
         };
         let whom = Whom { first: Some(first), but: None };
-        let said = self.ask_each("eth_getLogs", whom, |transport| ask(transport).boxed(), |_, found| found.is_some());
-        Ok(said.await?.any_some())
+        let is_used = |_, found: &Option<Trace>| matches!(found, Some(Trace::Used(_)));
+        Ok(match self.ask_each("eth_getLogs", whom, |transport| ask(transport).boxed(), is_used).await? {
+            PoolAnswer::Decided(_, found) => found,
+            PoolAnswer::Doubtful(said) => {
+                let first = said.first().and_then(|(_, found)| *found);
+                first.filter(|first| said.iter().all(|(_, found)| found.as_ref() == Some(first)))
+            }
+        })
     }
 }
 

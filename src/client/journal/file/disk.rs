@@ -4,6 +4,8 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use super::log::Storage;
@@ -34,40 +36,57 @@ impl Storage for File {
 }
 
 /// Where the file is in truth, so that two ways to it have one lock; it is begun if there is none.
-pub(super) fn begin(path: &Path) -> io::Result<PathBuf> {
-    let begun = private().create_new(true).open(path);
-    match begun {
-        Ok(file) => file.sync_all()?,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
+pub(super) fn begin(path: &Path) -> Result<PathBuf, JournalError> {
+    begin_or_find(path)?;
     let path = fs::canonicalize(path)?;
     sync_folder(&path)?;
     Ok(path)
 }
 
+/// For how long a lock that is held is tried again, and how often.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// Keeps others out until it is dropped. The lock is on a file of its own: one on the journal would be lost when
 /// another file takes its place.
+///
+/// A lock that is held is tried again for a moment: a child process that is being started holds it until its program runs.
 pub(super) fn lock(path: &Path) -> Result<File, JournalError> {
-    let file = private().create(true).open(beside(path, ".lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(JournalError::Locked),
-        Err(TryLockError::Error(error)) => Err(error.into()),
+    let path = beside(path, ".lock");
+    begin_or_find(&path)?;
+    let file = private().open(&path)?;
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
+    Err(JournalError::Locked)
+}
+
+/// Creates the file for its owner alone, or finds a regular one. What exists is looked at before it is opened: opening a pipe
+/// waits, and opening a device may have effects.
+fn begin_or_find(path: &Path) -> Result<(), JournalError> {
+    match private().create_new(true).open(path) {
+        Ok(file) => Ok(file.sync_all()?),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
+        Err(_) if fs::metadata(path)?.is_file() => Ok(()),
+        Err(_) => Err(JournalError::NotAFile),
     }
 }
 
 /// Opens what [`begin`] found.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).append(true).open(path)?;
+    private().open(path)
+}
+
+/// Whether its owner alone may read and write the file. Where permissions are of another kind, the folder's count.
+pub(super) fn is_private(file: &File) -> io::Result<bool> {
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        }
-    }
-    Ok(file)
+    return Ok(std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 == 0);
+    #[cfg(not(unix))]
+    return file.metadata().map(|_| true);
 }
 
 /// Writes a file that is to take the place of `path`; until [`replace`] nothing has changed.

@@ -43,9 +43,10 @@ impl Store {
         // What a crash left unsynced was not acknowledged, but counts from now on.
         file.sync_all()?;
         format::prune(&mut entries, now());
-        let dropped = entries.len() < lines;
+        // Permissions are set when a file is created, never changed later.
+        let is_to_be_written_anew = entries.len() < lines || !disk::is_private(&file)?;
         let mut store = Self { path, log: Log::new(file, end as u64), entries, look_at: SMALL, _lock: lock };
-        if dropped {
+        if is_to_be_written_anew {
             store.compact()?;
         }
         Ok(store)

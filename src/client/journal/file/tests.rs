@@ -1,5 +1,7 @@
 //! A journal on a real file: what a crash, a second process and time do to it.
 
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
 use std::{
     collections::BTreeMap,
     fs,
@@ -41,6 +43,7 @@ fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
         settled: None,
         delivered: false,
         billed: 0,
+        cancellations: Vec::new(),
     }
 }
 
@@ -204,7 +207,6 @@ async fn one_at_a_time_by_whatever_way() {
 #[tokio::test]
 #[cfg(unix)]
 async fn only_the_owner_reads_it() {
-    use std::os::unix::fs::PermissionsExt;
     let place = place();
     fs::write(&place.path, "").unwrap();
     fs::set_permissions(&place.path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -214,6 +216,36 @@ async fn only_the_owner_reads_it() {
     place.entries().await;
     assert_eq!((mode(&place.path), place.lines()), (0o600, 1), "written anew");
     assert_eq!(mode(&beside(&place.path, ".lock")), 0o600);
+}
+
+/// Makes a character device, or a pipe where only an administrator may make devices.
+#[cfg(unix)]
+fn special_file(path: &std::path::Path) {
+    let made = |program: &str, rest: &[&str]| {
+        let outcome = std::process::Command::new(program).arg(path).args(rest).output().unwrap();
+        outcome.status.success()
+    };
+    assert!(made("mknod", &["c", "1", "3"]) || made("mkfifo", &[]), "no special file can be made");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+}
+
+/// A journal at `/dev/null`, opened as root, closed the device to every other program.
+#[tokio::test]
+#[cfg(unix)]
+async fn a_special_file_is_refused_and_left_as_it_is() {
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for end in ["", ".lock"] {
+        let place = place();
+        let special = beside(&place.path, end);
+        special_file(&special);
+        let link = place.path.with_extension("link");
+        std::os::unix::fs::symlink(&place.path, &link).unwrap();
+        for path in [&place.path, &link] {
+            let refused = FileJournal::open(path).await.unwrap_err();
+            assert!(matches!(refused, JournalError::NotAFile), "{end}: {refused}");
+            assert_eq!(mode(&special), 0o666, "{end}");
+        }
+    }
 }
 
 #[tokio::test]

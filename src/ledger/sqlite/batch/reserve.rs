@@ -10,9 +10,9 @@ use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 use super::{
     super::{
         super::{
-            Claim, Lease, LedgerError, ReserveOutcome,
+            Claim, Lease, LedgerError, ReserveOutcome, Settling,
             decide::Decision,
-            sql::{BATCH, KEPT, Snapshot, SnapshotRow, seconds, time},
+            sql::{self, BATCH, KEPT, Snapshot, SnapshotRow, seconds},
         },
         asked::Asked,
         question::{Answer, Question},
@@ -93,8 +93,8 @@ struct Sight {
     snapshot: Snapshot,
     /// By candidate: the entries on the intent and on the payment, if any, by their fences.
     entries: Vec<[Option<i64>; 2]>,
-    /// By candidate: since when whoever holds the payment has held it.
-    held_since: Vec<Option<i64>>,
+    /// By candidate: a settlement that was begun for the intent.
+    settlings: Vec<Option<Settling>>,
 }
 
 async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], open: &[usize]) -> sqlx::Result<Seen> {
@@ -111,7 +111,7 @@ async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], op
         seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
         if let Some((_, sight)) = seen.claims.last_mut() {
             sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
-            sight.held_since.push(row.try_get(15)?);
+            sight.settlings.push(settling(&row)?);
             sight.snapshot.push(snapshot_row(&row)?);
         }
     }
@@ -125,14 +125,20 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
         due: row.try_get(3)?,
         intent_sold: row.try_get(4)?,
         intent_left: row.try_get(5)?,
-        intent_keeps: row.try_get(14)?,
         sold: row.try_get(6)?,
         left: row.try_get(7)?,
         own: row.try_get(8)?,
         times: row.try_get(9)?,
         since: row.try_get(10)?,
         block_time: row.try_get(11)?,
+        barred: row.try_get(14)?,
     })
+}
+
+fn settling(row: &SqliteRow) -> sqlx::Result<Option<Settling>> {
+    let Some(request) = row.try_get::<Option<Vec<u8>>, _>(15)? else { return Ok(None) };
+    let settling = sql::settling(request, row.try_get(16)?, row.try_get(17)?);
+    settling.map(Some).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
@@ -164,8 +170,8 @@ struct Wished {
     /// The claim's place.
     place: usize,
     candidate: usize,
-    /// Since when the intent has held the payment, where it takes over a lease of the same intent on it.
-    resumed_since: Option<i64>,
+    /// A settlement that was begun for this intent and payment.
+    settling: Option<Settling>,
 }
 
 /// What one round decides.
@@ -198,8 +204,7 @@ impl Round {
         self.payments.insert(transfer.payment_id());
         let [own, on_payment] = sight.entries[candidate];
         self.in_the_way.extend(own.into_iter().chain(on_payment));
-        let resumed_since = sight.held_since[candidate].filter(|_| own == on_payment);
-        self.grants.push(Wished { place, candidate, resumed_since });
+        self.grants.push(Wished { place, candidate, settling: sight.settlings[candidate] });
     }
 
     /// Tells how many leases had run out.
@@ -212,20 +217,15 @@ impl Round {
             claim(&batch[place]).map(|claim| (claim.clone(), claim.transfers()[candidate].clone()))
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
-        let rows: Vec<_> = self
-            .grants
-            .iter()
-            .zip(&chosen)
-            .map(|(wished, (claim, transfer))| grant(claim, transfer, wished.resumed_since))
-            .collect();
+        let rows: Vec<_> = chosen.iter().map(|(claim, transfer)| grant(claim, transfer)).collect();
         let told = on(&say.reserve, json(&rows)?).fetch_all(&mut *work).await?;
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
         let mut attempts = Vec::with_capacity(granted.len());
-        for (Wished { place, resumed_since, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
+        for (Wished { place, settling, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
-            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_resumed_since(resumed_since.map(time));
+            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_settling(*settling);
             attempts.push(held(&lease, 0));
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }

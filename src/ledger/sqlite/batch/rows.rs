@@ -7,7 +7,7 @@ use sqlx::{Sqlite, query::Query, sqlite::SqliteArguments};
 
 use super::super::{
     super::{
-        Claim, Lease,
+        Claim, Lease, Settling,
         sql::{micros, seconds},
     },
     statements::Text,
@@ -59,6 +59,17 @@ pub(super) fn settled(lease: &Lease) -> Option<Settled> {
     ))
 }
 
+/// Intent and payment; the request's digest, the head, the transaction, and until when the record is kept.
+pub(super) type Begun = (String, String, String, i64, Option<String>, i64);
+
+/// A settlement that is begun under this lease.
+pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
+    let (intent, payment) = pair(lease.intent(), lease.transfer());
+    let transaction = settling.transaction.map(|transaction| const_hex::encode(transaction.as_bytes()));
+    let (request, head) = (const_hex::encode(settling.request), seconds(settling.head));
+    (intent, payment, request, head, transaction, seconds(lease.keep_until()))
+}
+
 /// Intent and payment; the claim's place in the batch. There is one without a candidate for a claim that has none.
 pub(super) type Wish = (String, Option<String>, usize);
 
@@ -75,11 +86,11 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
 }
 
 /// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
-/// until when it is kept, held for how long, whether it is yet to be settled, and since when its intent has held it.
+/// until when it is kept, and held for how long.
 pub(super) type Grant<'c> =
-    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, bool, i64);
+    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
 
-pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer, resumed_since: Option<i64>) -> Grant<'c> {
+pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
     let (intent, payment) = pair(claim.intent(), transfer);
     (
         intent,
@@ -96,8 +107,6 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer, resumed_since: Op
         seconds(transfer.block_time),
         seconds(claim.keep_until(transfer)),
         millis(claim.lease()),
-        !transfer.is_settled(),
-        resumed_since.unwrap_or(seconds(transfer.block_time)),
     )
 }
 

@@ -1,4 +1,4 @@
-//! What is forgotten: sales that cannot come back, leases and attempts that ended long ago, answers after their time.
+//! What is forgotten: sales and settlements that cannot come back, leases and attempts that ended long ago, answers after their time.
 
 use sqlx::{Row as _, SqliteConnection};
 
@@ -40,8 +40,7 @@ pub(super) async fn sweep(
     }
     let mut leases = 0;
     if old.try_get(3)? {
-        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).bind(seconds(head));
-        let gone = gone.execute(&mut *work).await?;
+        let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
         leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
     let mut attempts = 0;
@@ -51,8 +50,14 @@ pub(super) async fn sweep(
     }
     let mut answers = 0;
     if old.try_get(5)? {
-        let gone = sqlx::query(say.forget_answers.sql()).bind(most).execute(work).await?;
+        let gone = sqlx::query(say.forget_answers.sql()).bind(most).execute(&mut *work).await?;
         answers = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
-    Ok(Swept { sales, leases, more: sales.max(leases).max(attempts).max(answers) >= most, mark })
+    let mut begun = 0;
+    if old.try_get(6)? {
+        let gone = sqlx::query(say.forget_settling.sql()).bind(seconds(head)).bind(most).execute(work).await?;
+        begun = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
+    }
+    let more = sales.max(leases).max(attempts).max(answers).max(begun) >= most;
+    Ok(Swept { sales, leases, more, mark })
 }

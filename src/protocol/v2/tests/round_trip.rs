@@ -85,8 +85,8 @@ fn read_everything(bytes: &[u8]) -> Result<(), TestCaseError> {
         )+};
     }
     again!(PaymentRequired, PaymentPayload, SettleResponse, VerifyResponse, FacilitatorRequest, Supported);
-    let base64 = crate::protocol::encoding::encode_base64(bytes);
-    for value in [HeaderValue::from_bytes(bytes).ok(), HeaderValue::try_from(base64).ok()].into_iter().flatten() {
+    let base64 = crate::protocol::encoding::base64_header(bytes);
+    for value in [HeaderValue::from_bytes(bytes).ok(), Some(base64)].into_iter().flatten() {
         let mut headers = HeaderMap::new();
         for name in [PAYMENT_REQUIRED, PAYMENT_SIGNATURE, PAYMENT_RESPONSE] {
             headers.insert(name, value.clone());

@@ -1,0 +1,74 @@
+//! `Settlements`: which settlements were begun, for which intent, and not finished.
+
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
+
+use super::super::Settling;
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey};
+
+/// One for each payment, and for each intent.
+#[derive(Debug, Default)]
+pub(super) struct Settlements {
+    begun: HashMap<CompactPaymentId, Begun>,
+    /// The other way round, entry for entry.
+    payments: HashMap<IntentKey, CompactPaymentId>,
+    /// By the time until which each is kept.
+    ends: BTreeSet<(ChainTime, CompactPaymentId)>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    intent: IntentKey,
+    settling: Settling,
+    keep_until: ChainTime,
+}
+
+impl Settlements {
+    /// Records a settlement, instead of every other of this intent or this payment.
+    pub(super) fn begin(
+        &mut self,
+        intent: IntentKey,
+        payment: CompactPaymentId,
+        settling: Settling,
+        keep_until: ChainTime,
+    ) {
+        self.end(intent, payment);
+        self.begun.insert(payment, Begun { intent, settling, keep_until });
+        self.payments.insert(intent, payment);
+        self.ends.insert((keep_until, payment));
+    }
+
+    /// The settlement of this payment for this intent.
+    pub(super) fn of(&self, intent: IntentKey, payment: &CompactPaymentId) -> Option<Settling> {
+        self.begun.get(payment).filter(|begun| begun.intent == intent).map(|begun| begun.settling)
+    }
+
+    /// Whether this payment is settled for another intent, or another payment for this intent.
+    pub(super) fn bar(&self, intent: IntentKey, payment: &CompactPaymentId) -> bool {
+        self.begun.get(payment).is_some_and(|begun| begun.intent != intent)
+            || self.payments.get(&intent).is_some_and(|other| other != payment)
+    }
+
+    /// Ends what was begun for this intent, or of this payment.
+    pub(super) fn end(&mut self, intent: IntentKey, payment: CompactPaymentId) {
+        let other = self.payments.get(&intent).copied();
+        [Some(payment), other].into_iter().flatten().for_each(|payment| self.remove(payment));
+    }
+
+    /// Forgets those whose payments age keeps from coming back.
+    pub(super) fn forget(&mut self, head: ChainTime) {
+        while let Some(&(keep_until, payment)) = self.ends.first()
+            && keep_until < head
+        {
+            self.remove(payment);
+        }
+    }
+
+    fn remove(&mut self, payment: CompactPaymentId) {
+        if let Some(begun) = self.begun.remove(&payment) {
+            self.payments.remove(&begun.intent);
+            self.ends.remove(&(begun.keep_until, payment));
+        }
+    }
+}

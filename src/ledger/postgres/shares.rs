@@ -1,0 +1,45 @@
+//! How many connections reservations may use, so that some are left for what is held: commits, settlements, renewals, releases.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::super::{Claim, LedgerError};
+
+/// Permits to reserve, fewer than there are connections where there are three or more.
+///
+/// A reservation that was let in waits in the pool before every commit that comes later, so their number is bounded even where all
+/// use one connection. One of a payment that was not [mined](Claim::is_unproven) costs its author nothing: a crowd of them delays
+/// its own kind only.
+pub(super) struct Shares {
+    proven: Semaphore,
+    unproven: Semaphore,
+}
+
+impl Shares {
+    /// Of ten connections five and one: four are left.
+    pub(super) fn of(connections: u32) -> Self {
+        let part = |of: u32| Semaphore::new(usize::try_from((connections / of).max(1)).unwrap_or(1));
+        Self { proven: part(2), unproven: part(10) }
+    }
+
+    /// Waits until the claim may be reserved. The caller sets the time limit.
+    pub(super) async fn enter(&self, claim: &Claim) -> Result<SemaphorePermit<'_>, LedgerError> {
+        let share = if claim.is_unproven() { &self.unproven } else { &self.proven };
+        share.acquire().await.map_err(|_| LedgerError::unavailable())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations_leave_connections_to_what_is_held() {
+        for connections in 1..=100 {
+            let shares = Shares::of(connections);
+            let [proven, unproven] = [&shares.proven, &shares.unproven].map(Semaphore::available_permits);
+            assert!(proven > 0 && unproven > 0, "each can be reserved, over {connections}");
+            let left = connections as usize >= 3;
+            assert!(!left || proven + unproven < connections as usize, "some are left of {connections}");
+        }
+    }
+}

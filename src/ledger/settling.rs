@@ -1,0 +1,49 @@
+//! `Settling`: what a ledger records of a signed payment before it is sent to be settled.
+
+use std::fmt;
+
+use crate::protocol::{ChainTime, TxHash};
+
+/// The record of a settlement that was begun. A ledger keeps it durably from [`Ledger::settling`](super::Ledger::settling) on, and
+/// returns it with the next lease of the same intent on the same payment.
+///
+/// ```
+/// use tower_x402::{ledger::Settling, protocol::{ChainTime, TxHash}};
+/// let begun = Settling::new([7; 16], ChainTime::from_unix(1_795_280_400));
+/// let sent = begun.with_transaction(TxHash::new([0xab; 32]));
+/// assert_eq!((begun.transaction, sent.request), (None, begun.request));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settling {
+    /// The digest of the request that the payment is settled for.
+    pub request: [u8; 16],
+    /// The time of the chain's head before the payment was settled under this intent for the first time. What was mined earlier was
+    /// settled by others.
+    pub head: ChainTime,
+    /// The transaction that settles the payment, where it is known.
+    pub transaction: Option<TxHash>,
+}
+
+impl Settling {
+    /// Returns the record of a settlement for the request of this digest, whose transaction is not known yet.
+    #[must_use]
+    pub const fn new(request: [u8; 16], head: ChainTime) -> Self {
+        Self { request, head, transaction: None }
+    }
+
+    /// Sets the transaction that settles the payment.
+    #[must_use]
+    pub const fn with_transaction(mut self, transaction: TxHash) -> Self {
+        self.transaction = Some(transaction);
+        self
+    }
+}
+
+/// Omits the request's digest, which stands for a request that only its author should know.
+impl fmt::Debug for Settling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Settling");
+        shown.field("head", &self.head).field("transaction", &self.transaction).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+  // ---- The answer.
+  const taken = (response) => {
+    try {
+      return JSON.parse(atob(response.headers.get("payment-response")));
+    } catch {
+      return {};
+    }
+  };
+
+  // What its head says of it.
+  const about = (response) => {
+    const [type, ...parameters] = (response.headers.get("content-type") ?? "").split(";").map((part) => part.trim());
+    const charset = parameters.map((each) => /^charset="?([\w-]+)/i.exec(each)?.[1]).find((each) => each);
+    return {
+      type: type.toLowerCase(),
+      charset: charset ?? "utf-8",
+      name: fileName(response, type.toLowerCase()),
+      transaction: String(taken(response).transaction ?? ""),
+      moved: response.headers.get("x402-location"),
+    };
+  };
+
+  async function delivered(response, paid) {
+    newest += 1;
+    save({ ...paid, done: true });
+    if (paid.secret) drop(paid.secret);
+    const answer = about(response);
+    offer(false);
+    show("form", false);
+    actions();
+    tell("receiving", {}, "", true);
+    title(answer);
+    const live = liveText(answer);
+    const { bytes, whole } = await during(receive(response, live));
+    display(answer, bytes);
+    tell(whole ? "paid" : "cut", {}, whole ? "good" : "bad");
+    actions(...(whole ? [] : [again()]), buyAgain());
+    if (whole) await keepAnswer(answer, bytes);
+    byId("answer").focus();
+  }
+
+  function title({ transaction }) {
+    byId("answer-title").textContent = say("answer");
+    byId("receipt").textContent = transaction ? say("paid_by", { hash: transaction }) : "";
+  }
+
+  // What arrives, until its end or until the connection breaks.
+  async function receive(response, arrived) {
+    const chunks = [];
+    let whole = true;
+    try {
+      const reader = response.body?.getReader();
+      for (let next; reader && !(next = await reader.read()).done;) {
+        chunks.push(next.value);
+        arrived(next.value);
+      }
+    } catch {
+      whole = false;
+    }
+    return { bytes: new Uint8Array(await new Blob(chunks).arrayBuffer()), whole };
+  }
+
+  const isText = (type) => /^text\/|[/+](json|xml)$/.test(type);
+  const decoder = (charset) => {
+    try {
+      return new TextDecoder(charset);
+    } catch {
+      return new TextDecoder();
+    }
+  };
+
+  // Shows text as it arrives; markup has to be whole.
+  function liveText({ type, charset }) {
+    if (!isText(type) || type === "text/html") return () => {};
+    const decode = decoder(charset);
+    const pre = document.createElement("pre");
+    byId("shown").replaceChildren(pre);
+    show("saved", false);
+    return (bytes) => {
+      pre.append(decode.decode(bytes, { stream: true }));
+      show("answer", true);
+    };
+  }
+
+  function display({ type, charset, name, moved }, bytes) {
+    const view = byId("shown");
+    const blob = new Blob([bytes], { type });
+    const text = isText(type) && bytes.length < 2e6 ? decoder(charset).decode(bytes) : null;
+    view.replaceChildren();
+    view.dir = "auto";
+    const elsewhere = moved && target(moved);
+    if (elsewhere) {
+      view.append(link(say("moved"), elsewhere));
+    } else if (text !== null && type === "text/html") {
+      // Browsers complain of styles that are not taken over, even where nobody sees them.
+      const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
+      copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
+    } else if (text !== null) {
+      const pre = document.createElement("pre");
+      pre.textContent = /json$/.test(type) ? indented(text) : text;
+      view.append(pre);
+    } else if (/^image\//.test(type)) {
+      const image = new Image();
+      image.alt = say("answer");
+      image.src = URL.createObjectURL(blob);
+      view.append(image);
+    } else {
+      view.textContent = say("file");
+    }
+    show("saved", !elsewhere);
+    byId("download").href = URL.createObjectURL(blob);
+    byId("download").download = name;
+    show("answer", true);
+  }
+
+  const target = (address) => {
+    try {
+      const { protocol, href } = new URL(address, HERE);
+      return /^https?:$/.test(protocol) ? href : null;
+    } catch {
+      return null;
+    }
+  };
+
+  // JSON with line breaks between its tokens, which stay as they were sold.
+  function indented(text) {
+    try {
+      JSON.parse(text);
+    } catch {
+      return text;
+    }
+    let depth = 0;
+    const line = (by) => `\n${"  ".repeat(Math.min(depth += by, 40))}`;
+    return text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|[{[]\s*[}\]]|[{}[\],:]|\s+/g, (token) => {
+      if (token[0] === "\"") return token;
+      if (/^\s/.test(token)) return "";
+      if (token.length > 1) return token[0] + token.at(-1);
+      if (token === ",") return token + line(0);
+      if (token === ":") return ": ";
+      return "{[".includes(token) ? token + line(1) : line(-1) + token;
+    });
+  }
+
+  function fileName(response, type) {
+    const named = /filename="?([^";]+)/i.exec(response.headers.get("content-disposition") ?? "")?.[1];
+    const path = location.pathname.split("/").pop() || "answer";
+    const ending = { "text/plain": ".txt", "text/markdown": ".md", "image/svg+xml": ".svg" }[type];
+    const name = named ?? (path.includes(".") ? path : path + (ending ?? `.${type.split(/[/+]/).pop() || "bin"}`));
+    return name.replace(/[^\w.() -]/g, "_").slice(-80);
+  }
+
+  // Of a page only what people read is taken over: no scripts, styles, pictures or forms.
+  const READ = new Set(("a abbr b blockquote br caption cite code dd del details dfn div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr " +
+    "i ins kbd li mark ol p pre q s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul var").split(" "));
+  const LEFT_OUT = new Set(("button datalist embed form head iframe input link math meta noscript object option script select " +
+    "slot style svg template textarea title").split(" "));
+
+  function copyMarkup(from, to) {
+    for (const node of from.childNodes) {
+      if (node.nodeType === Node.TEXT_NODE) {
+        to.append(node.data);
+      } else if (node.nodeType === Node.ELEMENT_NODE && !LEFT_OUT.has(node.localName)) {
+        const leads = node.localName === "a" && /^https?:\/\//i.test(node.getAttribute("href") ?? "");
+        const made = leads ? link("", node.getAttribute("href"))
+          : READ.has(node.localName) ? document.createElement(node.localName) : to;
+        for (const name of ["colspan", "rowspan", "start", "scope"]) {
+          const value = node.getAttribute(name);
+          if (made !== to && /^\w{1,9}$/.test(value ?? "")) made.setAttribute(name, value);
+        }
+        copyMarkup(node, made);
+        if (made !== to) to.append(made);
+      }
+    }
+  }

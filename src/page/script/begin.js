@@ -1,0 +1,13 @@
+"use strict";
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const data = JSON.parse(byId("data").textContent);
+  const HASH = /0x[0-9a-f]{64}(?![0-9a-f])/i;
+  const ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8";
+
+  // By the seller's clock.
+  const skew = data.issued - Date.now() / 1000;
+  const now = () => Math.floor(Date.now() / 1000 + skew);
+  const say = (key, values) => (data.texts[key] ?? "")
+    .replace(/\{(\w+)\}/g, (all, name) => ({ ...data.words, ...values })[name] ?? all);
+

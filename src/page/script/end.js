@@ -1,0 +1,69 @@
+  // ---- The rest of the page.
+  function count() {
+    const left = data.expiry - now();
+    const two = (number) => String(number).padStart(2, "0");
+    const hours = Math.floor(left / 3600);
+    const time = `${hours > 0 ? `${hours}:` : ""}${two(Math.floor(left / 60) % 60)}:${two(left % 60)}`;
+    byId("left").textContent = left > 0 ? say("left", { time }) : "";
+    if (left > 0) setTimeout(count, 1000);
+    else if (!state || state.asked) offer(true);
+  }
+
+  async function copy({ currentTarget: pressed }) {
+    const source = byId(pressed.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+    } catch {
+      getSelection().selectAllChildren(source);
+      document.execCommand("copy");
+    }
+    pressed.textContent = say("copied");
+    byId("said").textContent = say("copied");
+    setTimeout(() => {
+      pressed.textContent = say("copy");
+      byId("said").textContent = "";
+    }, 2000);
+  }
+
+  // What is typed may be an address with a hash in it: it is looked at here.
+  if (byId("form")) byId("form").noValidate = true;
+  byId("form")?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const field = byId("hash");
+    const hash = field.value.match(HASH)?.[0];
+    field.setAttribute("aria-invalid", String(!hash));
+    if (!hash) {
+      tell("no_hash", {}, "bad");
+      field.focus();
+      return;
+    }
+    if (state?.hash !== hash) save({ intent: state && !state.done ? state.intent : data.intent, hash });
+    redeem();
+  });
+  for (const each of document.querySelectorAll("[data-copy]")) {
+    each.hidden = false;
+    each.addEventListener("click", copy);
+  }
+  byId("renew").addEventListener("click", () => location.reload());
+  show("static", false);
+  show("needed", false);
+  findWallets();
+  count();
+  const kept = state?.done && keptAnswer();
+  if (kept) {
+    offer(false);
+    show("form", false);
+    title(kept.answer);
+    display(kept.answer, kept.bytes);
+    tell("paid", {}, "good");
+    actions(buyAgain());
+  } else if (state?.hash || state?.header) {
+    redeem();
+  } else {
+    offer(true);
+    if (state?.asked) {
+      tell("began");
+      actions(forget());
+    }
+  }
+})();

@@ -1,0 +1,135 @@
+  // ---- Redeeming.
+  const proof = ({ header, intent, hash, secret, signed }) => header ? { "payment-signature": header } : {
+    "x402-payment": JSON.stringify({
+      intentId: intent, txHash: hash, paymentSecret: secret ?? null, paymentSignature: signed ?? null,
+    }),
+  };
+  // A redirect that is sold would lead the script away from the answer: it is told as a header.
+  const ask = (shown) => fetch(HERE, {
+    headers: { accept: ACCEPT, "x402-page": "1", ...proof(shown) }, cache: "no-store", redirect: "manual",
+  });
+  const seconds = (response, otherwise) => {
+    const asked = Number(response.headers.get("retry-after"));
+    return asked > 0 ? Math.min(asked, 900) : otherwise;
+  };
+  const sleep = (time) => new Promise((resolve) => { setTimeout(resolve, time * 1000); });
+  const PASSING = [408, 429, 502, 503, 504];
+  // The payment may be bound to an intent of before.
+  const BOUND = ["payment_bound", "payer_proof_required"];
+  const MOST_ASKED = 5;
+  // After that long, a transaction that the network does not know may never come.
+  const PATIENCE = 30;
+
+  // Only the newest counts.
+  let newest = 0;
+  async function redeem() {
+    const mine = ++newest;
+    const isOld = () => mine !== newest;
+    const began = now();
+    const tried = new Set([state.intent, state.secret]);
+    offer(false);
+    actions();
+    show("form", !state.header && !state.done);
+    if (state.hash) byId("hash").value = state.hash;
+    tell("fetching", {}, "", true);
+    const wait = async (key, time) => {
+      tell(key, { seconds: time }, "", true);
+      await sleep(time);
+    };
+    for (let asked = 0, fresh = 0; ; asked += 1) {
+      if (isOld()) return;
+      const shown = state;
+      let response;
+      try {
+        response = await during(ask(shown));
+      } catch {
+        if (!isOld()) await wait("offline", Math.min(3 + 2 * asked, 30));
+        continue;
+      }
+      // This header alone says that something was sold: then it counts, whatever was begun meanwhile.
+      if (response.headers.has("payment-response")) {
+        await delivered(response, shown);
+        return;
+      }
+      if (isOld()) return;
+      const code = response.headers.get("x402-error");
+      if (!code || code === "payment_required") {
+        if (PASSING.includes(response.status) && asked < MOST_ASKED) {
+          await wait("later", seconds(response, 2 + 2 * asked));
+          continue;
+        }
+        await unsold(response);
+        return;
+      }
+      const problem = await response.json().catch(() => ({}));
+      if (isOld()) return;
+      const intent = response.headers.get("x-price-intent");
+      const secret = BOUND.includes(code) && !state.signed && secrets().find((one) => !tried.has(one));
+      if (state.hash && intent && response.status !== 402 && fresh < 3) {
+        // The same payment, under a new intent: the old one shows that it was made here.
+        const old = state.intent;
+        save({ ...state, intent, secret: state.secret ?? old, signed: null });
+        if (state.secret === old) drop(old);
+        tried.add(intent);
+        fresh += 1;
+      } else if (secret && state.hash) {
+        tried.add(secret);
+        save({ ...state, secret });
+      } else if (response.headers.has("retry-after") || PASSING.includes(response.status)) {
+        waitingActions(asked);
+        await wait(waitsFor(code, began), seconds(response, 5));
+      } else {
+        refused(code, problem);
+        return;
+      }
+    }
+  }
+
+  const waitsFor = (code, began) => {
+    if (code === "redemption_in_progress") return "in_progress";
+    if (code !== "tx_not_confirmed") return "later";
+    return state.hash && now() - began > PATIENCE ? "unknown" : "waiting";
+  };
+
+  function waitingActions(asked) {
+    if (!state.hash) return;
+    const provable = state.sent || state.signed || state.done ? [] : provers(redemption());
+    actions(...provable, ...(asked > 2 ? [forget()] : []));
+  }
+
+  function refused(code, problem) {
+    const reason = typeof problem.reason === "string" ? problem.reason : code;
+    if (state.done) {
+      // It was delivered before, and is not kept any more. What arrived of it stays.
+      tell(`error.${code}`);
+      actions(buyAgain());
+      return;
+    }
+    const amounts = { paid: amount(problem.paid), required: amount(problem.required) };
+    const words = data.texts[`error.${code}`] ? say(`error.${code}`, amounts) : problem.detail ?? "";
+    const contact = data.contact ? ` ${say("contact")} ${data.contact}` : "";
+    tellText(`${words} (${reason})${contact}`, "bad", false);
+    if (code === "authorization_refused") {
+      // Certainly not used: the next one is signed for a new quote.
+      setAside();
+      actions(button(say("renew"), () => location.reload()));
+      return;
+    }
+    show("form", true);
+    const told = typeof problem.message === "string" && HASH.test(problem.message) ? problem.message : "";
+    const message = told || (code === "tx_already_used" && state.hash ? redemption() : "");
+    actions(...(message ? provers(message) : []), ...(state.header ? [again()] : []), forget());
+  }
+
+  const amount = (units) => /^\d{1,78}$/.test(units ?? "") ? `${decimal(BigInt(units))} ${data.words.symbol}` : "";
+
+  // A reply that sells nothing: the service's own, or that of something in between.
+  async function unsold(response) {
+    const status = response.status || 302;
+    tell(response.ok ? "no_receipt" : "unsold", { status }, "bad");
+    actions(again(), forget());
+    const { bytes } = await receive(response, () => {});
+    byId("answer-title").textContent = say("reply");
+    byId("receipt").textContent = "";
+    if (bytes.length) display(about(response), bytes);
+  }

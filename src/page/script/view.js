@@ -1,0 +1,59 @@
+  // ---- What is shown.
+  const show = (id, visible) => { if (byId(id)) byId(id).hidden = !visible; };
+  const tellText = (text, kind, busy) => {
+    byId("status").className = kind;
+    byId("status").textContent = text;
+    show("bar", busy);
+  };
+  const tell = (key, values, kind = "", busy = false) => tellText(say(key, values), kind, busy);
+  const offer = (visible) => {
+    const open = visible && now() < data.expiry;
+    show("pay", open && (data.signed || data.transfer));
+    show("else", open && data.transfer);
+    show("late", visible && !open);
+    show("terms", visible);
+  };
+  const button = (text, act, plain) => {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.className = plain ? "plain" : "";
+    made.textContent = text;
+    made.addEventListener("click", act);
+    return made;
+  };
+  const link = (text, href) => {
+    const made = document.createElement("a");
+    made.href = href;
+    made.rel = "noreferrer noopener";
+    made.target = "_blank";
+    made.textContent = text;
+    return made;
+  };
+  const actions = (...buttons) => byId("actions").replaceChildren(...buttons);
+  const again = () => button(say("again"), () => redeem());
+  const buyAgain = () => button(say("buy_again"), () => {
+    setAside();
+    location.reload();
+  }, true);
+
+  // Asks first: whoever goes on may have to find the payment again.
+  const forget = () => button(say("forget"), () => {
+    newest += 1;
+    tell("forget_asks");
+    actions(button(say("forget_it"), () => {
+      setAside();
+      location.reload();
+    }), button(say("go_on"), () => (state.hash || state.header ? redeem() : location.reload()), true));
+  }, true);
+
+  // Leaving now may lose the sight of something that cannot be shown again.
+  let inFlight = 0;
+  addEventListener("beforeunload", (event) => { if (inFlight) event.preventDefault(); });
+  async function during(work) {
+    inFlight += 1;
+    try {
+      return await work;
+    } finally {
+      inFlight -= 1;
+    }
+  }

@@ -1,0 +1,250 @@
+//! What to do with a signed payment, by what the chain and the ledger say of it. Plain functions of values.
+
+use std::time::Duration;
+
+use crate::{
+    ledger::Settling,
+    protocol::{ChainTime, Transfer, TxHash, v2::Reason},
+};
+
+/// What is known of a payment before the handler runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It can be settled.
+    Valid,
+    /// It is not settled and cannot be.
+    Refused(Reason),
+    /// Its nonce is used, and not for this: cancelled, or paid to another.
+    Spent,
+    /// It was settled before, in this transfer.
+    Settled(Transfer),
+    /// It was settled before, and is not deep enough in the chain.
+    Pending(Duration),
+    /// It was settled before, longer ago than payments count.
+    TooOld,
+    /// The settler or the chain did not answer.
+    Unavailable,
+}
+
+/// What became of a payment that was to be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done(Transfer),
+    /// It is not settled by this attempt, as far as anyone can tell.
+    Refused(Reason),
+    /// Its nonce is used, and not for this: it can never be settled.
+    Spent,
+    Unknown(Option<TxHash>),
+}
+
+/// How a payment is case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// It names a quote, whose intent its payer alone knows, and which tells since when to search the chain.
+    pub(crate) quoted: bool,
+    /// Its quote covers this request.
+    pub(crate) honoured: bool,
+    /// It can no longer be settled at the chain's head. Never where nothing reads the chain.
+    pub(crate) over: bool,
+    /// The digest of this request.
+    pub(crate) request: [u8; 16],
+    /// The settlement that was begun for this intent before.
+    pub(crate) begun: Option<Settling>,
+}
+
+/// What to do before the handler runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// Run the handler, then settle it.
+    Settle,
+    /// Run the handler: it is settled, under this intent.
+    Resume(Transfer),
+    /// Have its payer prove that it is the payer, by a signature: whoever reads the chain could show this.
+    Prove(TxHash),
+    /// Have it redeemed under a fresh intent.
+    Elsewhere,
+    /// Have its payer sign anew: it is certainly not used to pay here.
+    Refuse(Reason),
+    /// Have it shown again after that time.
+    Wait(Duration),
+    TooOld,
+    /// It may have been settled here, or may still be: have it shown again.
+    Unknown,
+    /// Nothing was begun: have it shown again.
+    Unavailable,
+}
+
+/// What to do once the settler was asked to settle it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Conclusion {
+    /// Sell the answer for this transfer.
+    Sell(Transfer),
+    Prove(TxHash),
+    Refuse(Reason),
+    /// Withhold the answer, and have the payment shown again.
+    Unknown(Option<TxHash>),
+}
+
+/// Decides before the handler runs.
+pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
+    match found {
+        // Without a quote all that is shown is public once it is sent: who shows it may be anybody.
+        Found::Valid if !case.quoted && case.begun.is_some_and(|begun| begun.transaction.is_some()) => {
+            Judgement::Unknown
+        }
+        Found::Valid => Judgement::Settle,
+        Found::Settled(transfer) => judge_settled(transfer, case),
+        // What was sent for it before may still be mined, until its time is over.
+        Found::Refused(reason) if case.begun.is_none() || case.over => Judgement::Refuse(reason),
+        // Without a quote it may have paid here longer ago than was searched.
+        Found::Spent if !case.quoted => Judgement::Elsewhere,
+        Found::Spent => Judgement::Refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+        Found::Pending(wait) => Judgement::Wait(wait),
+        Found::TooOld => Judgement::TooOld,
+        Found::Refused(_) | Found::Unavailable if case.begun.is_some() => Judgement::Unknown,
+        Found::Refused(_) | Found::Unavailable => Judgement::Unavailable,
+    }
+}
+
+/// Decides about a payment that is settled and bought nothing yet. Its authorization is public.
+fn judge_settled(transfer: Transfer, case: &Case) -> Judgement {
+    // Without a quote all that is shown is public.
+    let Some(begun) = case.begun.filter(|_| case.quoted) else {
+        return match case.quoted && !case.honoured {
+            true => Judgement::Elsewhere,
+            false => Judgement::Prove(transfer.transaction),
+        };
+    };
+    if !case.honoured && begun.request != case.request {
+        return Judgement::Elsewhere;
+    }
+    match is_of(&transfer, &begun) {
+        true => Judgement::Resume(transfer),
+        false => Judgement::Prove(transfer.transaction),
+    }
+}
+
+/// Decides once the settler was asked to settle it, by the record that stood before, and the head under which it was settled now.
+pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclusion {
+    let begun = case.begun.unwrap_or(Settling::new(case.request, head));
+    match settled {
+        Settled::Done(transfer) if is_of(&transfer, &begun) => Conclusion::Sell(transfer),
+        Settled::Done(transfer) => Conclusion::Prove(transfer.transaction),
+        Settled::Spent if case.quoted => Conclusion::Refuse(Reason::INVALID_TRANSACTION_STATE),
+        // What was sent for it may still be mined, or be sent again by others.
+        Settled::Refused(reason) if case.begun.is_none() => Conclusion::Refuse(reason),
+        Settled::Refused(_) | Settled::Spent => Conclusion::Unknown(None),
+        Settled::Unknown(transaction) => Conclusion::Unknown(transaction),
+    }
+}
+
+/// Returns whether a transfer is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
+/// then, so within the second of its beginning it was settled afterwards.
+fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
+    begun.transaction == Some(transfer.transaction) || transfer.block_time >= begun.head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Network;
+
+    const HEAD: ChainTime = ChainTime::from_unix(1_000);
+    const THIS: [u8; 16] = [1; 16];
+    const OTHER: [u8; 16] = [2; 16];
+    const TX: TxHash = TxHash::new([7; 32]);
+
+    fn mined(time: u64) -> Transfer {
+        Transfer::new(Network::BASE, TX, 0).with_block(1, ChainTime::from_unix(time))
+    }
+
+    fn begun(request: [u8; 16]) -> Option<Settling> {
+        Some(Settling::new(request, HEAD))
+    }
+
+    fn case(quoted: bool, honoured: bool, begun: Option<Settling>) -> Case {
+        Case { quoted, honoured, over: false, request: THIS, begun }
+    }
+
+    #[test]
+    fn a_settled_payment_resumes_what_it_was_settled_for_and_nothing_else() {
+        let sent = begun(OTHER).map(|begun| begun.with_transaction(TX));
+        let resume = Judgement::Resume;
+        let prove = |transfer: Transfer| Judgement::Prove(transfer.transaction);
+        for (quoted, honoured, begun, time, expected) in [
+            (true, true, begun(THIS), 1_001, resume(mined(1_001))),
+            // In the second of its beginning, as on chains with several blocks a second.
+            (true, true, begun(THIS), 1_000, resume(mined(1_000))),
+            // Settled by others before.
+            (true, true, begun(THIS), 999, prove(mined(999))),
+            // Unless it is the transaction that was recorded.
+            (true, true, sent, 999, resume(mined(999))),
+            // For another request that the quote covers, and one that it does not.
+            (true, true, begun(OTHER), 1_001, resume(mined(1_001))),
+            (true, false, begun(OTHER), 1_001, Judgement::Elsewhere),
+            (true, false, sent, 1_001, Judgement::Elsewhere),
+            // For this very request, whose price has risen since.
+            (true, false, begun(THIS), 1_001, resume(mined(1_001))),
+            // Never begun here.
+            (true, true, None, 1_001, prove(mined(1_001))),
+            (true, false, None, 1_001, Judgement::Elsewhere),
+            // Without a quote all that is shown is public.
+            (false, true, begun(THIS), 1_001, prove(mined(1_001))),
+            (false, false, begun(THIS), 1_001, prove(mined(1_001))),
+            (false, true, None, 1_001, prove(mined(1_001))),
+        ] {
+            let case = case(quoted, honoured, begun);
+            assert_eq!(judge(Found::Settled(mined(time)), &case), expected, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_payer_signs_anew_only_where_nothing_can_be_mined_any_more() {
+        let (poor, used) = (Reason::INSUFFICIENT_FUNDS, Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED);
+        let wait = Duration::from_secs(2);
+        let sent = begun(THIS).map(|begun| begun.with_transaction(TX));
+        for (found, quoted, begun, over, expected) in [
+            (Found::Valid, true, None, false, Judgement::Settle),
+            (Found::Valid, true, begun(THIS), false, Judgement::Settle),
+            (Found::Valid, true, sent, false, Judgement::Settle),
+            (Found::Valid, false, begun(THIS), false, Judgement::Settle),
+            (Found::Valid, false, sent, false, Judgement::Unknown),
+            (Found::Refused(poor.clone()), true, None, false, Judgement::Refuse(poor.clone())),
+            (Found::Refused(poor.clone()), true, begun(THIS), false, Judgement::Unknown),
+            (Found::Refused(poor.clone()), true, begun(THIS), true, Judgement::Refuse(poor)),
+            (Found::Spent, true, None, false, Judgement::Refuse(used.clone())),
+            (Found::Spent, true, begun(THIS), false, Judgement::Refuse(used)),
+            (Found::Spent, false, begun(THIS), false, Judgement::Elsewhere),
+            (Found::Spent, false, None, false, Judgement::Elsewhere),
+            (Found::Pending(wait), true, None, false, Judgement::Wait(wait)),
+            (Found::TooOld, true, begun(THIS), false, Judgement::TooOld),
+            (Found::Unavailable, true, None, false, Judgement::Unavailable),
+            (Found::Unavailable, true, begun(THIS), true, Judgement::Unknown),
+        ] {
+            let case = Case { over, ..case(quoted, true, begun) };
+            assert_eq!(judge(found.clone(), &case), expected, "{found:?} {case:?}");
+        }
+    }
+
+    #[test]
+    fn what_settling_came_to_is_sold_refused_or_left_open() {
+        let (poor, over) = (Reason::INSUFFICIENT_FUNDS, Reason::INVALID_TRANSACTION_STATE);
+        for (settled, quoted, begun, expected) in [
+            (Settled::Done(mined(1_000)), true, None, Conclusion::Sell(mined(1_000))),
+            (Settled::Done(mined(999)), true, None, Conclusion::Prove(TX)),
+            (Settled::Done(mined(999)), false, begun(THIS), Conclusion::Prove(TX)),
+            (Settled::Refused(poor.clone()), true, None, Conclusion::Refuse(poor.clone())),
+            (Settled::Refused(poor), true, begun(THIS), Conclusion::Unknown(None)),
+            (Settled::Spent, true, begun(THIS), Conclusion::Refuse(over)),
+            (Settled::Spent, false, None, Conclusion::Unknown(None)),
+            (Settled::Unknown(Some(TX)), true, None, Conclusion::Unknown(Some(TX))),
+        ] {
+            let case = case(quoted, true, begun);
+            assert_eq!(conclude(settled.clone(), &case, HEAD), expected, "{settled:?} {case:?}");
+        }
+        // Resumed: begun a while ago, and settled since.
+        let since = Settling::new(THIS, ChainTime::from_unix(900));
+        let case = case(true, true, Some(since));
+        assert_eq!(conclude(Settled::Done(mined(950)), &case, HEAD), Conclusion::Sell(mined(950)));
+    }
+}

@@ -1,0 +1,41 @@
+//! The proof in a request that goes on to the handler: marked as a secret, or taken out.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
+
+use crate::protocol::{
+    headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
+    without_proof_members,
+};
+
+const PROOFS: [HeaderName; 2] = [X402_PAYMENT, PAYMENT_SIGNATURE];
+
+/// Digests of the body that a sender may add (RFC 9530 and before).
+const BODY_DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
+
+/// Marks the headers with a proof, so that neither `Debug` nor the header compression of HTTP/2 spreads their values.
+pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
+    for name in PROOFS {
+        if let Some(value) = headers.get_mut(name) {
+            HeaderValue::set_sensitive(value, true);
+        }
+    }
+}
+
+/// Removes the headers with a proof; returns whether there were any.
+pub(crate) fn strip_headers(headers: &mut HeaderMap) -> bool {
+    // Both are removed, whichever is found first.
+    PROOFS.into_iter().filter(|name| headers.remove(name).is_some()).count() > 0
+}
+
+/// Removes the members of a proof from a body, and what the head says of the bytes that it had.
+pub(crate) fn strip_members(parts: &mut Parts, body: Bytes) -> Bytes {
+    let Some(stripped) = without_proof_members(&body) else { return body };
+    for name in BODY_DIGESTS {
+        parts.headers.remove(name);
+    }
+    if let Some(length) = parts.headers.get_mut(header::CONTENT_LENGTH) {
+        *length = HeaderValue::from(stripped.len());
+    }
+    stripped.into()
+}

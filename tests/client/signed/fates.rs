@@ -1,0 +1,211 @@
+//! What becomes of an authorization that a seller was shown and gave no answer to: it is the only one until the chain says that it is void.
+
+use tower_x402::{
+    client::{PurchaseState, ResumeOnly},
+    protocol::v2::Reason,
+};
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_refused_is_shown_again_and_another_is_signed_only_once_it_is_void() {
+    let market = Market::open().await;
+    let chain = market.shop.chain.clone();
+    let seller = seller(move |payment, shows| match shows {
+        0..3 => refusal("insufficient_funds", &[way("490000")]),
+        _ => delivered(settle(&chain, payment)),
+    });
+    for shows in 1..=3 {
+        let error = buy(&market, &seller).await.unwrap_err();
+        let PayError::Outstanding { valid_before, reason, .. } = &error else { panic!("{error}") };
+        assert_eq!((valid_before.unix(), reason.as_ref()), (NOW + 60, Some(&Reason::INSUFFICIENT_FUNDS)));
+        assert!(error.is_resumable() && error.transaction().is_none());
+        assert_eq!((nonces(&seller).0.len(), nonces(&seller).1), (1, shows));
+        assert_eq!(market.journal.entries()[0].state, PurchaseState::Paying);
+    }
+    expire(&market);
+    assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    let states: Vec<_> = market.journal.entries().iter().map(|entry| entry.state).collect();
+    assert!(states.contains(&PurchaseState::Void) && states.contains(&PurchaseState::Answered), "{states:?}");
+}
+
+/// The clock of this machine is an hour fast: the chain says when the time of an authorization is over.
+#[tokio::test(start_paused = true)]
+async fn the_chain_says_when_it_is_void_and_not_the_clock() {
+    let market = Market::open().await;
+    let seller = seller(|_, _| refusal("insufficient_funds", &[way("490000")]));
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    market.shop.clock.advance(std::time::Duration::from_secs(3_600));
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    // Its time is over on the chain, too; but the chain cannot be asked.
+    market.shop.chain.set_head(ChainTime::from_unix(NOW + 3_600));
+    market.wallet.outage(true);
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Unsettled { reason: Some(_), .. })));
+    assert_eq!(market.wallet.authorizations(), 1);
+    market.wallet.outage(false);
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+}
+
+/// Official servers: the facilitator settles, and the server says 402 or 502, or nothing.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_settled_without_an_answer_is_never_followed_by_another_payment() {
+    let faults: [fn() -> Reply; 5] = [
+        || settlement_failed("unexpected_settle_error"),
+        || settlement_failed("invalid_transaction_state"),
+        || reply(502, &[("content-type", "application/json")], r#"{"error":"timed out"}"#),
+        || Reply::Broken,
+        || reply(402, &[], ""),
+    ];
+    for (number, fault) in faults.into_iter().enumerate() {
+        let market = Market::open().await;
+        let chain = market.shop.chain.clone();
+        let seller = seller(move |payment, shows| {
+            settle(&chain, payment);
+            if shows == 0 { fault() } else { refusal("invalid_exact_evm_nonce_already_used", &[way("490000")]) }
+        });
+        for call in 1..=10 {
+            let error = buy(&market, &seller).await.unwrap_err();
+            assert!(error.transaction().is_some() && error.is_resumable(), "{number} {call}: {error}");
+            assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{number}");
+        }
+        // A day later it is given up, and the error says so.
+        market.shop.clock.advance(std::time::Duration::from_secs(26 * 3_600));
+        let error = buy(&market, &seller).await.unwrap_err();
+        assert!(matches!(error, PayError::BilledAgain { is_last: true, .. }), "{error}");
+        assert_eq!(market.journal.entries()[0].state, PurchaseState::Refused);
+        assert_eq!(market.wallet.authorizations(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_settled_is_answered_when_the_seller_can() {
+    let market = Market::open().await;
+    let chain = market.shop.chain.clone();
+    let seller = seller(move |payment, shows| {
+        let transaction = settle(&chain, payment);
+        if shows == 0 { settlement_failed("unexpected_settle_error") } else { delivered(transaction) }
+    });
+    assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
+    assert_eq!((nonces(&seller).0.len(), nonces(&seller).1, market.wallet.authorizations()), (1, 2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_that_say_nothing_are_asked_through() {
+    let failures: [fn() -> Reply; 5] = [
+        || reply(500, &[], "broken"),
+        || reply(503, &[("retry-after", "1")], "later"),
+        || Reply::Broken,
+        || Reply::Hangs,
+        || refusal("fetch failed", &[way("490000")]),
+    ];
+    for failure in failures {
+        let market = Market::open().await;
+        let chain = market.shop.chain.clone();
+        let seller =
+            seller(move |payment, shows| if shows < 2 { failure() } else { delivered(settle(&chain, payment)) });
+        let layer = market.layer_with(|builder| builder.answer_timeout(std::time::Duration::from_secs(20))).await;
+        let got = ask(&layer, &seller, question("{}")).await.unwrap();
+        assert_eq!((got.text.as_str(), nonces(&seller).0.len(), nonces(&seller).1), ("the answer", 1, 3));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_on_the_same_journal_goes_on_with_the_same_authorization() {
+    let market = Market::open().await;
+    let chain = market.shop.chain.clone();
+    let seller = seller(move |payment, shows| match shows {
+        0..3 => Reply::Broken,
+        _ => delivered(settle(&chain, payment)),
+    });
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { reason: None, .. })));
+    // A new layer is like a new process.
+    assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_to_finish_signs_nothing_new() {
+    let market = Market::open().await;
+    let seller = seller(|_, _| refusal("insufficient_funds", &[way("490000")]));
+    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    expire(&market);
+    let mut request = question("{}");
+    request.extensions_mut().insert(ResumeOnly);
+    let error = ask(&market.layer().await, &seller, request).await.unwrap_err();
+    assert!(matches!(error, PayError::Lapsed { .. }) && !error.is_resumable(), "{error}");
+    assert_eq!(market.wallet.authorizations(), 1);
+}
+
+/// A price that moves with every question: what was signed for the first is not followed by a second while it may be used.
+#[tokio::test(start_paused = true)]
+async fn a_price_that_moves_is_not_signed_for_twice() {
+    let market = Market::open().await;
+    let seller = Seller::new(move |asked| match shown(asked) {
+        Some(_) => reply(400, &[], "no"),
+        None => demand(&[way(&(490_000 + asked.before).to_string())]),
+    });
+    assert_eq!(buy(&market, &seller).await.unwrap().status.as_u16(), 400);
+    let error = buy(&market, &seller).await.unwrap_err();
+    assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
+    assert_eq!(market.wallet.authorizations(), 1);
+    expire(&market);
+    assert_eq!(buy(&market, &seller).await.unwrap().status.as_u16(), 400);
+    assert_eq!(market.wallet.authorizations(), 2);
+}
+
+/// Hostile: one bill after another, each for a different intent.
+#[tokio::test(start_paused = true)]
+async fn a_seller_that_bills_again_and_again_sees_one_signature() {
+    let market = Market::open().await;
+    let seller = Seller::new(|asked| {
+        let mut way = way("490000");
+        way["extra"]["intentId"] = serde_json::json!(format!("intent-{}", asked.before));
+        refusal("invalid_payment_requirements", &[way])
+    });
+    let error = buy(&market, &seller).await.unwrap_err();
+    assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert!(nonces(&seller).1 <= 4, "{}", nonces(&seller).1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_journal_does_not_record_is_shown_to_nobody() {
+    use super::super::rig::{Diary, Slip};
+    let market = Market::open().await;
+    let seller = seller(|_, _| panic!("shown"));
+    let diary = Diary::of(market.journal.clone()).slip(1, Slip::Fails);
+    let budget = Market::budget().build().unwrap();
+    let builder = tower_x402::client::PayLayer::builder(market.wallet.clone(), budget, diary);
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    assert!(matches!(ask(&layer, &seller, question("{}")).await, Err(PayError::Journal(_))));
+    assert!(layer.spent().is_zero() && layer.unfinished().is_empty());
+}
+
+/// However old it is by this machine's clock: only the chain says that an authorization is void.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_wrong_opens_no_second_authorization() {
+    let market = Market::open().await;
+    let seller = signed_seller_that_declines();
+    let layer = market.layer().await;
+    ask(&layer, &seller, question("{}")).await.unwrap();
+    assert_eq!(market.journal.entries()[0].state, PurchaseState::Unspent);
+    market.shop.clock.advance(std::time::Duration::from_secs(30 * 24 * 60 * 60));
+    for request in ["{}", "[1]", "{}"] {
+        let _ = ask(&layer, &seller, question(request)).await;
+    }
+    let of_the_first = market.journal.entries().into_iter().filter(|entry| entry.at.unix() == NOW);
+    assert!(of_the_first.clone().all(|entry| entry.state.is_open()), "{:?}", of_the_first.collect::<Vec<_>>());
+    // Past its end by the chain, too, it is closed by any call.
+    expire(&market);
+    market.shop.clock.advance(std::time::Duration::from_secs(2 * 24 * 60 * 60));
+    let _ = ask(&layer, &Seller::honest(), question("[2]")).await;
+    assert!(market.journal.entries().iter().filter(|entry| entry.at.unix() == NOW).all(|entry| !entry.state.is_open()));
+}
+
+/// Answers without taking what it was shown.
+fn signed_seller_that_declines() -> Seller {
+    seller(|_, _| reply(400, &[], "no"))
+}

@@ -1,0 +1,65 @@
+//! SECURITY row 55: texts that try to be more than text, and a page in somebody else's frame.
+
+use serde_json::json;
+
+use super::{
+    shop::{Kind, Shop},
+    visit::Browser,
+};
+
+/// Markup, ends of elements and attributes, and what is no markup until it is decoded once more.
+const TEXTS: [&str; 9] = [
+    "<script>__pwned()</script>",
+    "</script><script>__pwned()</script>",
+    "\"><img src=x onerror=__pwned()>",
+    "' onmouseover='__pwned()' x='",
+    "</title></style><svg onload=__pwned()>",
+    "{{constructor.constructor('__pwned()')()}} ${__pwned()}",
+    "<!--<script>",
+    "&lt;img src=x onerror=__pwned()&gt;",
+    "javascript:__pwned()",
+];
+
+#[tokio::test]
+async fn no_text_becomes_more_than_text() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind { labels: TEXTS.map(str::to_owned).into(), ..Kind::default() }).await;
+    let addresses: Vec<String> = TEXTS
+        .iter()
+        .enumerate()
+        .map(|(number, text)| {
+            let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            shop.at(&format!("/{number}?query={encoded}#{}", text.replace(' ', "%20")))
+        })
+        .collect();
+    let told = browser.visit(&shop, "attacked", &addresses[0], json!({ "addresses": addresses })).await;
+    for (number, text) in TEXTS.iter().enumerate() {
+        let told = &told["told"][number];
+        assert_eq!((&told["pwned"], &told["strange"], &told["dialogs"]), (&json!(0), &json!(0), &json!(0)), "{text}");
+        assert_eq!(told["texts"], json!({ "h1": text.trim(), "asked": format!("“{text}”") }));
+        assert_eq!((&told["foreign"], &told["complaints"]), (&json!([]), &json!([])), "{text}");
+    }
+}
+
+/// The answer is the seller's, and still nothing in it runs in the page.
+#[tokio::test]
+async fn an_answers_markup_is_read_and_not_run() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind::default()).await;
+    let url = shop.at("/report?as=hostile");
+    let told = browser.visit(&shop, "attacked", &url, json!({ "addresses": [url], "buy": true })).await;
+    let told = &told["told"][0];
+    assert!(told["answer"].as_str().unwrap().contains("The report"), "{told}");
+    assert_eq!((&told["pwned"], &told["markup"]), (&json!(0), &json!(0)), "{told}");
+    assert_eq!(told["foreign"], json!([]));
+}
+
+#[tokio::test]
+async fn no_other_page_frames_it() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind::default()).await;
+    let told = browser.visit(&shop, "framed", &shop.url, json!({ "frame": shop.at("/frame") })).await;
+    let inside: Vec<_> = told["inside"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
+    assert!(inside.contains(&"not guarded"), "what lets itself be framed is seen: {told}");
+    assert!(inside.iter().all(|text| !text.contains("The report") && !text.contains("0.49")), "{told}");
+}

@@ -1,0 +1,297 @@
+// One visit in a browser: node visit.mjs SCENARIO SETTINGS, both as JSON; prints what came of it as a line of JSON.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import {
+  Wallet, asked, isShown, launch, openTab, payByHand, press, rpc, textOf, untilSays, untilShown,
+} from "./browser.mjs";
+import { faults } from "./faults.mjs";
+
+const [scenario, settings] = [process.argv[2], JSON.parse(process.argv[3])];
+const { program, url, chain, account, folder } = settings;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const answered = async (page) => {
+  await untilShown(page, "#answer");
+  return { shown: await textOf(page, "#shown"), status: await textOf(page, "#status") };
+};
+const picture = (page, name) => page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+const kept = (page) => page.evaluate(() => [sessionStorage.length, localStorage.length]);
+const offered = async (page) => ({ pay: await isShown(page, "#pay"), elsewhere: await isShown(page, "#else") });
+
+async function typed(page, hash) {
+  await page.$eval("#hash", (field) => { field.value = ""; });
+  await page.type("#hash", hash);
+  await page.click("#form button[type=submit]");
+}
+
+// The page as it is now, in both schemes and widths: findings of axe-core, and whether anything sticks out.
+async function examined(page, name) {
+  const found = [];
+  for (const width of [320, 1280]) {
+    for (const scheme of ["light", "dark"]) {
+      await page.setViewport({ width, height: 900 });
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run());
+      found.push(...violations.map(({ id, nodes }) => `${name} ${width} ${scheme}: ${id} at ${nodes.map((n) => n.target)}`));
+      if (await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth)) {
+        found.push(`${name} ${width}: wider than the window`);
+      }
+      await picture(page, `${name}-${width}-${scheme}`);
+    }
+  }
+  return found;
+}
+
+const scenarios = {
+  ...faults({ settings, answered, typed, kept, offered }),
+
+  // By a wallet that is told the words of its button.
+  async pay(browser) {
+    const wallet = new Wallet(chain, { account, legacy: settings.legacy, name: settings.wallet });
+    const { page, seen } = await openTab(browser, { wallet });
+    const response = await page.goto(url);
+    await press(page, settings.press);
+    const answer = await answered(page);
+    const focus = await page.evaluate(() => document.activeElement.id);
+    const [session, local] = await kept(page);
+    await page.reload();
+    await untilShown(page, "#status:not(:empty)");
+    const again = settings.redelivered ? await answered(page) : await page.waitForFunction(
+      () => document.getElementById("status").className !== "" || !document.getElementById("pay").hidden,
+    ).then(async () => offered(page));
+    return { quoted: response.status(), ...answer, focus, session, local, again, asked: wallet.asked, ...seen };
+  },
+
+  async keyboard(browser) {
+    const wallet = new Wallet(chain, { account });
+    const { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await untilShown(page, "#wallets button");
+    const order = [];
+    for (let step = 0; step < 20; step += 1) {
+      await page.keyboard.press("Tab");
+      const at = await page.evaluate(() => {
+        const { id, innerText, tagName } = document.activeElement;
+        const outline = getComputedStyle(document.activeElement).outlineStyle;
+        return { what: id || innerText || tagName, outline };
+      });
+      order.push(at);
+      if (at.what.includes(settings.press)) break;
+    }
+    await page.keyboard.press("Enter");
+    return { order, ...(await answered(page)) };
+  },
+
+  async hash(browser) {
+    const { page, seen } = await openTab(browser);
+    await page.goto(url);
+    await untilShown(page, "#none");
+    const details = await asked(page);
+    await typed(page, "0x12");
+    await untilSays(page, "not a transaction hash");
+    const invalid = await page.$eval("#hash", (field) => field.getAttribute("aria-invalid"));
+    const hash = await payByHand(chain, account, details, 490_000);
+    // As a block explorer's address has it.
+    await typed(page, ` https://explorer.example/tx/${hash} `);
+    await untilSays(page, "Waiting for the network");
+    const waiting = await offered(page);
+    return { details, invalid, waiting, ...(await answered(page)), ...seen };
+  },
+
+  // The wallet sends and is not heard of again; the page is loaded anew meanwhile, or the tab closed.
+  async interrupted(browser) {
+    const wallet = new Wallet(chain, { account, mood: "hangs" });
+    let { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await press(page, "Pay with");
+    while (!wallet.hash) await new Promise((resolve) => { setTimeout(resolve, 50); });
+    const intent = await page.evaluate(() => Object.values(sessionStorage).map((value) => JSON.parse(value).intent).find(Boolean));
+    if (settings.close) {
+      await page.close();
+      ({ page } = await openTab(browser));
+      await page.goto(url);
+    } else {
+      await page.reload();
+    }
+    await untilSays(page, "You began to pay here");
+    await typed(page, wallet.hash);
+    const answer = await answered(page);
+    return { ...answer, same: wallet.transaction.data, intent };
+  },
+
+  // Paid, and not in a block yet.
+  async pending(browser) {
+    const wallet = new Wallet(chain, { account });
+    let { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await rpc(chain, "evm_setIntervalMining", [0]);
+    await press(page, "Pay with");
+    await untilSays(page, "Waiting for the network");
+    const bar = await isShown(page, "#bar");
+    await page.reload();
+    await untilSays(page, "Waiting for the network");
+    const reloaded = await offered(page);
+    await page.goto("about:blank");
+    await page.goBack();
+    await untilSays(page, "Waiting for the network");
+    await page.close();
+    ({ page } = await openTab(browser));
+    await page.goto(url);
+    await untilSays(page, "Waiting for the network");
+    const reopened = await offered(page);
+    await rpc(chain, "evm_setIntervalMining", [1]);
+    return { bar, reloaded, reopened, ...(await answered(page)), kept: await kept(page), asked: wallet.asked };
+  },
+
+  async declined(browser) {
+    const wallet = new Wallet(chain, { account, mood: "declines" });
+    const { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await press(page, settings.press);
+    await untilSays(page, "You declined");
+    const declined = { ...(await offered(page)), kept: await kept(page) };
+    wallet.mood = "fails";
+    await press(page, settings.press);
+    await page.waitForSelector("#status.bad");
+    const failed = { ...(await offered(page)), said: await textOf(page, "#status"), kept: await kept(page) };
+    wallet.mood = "";
+    await press(page, settings.press);
+    return { declined, failed, ...(await answered(page)) };
+  },
+
+  // Payments that buy nothing: too small, to somebody else, spent.
+  async refused(browser) {
+    const { page } = await openTab(browser);
+    await page.goto(url);
+    const details = await asked(page);
+    const told = [];
+    for (const [recipient, units] of [[details.recipient, 489_999], [account, 490_000]]) {
+      const hash = await payByHand(chain, account, { ...details, recipient }, units);
+      await typed(page, hash);
+      await page.waitForSelector("#status.bad");
+      told.push({ said: await textOf(page, "#status"), ...(await offered(page)), form: await isShown(page, "#form") });
+    }
+    await typed(page, await payByHand(chain, account, details, 490_000));
+    return { told, ...(await answered(page)) };
+  },
+
+  // A seller who asks who paid.
+  async proving(browser) {
+    const wallet = new Wallet(chain, { account });
+    const { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await untilShown(page, "#wallets button");
+    await typed(page, await payByHand(chain, account, await asked(page), 490_000));
+    await press(page, "Sign as the payer");
+    return { ...(await answered(page)), asked: wallet.asked };
+  },
+
+  // Without script: the address, and a form.
+  async plain(browser) {
+    const { page, seen } = await openTab(browser, { script: false });
+    await page.goto(url);
+    const details = await asked(page);
+    const visible = { ...(await offered(page)), form: await isShown(page, "#form"), qr: await isShown(page, ".qr") };
+    const copies = await page.$$eval("[data-copy]", (all) => all.filter((each) => each.getClientRects().length).length);
+    await picture(page, "plain-quote");
+    await rpc(chain, "evm_setIntervalMining", [0]);
+    const hash = await payByHand(chain, account, details, 490_000);
+    const submit = () => Promise.all([page.waitForNavigation(), page.click("form button[type=submit]")]);
+    await page.type("#hash", hash);
+    const [early] = await submit();
+    const refusal = { status: early.status(), text: await textOf(page, "main"), wide: await page.$eval("#hash", (f) => f.value) };
+    await picture(page, "plain-refusal");
+    await rpc(chain, "evm_setIntervalMining", [1]);
+    let answer = early;
+    for (let times = 0; answer.status() !== 200 && times < 60; times += 1) {
+      await new Promise((resolve) => { setTimeout(resolve, 500); });
+      [answer] = await submit();
+    }
+    return { details, visible, copies, refusal, status: answer.status(), text: await textOf(page, "body"), hash, ...seen };
+  },
+
+  async accessible(browser) {
+    const wallet = new Wallet(chain, { account });
+    const { page } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await untilShown(page, "#wallets button");
+    const found = await examined(page, "quote");
+    await rpc(chain, "evm_setIntervalMining", [0]);
+    await press(page, "or send a transaction");
+    await untilSays(page, "Waiting for the network");
+    found.push(...await examined(page, "waiting"));
+    await rpc(chain, "evm_setIntervalMining", [1]);
+    await answered(page);
+    found.push(...await examined(page, "answer"));
+    for (const [name, address] of Object.entries(settings.more ?? {})) {
+      const { page: other } = await openTab(browser);
+      await other.goto(address);
+      found.push(...await examined(other, name));
+    }
+    return { found };
+  },
+
+  // Addresses of pages whose texts try to be more than text.
+  async attacked(browser) {
+    const told = [];
+    for (const address of settings.addresses) {
+      const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account, name: "<img src=x onerror=__pwned()>" }) });
+      let pwned = 0;
+      await page.exposeFunction("__pwned", () => { pwned += 1; });
+      await page.goto(address);
+      await untilShown(page, "#wallets button");
+      await page.type("#hash", "\"><img src=x onerror=__pwned()>");
+      await page.click("#form button[type=submit]");
+      await untilSays(page, "not a transaction hash");
+      const strange = await page.evaluate(() => document.querySelectorAll("main img, main script, main iframe, base, link").length);
+      const texts = { h1: await textOf(page, "h1"), asked: await page.$eval(".asked", (e) => e.textContent).catch(() => null) };
+      let answer;
+      if (settings.buy) {
+        await press(page, "Pay with");
+        answer = (await answered(page)).shown;
+      }
+      const markup = await page.evaluate(() => document.querySelectorAll("#shown script, #shown img, #shown form, #shown [onclick], #shown [style], #shown svg, #shown iframe, #shown a[href*=script]").length);
+      await page.close();
+      const origin = new URL(address).origin;
+      const foreign = seen.requests.filter((request) => !request.split(" ")[1].startsWith(origin) && !/ (blob|data):/.test(request));
+      told.push({ pwned, strange, markup, texts, answer, foreign, dialogs: seen.dialogs, complaints: seen.complaints });
+    }
+    return { told };
+  },
+
+  // A page that another one puts into a frame.
+  async framed(browser) {
+    const { page } = await openTab(browser);
+    await page.goto(settings.frame);
+    await page.waitForFunction(() => document.readyState === "complete");
+    const inside = await Promise.all(page.frames().slice(1).map((frame) => frame.evaluate(() => document.body.innerText).catch(() => "")));
+    return { inside };
+  },
+
+  // The visitor's way through the shop: the form on its first page, the price, the answer.
+  async shopping(browser) {
+    const wallet = new Wallet(chain, { account });
+    const { page, seen } = await openTab(browser, { wallet });
+    await page.goto(url);
+    const found = await examined(page, "welcome");
+    await page.$eval(settings.field, (field) => { field.value = ""; });
+    await page.type(settings.field, settings.question);
+    await Promise.all([page.waitForNavigation(), page.click(settings.submit)]);
+    const quoted = { address: page.url(), text: await textOf(page, "main") };
+    await picture(page, "shopping-quote");
+    await press(page, settings.press);
+    const answer = await answered(page);
+    const tables = await page.$$eval("#shown table, #shown h1, #shown h2", (all) => all.length);
+    found.push(...await examined(page, "shopping-answer"));
+    return { found, quoted, ...answer, tables, ...seen };
+  },
+};
+
+const browser = await launch(program);
+try {
+  console.log(JSON.stringify(await scenarios[scenario](browser)));
+} finally {
+  await browser.close();
+}

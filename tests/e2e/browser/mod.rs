@@ -1,0 +1,10 @@
+//! The page in a real browser: headless Chromium, and a wallet in it that signs on a development chain.
+
+mod attacks;
+mod faults;
+mod paying;
+mod plain;
+mod reading;
+mod shop;
+mod shopping;
+mod visit;

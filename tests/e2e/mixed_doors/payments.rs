@@ -1,0 +1,212 @@
+//! Payments of every kind, and what their payers and thieves show for them.
+
+use std::sync::OnceLock;
+
+use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
+use http::{HeaderName, HeaderValue};
+use rand::Rng as _;
+use serde_json::{Value, json};
+use tower_x402::{
+    protocol::{
+        ChainTime, IntentId, Network, PaymentTag, TxHash,
+        headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
+        redemption_message,
+        v2::{Authorization, PaymentPayload, PaymentRequirements, SignedAuthorization},
+    },
+    testing::contracts::{self, Word},
+};
+
+use super::{book::Book, street::Street};
+use crate::{
+    served::market::SELLER,
+    support::authorization::{call, signature},
+};
+
+/// An account of the chain's ten, which begin with those that settle.
+pub const THIEF: usize = 4;
+const PAYERS: [usize; 5] = [5, 6, 7, 8, 9];
+
+/// What a handler answers.
+pub const QUESTION: &str = r#"{"query":"pricing"}"#;
+/// What every handler refuses.
+pub const NO_QUESTION: &str = r#"{"query":""}"#;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A signed authorization, and, once it is settled, its transaction.
+    Signed,
+    /// The same under two intents of its payer's.
+    TwoIntents,
+    /// Signed likewise, and sent by somebody else, before or after its payer shows it.
+    Relayed,
+    /// A transfer that its payer tagged.
+    Tagged,
+    /// A transfer of any wallet. It goes to whoever is first.
+    Untagged,
+    /// A signed authorization, shown with requests only that are refused.
+    InVain,
+}
+
+impl Kind {
+    pub const ALL: [Self; 6] =
+        [Self::Signed, Self::TwoIntents, Self::Relayed, Self::Tagged, Self::Untagged, Self::InVain];
+
+    const fn is_signed(self) -> bool {
+        !matches!(self, Self::Tagged | Self::Untagged)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    Payer,
+    Thief,
+}
+
+/// One header, and with which request it goes.
+#[derive(Clone)]
+pub struct Presentation {
+    pub party: Party,
+    pub header: (HeaderName, HeaderValue),
+    pub body: &'static str,
+}
+
+pub struct Payment {
+    pub kind: Kind,
+    pub book: Book,
+    /// Whether processes are killed meanwhile.
+    crashes: bool,
+    payer: PrivateKeySigner,
+    thief: PrivateKeySigner,
+    /// Two of the payer's, then two of a thief's.
+    offers: [PaymentRequirements; 4],
+    signed: Option<(SignedAuthorization, Vec<u8>)>,
+    /// What can be shown from the beginning.
+    early: Vec<Presentation>,
+    /// What can be shown once the transaction is known.
+    late: OnceLock<Vec<Presentation>>,
+}
+
+impl Payment {
+    /// Makes one, and sends what the payer sends itself.
+    pub async fn make(street: &Street, kind: Kind) -> Self {
+        let account = PAYERS[rand::rng().random_range(0..PAYERS.len())];
+        let offers = [street.offer().await, street.offer().await, street.offer().await, street.offer().await];
+        let [payer, thief] = [account, THIEF].map(|index| street.key(index));
+        let (book, crashes) = (Book::default(), street.crashes());
+        let mut payment =
+            Self { kind, book, crashes, payer, thief, offers, signed: None, early: vec![], late: OnceLock::new() };
+        let tag = PaymentTag::of(payment.intent(0).as_str());
+        if kind.is_signed() {
+            payment.sign(street, if kind == Kind::Relayed { *tag.as_bytes() } else { rand::rng().random() });
+        } else {
+            let mut transfer = contracts::transfer(SELLER, payment.offers[0].amount);
+            if kind == Kind::Tagged {
+                transfer.extend(tag.to_call_data());
+            }
+            let (from, token) = (street.chain.accounts()[account].address(), street.chain.usdc());
+            payment.learn(street.chain.send(from, token, &transfer).await.unwrap());
+        }
+        payment
+    }
+
+    fn sign(&mut self, street: &Street, nonce: [u8; 32]) {
+        let offer = &self.offers[0];
+        let from = tower_x402::protocol::Address::new(self.payer.address().into_array());
+        let until = street.now() + 3600;
+        let terms = [from.into(), SELLER.into(), offer.amount.into(), 0.into(), u128::from(until).into()];
+        let terms: [Word; 6] = [&terms[..], &[Word::new(nonce)]].concat().try_into().unwrap();
+        let signed = signature(&street.chain, &self.payer, &terms);
+        let authorization = Authorization::new(from, nonce)
+            .paying(SELLER, offer.amount)
+            .valid_between(ChainTime::from_unix(0), ChainTime::from_unix(until));
+        let shown = SignedAuthorization::new(authorization, signed.to_string().parse().unwrap());
+        self.signed = Some((shown, call(&terms, &signed)));
+        let own = if self.kind == Kind::TwoIntents { 2 } else { 1 };
+        let body = if self.kind == Kind::InVain { NO_QUESTION } else { QUESTION };
+        self.early = (0..own).map(|offer| Presentation { body, ..self.signed_for(Party::Payer, offer) }).collect();
+        if self.kind != Kind::InVain {
+            // A request that is refused, once in a while.
+            self.early.push(Presentation { body: NO_QUESTION, ..self.signed_for(Party::Payer, 0) });
+        }
+    }
+
+    /// The nonce and the call, of an authorization that may become a transfer.
+    pub fn authorization(&self) -> Option<([u8; 32], &[u8])> {
+        self.signed.as_ref().map(|(signed, call)| (signed.authorization.nonce, &call[..]))
+    }
+
+    fn intent(&self, offer: usize) -> IntentId {
+        self.offers[offer].intent().unwrap().unwrap()
+    }
+
+    /// The authorization under that intent.
+    fn signed_for(&self, party: Party, offer: usize) -> Presentation {
+        let signed = self.signed.as_ref().unwrap().0.clone();
+        let payload = PaymentPayload::new(self.offers[offer].clone(), signed);
+        Presentation { party, header: (PAYMENT_SIGNATURE, payload.to_header()), body: QUESTION }
+    }
+
+    /// The transaction under that intent, with what proves it.
+    fn redemption(&self, party: Party, offer: usize, transaction: TxHash, proof: &Value) -> Presentation {
+        let mut shown = json!({ "intentId": self.intent(offer).as_str(), "txHash": transaction.to_string() });
+        shown.as_object_mut().unwrap().extend(proof.as_object().unwrap().clone());
+        let value = shown.to_string().parse().unwrap();
+        Presentation { party, header: (X402_PAYMENT, value), body: QUESTION }
+    }
+
+    fn signature(&self, signer: &PrivateKeySigner, offer: usize, transaction: TxHash) -> Value {
+        let message = redemption_message(Network::BASE, transaction, &self.intent(offer));
+        json!({ "paymentSignature": signer.sign_message_sync(message.as_bytes()).unwrap().to_string() })
+    }
+
+    /// Says which transaction it is in: from here on it is public, with all that stands in it.
+    pub fn learn(&self, transaction: TxHash) {
+        self.late.get_or_init(|| self.after(transaction));
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.late.get().is_some()
+    }
+
+    fn after(&self, transaction: TxHash) -> Vec<Presentation> {
+        let by_hash = |party, offer, proof: Value| self.redemption(party, offer, transaction, &proof);
+        let mut late: Vec<_> =
+            [0, 1].map(|offer| by_hash(Party::Payer, offer, self.signature(&self.payer, offer, transaction))).into();
+        if matches!(self.kind, Kind::Tagged | Kind::Untagged | Kind::Relayed) {
+            late.push(by_hash(Party::Payer, 0, json!({})));
+        }
+        let tag = PaymentTag::of(self.intent(0).as_str()).to_string();
+        late.extend([
+            by_hash(Party::Thief, 2, json!({})),
+            by_hash(Party::Thief, 3, json!({ "paymentSecret": tag })),
+            by_hash(Party::Thief, 2, self.signature(&self.thief, 2, transaction)),
+        ]);
+        // A thief's reservation of what somebody else settled, left behind by a process that was killed, is a theft that still succeeds.
+        if self.signed.is_some() && !(self.kind == Kind::Relayed && self.crashes) {
+            late.extend([2, 3].map(|offer| self.signed_for(Party::Thief, offer)));
+        }
+        late
+    }
+
+    /// Everything that can be shown now.
+    fn all(&self) -> impl Iterator<Item = &Presentation> {
+        self.early.iter().chain(self.late.get().into_iter().flatten())
+    }
+
+    /// Any one of it; `None` where nothing is known yet.
+    pub fn any(&self, rng: &mut impl rand::Rng) -> Option<&Presentation> {
+        let all: Vec<_> = self.all().collect();
+        (!all.is_empty()).then(|| all[rng.random_range(0..all.len())])
+    }
+
+    /// Whatever may buy the answer.
+    pub fn good(&self) -> Vec<Presentation> {
+        let buys = |shown: &&Presentation| shown.body == QUESTION && self.is_for(shown.party);
+        self.all().filter(buys).cloned().collect()
+    }
+
+    /// Whether that party may be answered.
+    pub fn is_for(&self, party: Party) -> bool {
+        party == Party::Payer || self.kind == Kind::Untagged
+    }
+}

@@ -1,0 +1,10 @@
+//! SECURITY rows 36 and 44 to 46: who redeems a payment whose transaction everybody can see. Over real HTTP, with payments on a
+//! real chain.
+
+mod payments;
+mod race;
+mod scene;
+mod table;
+
+/// Stands in SECURITY.md: the tables there are what the tests see.
+const SECURITY: &str = include_str!("../../../SECURITY.md");

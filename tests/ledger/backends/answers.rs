@@ -1,0 +1,109 @@
+//! Answers that are kept with their sales: gone after their time, and with their sales.
+
+use std::time::Duration;
+
+use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, Maintenance as _, redis::driver};
+
+use super::{HEAD, claim, claim_for, hold, paid, time};
+use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
+
+on_each_kind! {
+    answers_are_forgotten_after_their_time
+    an_answer_goes_with_its_sale
+    what_is_kept_survives_the_process
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+/// More than any ledger forgets in one step of its own.
+const MANY: u64 = 40;
+
+async fn sell_with(ledger: &impl Ledger, name: u64, keep_for: Duration) {
+    let lease = hold(ledger, &claim(name, name)).await;
+    let answer = KeptAnswer::new(format!("answer {name}"), keep_for);
+    assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done));
+}
+
+async fn answer_of(ledger: &impl Ledger, name: u64) -> Option<Vec<u8>> {
+    let sale = ledger.consumed(claim(name, name).intent()).await.unwrap();
+    sale.and_then(|sale| sale.answer).map(|answer| answer.to_vec())
+}
+
+/// How many answers the database has, whether or not they are given back.
+async fn stored(place: &Place) -> u64 {
+    match place.kind {
+        Kind::Redis => {
+            let keys = place.redis_keys().await;
+            keys.iter().filter(|key| key.contains(":answer:")).count() as u64
+        }
+        _ => place.count("SELECT count(*) FROM ledger_answers").await,
+    }
+}
+
+async fn answers_are_forgotten_after_their_time(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    sell_with(&ledger, 1, HOUR).await;
+    for by_name in [true, false] {
+        let first = if by_name { 100 } else { 200 };
+        for name in first..first + MANY {
+            sell_with(&ledger, name, Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(answer_of(&ledger, first).await, None);
+        if by_name {
+            assert_eq!(ledger.sweep(time(HEAD)).await, Ok(0), "no sale is forgotten");
+        } else {
+            // Some at a time, whatever is asked. One that was just started looks at everything first.
+            let ledger = place.ledger().await;
+            for _ in 0..MANY / 8 {
+                let _ = ledger.reserve(&claim(first, first)).await.unwrap();
+            }
+        }
+        assert_eq!(stored(&place).await, 1, "by name: {by_name}");
+        assert!(ledger.consumed(claim(first, first).intent()).await.unwrap().is_some(), "its sale stays");
+    }
+    assert_eq!(answer_of(&ledger, 1).await.as_deref(), Some(&b"answer 1"[..]));
+    place.remove().await;
+}
+
+async fn an_answer_goes_with_its_sale(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    for name in 1..=MANY {
+        sell_with(&ledger, name, 1_000 * HOUR).await;
+    }
+    let last = claim(1, 1).keep_until(&paid(1));
+    assert_eq!(ledger.sweep(last).await, Ok(0));
+    assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (MANY, Some(b"answer 7".to_vec())));
+    // Some by a claim, the rest by name.
+    let beyond = last.after(Duration::from_secs(1));
+    let _ = ledger.reserve(&claim_for(1, 1, HOUR, beyond.unix())).await.unwrap();
+    let left = stored(&place).await;
+    assert!(left < MANY);
+    assert_eq!(ledger.sweep(beyond).await, Ok(left));
+    assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (0, None));
+    place.remove().await;
+}
+
+async fn what_is_kept_survives_the_process(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    sell_with(&ledger, 1, HOUR).await;
+    ledger.close().await;
+    let next = AnyLedger::patient(place.address()).await;
+    assert_eq!(answer_of(&next, 1).await.as_deref(), Some(&b"answer 1"[..]));
+    place.remove().await;
+}
+
+/// The server drops it by itself, also where nobody asks.
+#[tokio::test]
+async fn redis_is_told_when_an_answer_ends() {
+    let Some(place) = Place::new(Kind::Redis).await else { return };
+    let ledger = place.begun().await;
+    sell_with(&ledger, 1, HOUR).await;
+    let (mut connection, prefix) = place.redis().await;
+    let left: i64 =
+        driver::cmd("PTTL").arg(format!("{prefix}answer:{:032x}", 1)).query_async(&mut connection).await.unwrap();
+    assert!(left > 3_500_000 && left <= 3_600_000, "{left}");
+    place.remove().await;
+}

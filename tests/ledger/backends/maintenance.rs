@@ -1,0 +1,78 @@
+//! `Maintenance`: the same for every ledger.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_x402::ledger::{AttemptOutcome, Ledger as _, Maintenance, MemoryLedger, ReserveOutcome};
+
+use super::{HEAD, MARK, claim, claim_for, hold, paid, sell, time};
+use crate::kinds::{Kind, Place, on_each_kind};
+
+/// On a ledger that has not begun.
+async fn is_maintained(ledger: &impl Maintenance) {
+    // Nothing is moved before it began: it must begin in the present.
+    assert_eq!(ledger.low_water_mark().await, Ok(None));
+    assert_eq!(ledger.raise_mark_to(time(HEAD)).await, Ok(None));
+    assert_eq!(ledger.lower_mark_to(time(1)).await, Ok(None));
+    assert_eq!(ledger.low_water_mark().await, Ok(None));
+    assert_eq!(ledger.begin(time(MARK)).await, Ok(time(MARK)));
+
+    assert_eq!(ledger.raise_mark_to(time(MARK - 1)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.lower_mark_to(time(MARK + 1)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.raise_mark_to(paid(1).block_time).await, Ok(Some(paid(1).block_time)));
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(paid(1).block_time)));
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::BeforeMemory));
+    assert_eq!(ledger.lower_mark_to(time(MARK)).await, Ok(Some(time(MARK))));
+
+    // More than any ledger forgets in one step of its own.
+    for name in 1..=40 {
+        sell(ledger, &claim(name, name)).await;
+    }
+    let held = hold(ledger, &claim(50, 50)).await;
+    let freed = hold(ledger, &claim(51, 51)).await;
+    ledger.release(&freed, AttemptOutcome::Started).await.unwrap();
+    let holdings = ledger.holdings().await.unwrap();
+    assert_eq!((holdings.held, holdings.remembered), (1, 40));
+
+    let last = claim(1, 1).keep_until(&paid(1));
+    assert_eq!(ledger.sweep(last).await, Ok(0), "a sale is kept to the second");
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(40));
+    let holdings = ledger.holdings().await.unwrap();
+    assert_eq!((holdings.held, holdings.remembered), (1, 0), "what is held may still be committed");
+    assert_eq!(ledger.low_water_mark().await, Ok(Some(paid(1).block_time)), "what was forgotten is refused");
+    ledger.release(&held, AttemptOutcome::NotStarted).await.unwrap();
+    assert_eq!(ledger.holdings().await.unwrap().held, 0);
+}
+
+async fn a_ledger_is_maintained(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.ledger().await;
+    ledger.migrate().await.unwrap();
+    is_maintained(&ledger).await;
+    place.remove().await;
+}
+
+/// A buyer does not wait until all that is old is forgotten.
+async fn a_reservation_forgets_some_and_not_all(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    for name in 1..=60 {
+        sell(&ledger, &claim(name, name)).await;
+    }
+    let beyond = claim(1, 1).keep_until(&paid(1)).unix() + 1;
+    let told = ledger.reserve(&claim_for(99, 99, Duration::from_secs(60), beyond)).await;
+    // Older than the mark that rose, on some of them.
+    assert!(told.is_ok(), "{told:?}");
+    let remembered = ledger.holdings().await.unwrap().remembered;
+    assert!((60 - 2 * 16..60).contains(&remembered), "{remembered}");
+    place.remove().await;
+}
+
+on_each_kind! {
+    a_ledger_is_maintained
+    a_reservation_forgets_some_and_not_all
+}
+
+#[tokio::test]
+async fn memory_is_maintained_through_a_shared_handle() {
+    is_maintained(&Arc::new(MemoryLedger::new())).await;
+}

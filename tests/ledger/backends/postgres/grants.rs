@@ -1,0 +1,141 @@
+//! What changes under a grant, and transactions that the database undoes.
+
+use std::time::Duration;
+
+use tower_x402::ledger::{
+    AttemptOutcome, CommitOutcome, Ledger, Maintenance as _, PostgresLedger, RenewOutcome, ReserveOutcome, Settling,
+    sqlx::{self, AssertSqlSafe},
+};
+
+use super::{
+    super::{LEASE, MARK, claim, claim_for, claim_unsettled, hold, sell, time},
+    Database,
+};
+
+/// What the database does whenever a lease is written.
+async fn on_writing(database: &Database, what: &str, does: &str) {
+    let trigger = format!(
+        "CREATE OR REPLACE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN {does}; RETURN NEW; END $$;
+         DROP TRIGGER IF EXISTS meanwhile ON ledger_sales;
+         CREATE TRIGGER meanwhile BEFORE {what} ON ledger_sales FOR EACH ROW EXECUTE FUNCTION meanwhile()"
+    );
+    sqlx::raw_sql(AssertSqlSafe(trigger)).execute(&database.pools[0]).await.unwrap();
+}
+
+async fn held(database: &Database) -> i64 {
+    let count = "SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL";
+    sqlx::query_scalar(count).fetch_one(&database.pools[0]).await.unwrap()
+}
+
+/// A sweep between look and write lets the write through; so does a release that began a pause. What holds after it decides.
+#[tokio::test]
+async fn a_grant_that_no_longer_holds_is_taken_back() {
+    let booked = |intent: &str, payment: &str| {
+        format!(
+            "INSERT INTO ledger_book (intent, payment, chain_id, tx_hash, log_position, fence, resource, payer, recipient, token, amount, block_number,
+                block_time, reserved_at, consumed_at)
+             VALUES ({intent}, {payment}, NEW.chain_id, NEW.tx_hash, NEW.log_position, 1, 'x', '', '', '', 1, 1, 1, now(), now())"
+        )
+    };
+    let paused = "INSERT INTO ledger_attempts (intent, payment, times, ended_at)
+         VALUES (NEW.intent, NEW.payment, 16, clock_timestamp()) ON CONFLICT DO NOTHING"
+        .to_owned();
+    type Told = fn(&ReserveOutcome) -> bool;
+    let cases: [(String, Told); 4] = [
+        (booked("NEW.intent", "'another'"), |told| *told == ReserveOutcome::IntentConsumed),
+        (booked("decode('99', 'hex')", "NEW.payment"), |told| *told == ReserveOutcome::PaymentUsed),
+        (paused, |told| matches!(told, ReserveOutcome::TooManyAttempts { .. })),
+        ("UPDATE ledger_memory SET mark = NEW.block_time".to_owned(), |told| *told == ReserveOutcome::BeforeMemory),
+    ];
+    // At once, where nothing is known of either; and where a lease that ran out is in the way.
+    for takes_over in [false, true] {
+        let Some(database) = Database::new(0).await else { return };
+        let ledger = database.begun().await;
+        for (name, (does, expected)) in (1..).zip(&cases) {
+            if takes_over {
+                let brief = claim_for(name + 50, name, std::time::Duration::ZERO, super::HEAD);
+                let _ = hold(&ledger, &brief).await;
+            }
+            on_writing(&database, "INSERT", does).await;
+            let told = ledger.reserve(&claim(name, name)).await.unwrap();
+            assert!(expected(&told), "{does}: {told:?}");
+            assert_eq!(held(&database).await, 0, "{does}: nobody is left to hold it");
+            sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
+        }
+        database.remove().await;
+    }
+}
+
+/// A grant that is taken back leaves the record of the settlement.
+#[tokio::test]
+async fn a_grant_that_is_taken_back_leaves_what_was_begun() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    let lease = hold(&ledger, &claim_unsettled(1, 1, Duration::ZERO)).await;
+    let begun = Settling::new([7; 16], time(MARK));
+    assert_eq!(ledger.settling(&lease, &begun).await, Ok(RenewOutcome::Held));
+    on_writing(&database, "INSERT", "UPDATE ledger_memory SET mark = NEW.block_time").await;
+    assert_eq!(ledger.reserve(&claim_unsettled(1, 1, LEASE)).await, Ok(ReserveOutcome::BeforeMemory));
+    assert_eq!(held(&database).await, 0, "no lease is left");
+    sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
+    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    assert_eq!(ledger.reserve(&claim_unsettled(2, 1, LEASE)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
+    assert_eq!(hold(&ledger, &claim_unsettled(1, 1, LEASE)).await.settling(), Some(&begun));
+    database.remove().await;
+}
+
+/// A settlement that is begun between look and write, and whose lease ran out at once, is found by what holds after the write.
+#[tokio::test]
+async fn a_settlement_that_is_begun_meanwhile_is_not_missed() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    let others = "INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
+         VALUES (NEW.payment, decode('99', 'hex'), decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
+    on_writing(&database, "INSERT", others).await;
+    assert_eq!(ledger.reserve(&claim_unsettled(1, 1, LEASE)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
+    let own = "INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
+         VALUES (NEW.payment, NEW.intent, decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
+    on_writing(&database, "INSERT", own).await;
+    let lease = hold(&ledger, &claim_unsettled(2, 2, LEASE)).await;
+    assert_eq!(lease.settling(), Some(&Settling::new([7; 16], time(1))), "a fresh lease would hide it");
+    database.remove().await;
+}
+
+/// Serialization failures and deadlocks are the database's way to say: once more.
+#[tokio::test]
+async fn what_the_database_undoes_is_asked_once_more() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    sqlx::raw_sql("CREATE SEQUENCE hiccups").execute(&database.pools[0]).await.unwrap();
+    for (name, code) in (1..).zip(["40001", "40P01"]) {
+        let does = format!("IF nextval('hiccups') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '{code}'; END IF");
+        on_writing(&database, "INSERT OR UPDATE", &does).await;
+        let lease = hold(&ledger, &claim(name, name)).await;
+        assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::Held), "{code}");
+        assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done), "{code}");
+        assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
+    }
+    // Any other is an error at once.
+    on_writing(
+        &database,
+        "INSERT",
+        "IF nextval('hiccups') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '23514'; END IF",
+    )
+    .await;
+    assert!(ledger.reserve(&claim(5, 5)).await.is_err());
+    database.remove().await;
+}
+
+#[tokio::test]
+async fn what_is_sold_is_neither_renewed_nor_freed() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger: PostgresLedger = database.begun().await;
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost));
+    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
+    sell(&ledger, &claim(2, 2)).await;
+    database.remove().await;
+}

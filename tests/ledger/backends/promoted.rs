@@ -1,0 +1,74 @@
+//! A standby that lagged behind is promoted: the last sales are gone, and the processes go on.
+
+use tower_x402::{
+    ledger::{Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis::driver},
+    protocol::IntentKey,
+};
+
+use super::{HEAD, claim, hold, paid, sell, time};
+use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
+
+on_each_kind! {
+    a_server_that_lost_the_last_sale_is_noticed
+    what_may_be_forgotten_is_not_missed
+}
+
+/// Takes the sale of this name out of the ledger.
+async fn lose(place: &Place, name: u64) {
+    let (payment, intent) = (paid(name).payment_id(), IntentKey::new(u128::from(name).to_be_bytes()));
+    if place.kind != Kind::Redis {
+        return place.sql(&format!("DELETE FROM ledger_sales WHERE payment = '{payment}'")).await;
+    }
+    let (mut connection, prefix) = place.redis().await;
+    let intent: String = intent.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let keys = [format!("{prefix}payment:{payment}"), format!("{prefix}intent:{intent}")];
+    let _: () = driver::cmd("DEL").arg(&keys).query_async(&mut connection).await.unwrap();
+    for set in ["kept", "sold"] {
+        let _: () = driver::cmd("ZREM")
+            .arg(format!("{prefix}{set}"))
+            .arg(payment.to_string())
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+    }
+}
+
+async fn a_server_that_lost_the_last_sale_is_noticed(kind: Kind) {
+    if kind == Kind::Sqlite {
+        // Has tests of its own, with backups.
+        return;
+    }
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    for name in 1..=3 {
+        sell(&ledger, &claim(name, name)).await;
+    }
+    let open = hold(&ledger, &claim(4, 4)).await;
+    lose(&place, 3).await;
+    let unavailable = LedgerError::unavailable;
+    // A thief shows the payment that was sold, under an intent of their own.
+    assert_eq!(ledger.reserve(&claim(13, 3)).await, Err(unavailable()));
+    assert_eq!(ledger.reserve(&claim(5, 5)).await, Err(unavailable()), "nor anything else");
+    assert_eq!(ledger.health().await, Err(unavailable()));
+    // Once its mark has passed the payment, that is refused.
+    ledger.raise_mark_to(time(HEAD)).await.unwrap();
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.reserve(&claim(13, 3)).await, Ok(ReserveOutcome::BeforeMemory));
+    ledger.release(&open, tower_x402::ledger::AttemptOutcome::NotStarted).await.unwrap();
+    place.remove().await;
+}
+
+/// A sale that was forgotten, or deleted from the book since, has raised the mark.
+async fn what_may_be_forgotten_is_not_missed(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger: AnyLedger = place.begun().await;
+    let sold = claim(1, 1);
+    sell(&ledger, &sold).await;
+    let beyond = sold.keep_until(&paid(1)).after(std::time::Duration::from_secs(1));
+    assert_eq!(ledger.sweep(beyond).await, Ok(1));
+    assert_eq!(ledger.health().await, Ok(()));
+    place.sql("DELETE FROM ledger_book").await;
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
+    place.remove().await;
+}

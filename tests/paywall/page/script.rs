@@ -1,0 +1,71 @@
+//! What the page's script is answered: a redirect that it can tell, and an answer that is kept.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{HeaderMap, Request, Response, StatusCode};
+use tower_x402::{Redelivery, RequestBody, X402Layer, page::Page, protocol::TxHash};
+
+use super::navigation;
+use crate::support::{Counter, Shop, answering, ask, intent_of, layered, proof};
+
+const ELSEWHERE: &str = "https://files.example/signed?key=1";
+
+/// What the script of a page asks for, and what another program does.
+fn redeeming(intent: &str, paid: TxHash, by_script: bool) -> Request<Body> {
+    let mut request = Request::get("/answer").header("x402-payment", proof(intent, paid));
+    if by_script {
+        request = request.header("x402-page", "1");
+    }
+    request.body(Body::empty()).unwrap()
+}
+
+/// Shows one payment twice to a route whose handler redirects: status and headers of both answers, and how often it ran.
+async fn twice(set: impl FnOnce(X402Layer) -> X402Layer, by_script: bool) -> ([(u16, HeaderMap); 2], usize) {
+    let shop = Shop::open().await;
+    let counter = Counter::default();
+    let moved = |_: &Request<RequestBody<Body>>| {
+        let response = Response::builder().status(StatusCode::SEE_OTHER).header("location", ELSEWHERE);
+        response.body(Body::empty()).unwrap()
+    };
+    let service = layered(&set(shop.layer()), answering(counter.clone(), moved));
+    let intent = intent_of(&ask(&service, navigation("/answer")).await);
+    let paid = shop.pay(490_000);
+    let first = ask(&service, redeeming(&intent, paid, by_script)).await;
+    let second = ask(&service, redeeming(&intent, paid, by_script)).await;
+    ([first, second].map(|answer| (answer.status().as_u16(), answer.headers().clone())), counter.runs())
+}
+
+#[tokio::test]
+async fn a_sold_redirect_is_told_to_the_script_as_a_header() {
+    let (answers, runs) = twice(|layer| layer.page(Page::new()), true).await;
+    for (status, headers) in answers {
+        assert_eq!((status, headers["x402-location"].as_bytes()), (200, ELSEWHERE.as_bytes()));
+        assert!(headers.contains_key("payment-response") && !headers.contains_key("location"));
+    }
+    assert_eq!(runs, 1, "the second one is the answer that was kept");
+}
+
+#[tokio::test]
+async fn others_are_redirected() {
+    for (page, by_script) in [(true, false), (false, true)] {
+        let (answers, _) = twice(|layer| if page { layer.page(Page::new()) } else { layer }, by_script).await;
+        let (status, headers) = &answers[0];
+        assert_eq!((*status, headers["location"].as_bytes()), (303, ELSEWHERE.as_bytes()));
+        assert!(!headers.contains_key("x402-location"));
+    }
+}
+
+#[tokio::test]
+async fn a_page_keeps_answers_unless_the_route_says_otherwise() {
+    let none = || Redelivery::for_(Duration::ZERO);
+    let (answers, _) = twice(|layer| layer.page(Page::new()), true).await;
+    assert_eq!((answers[1].0, answers[1].1["idempotent-replayed"].as_bytes()), (200, &b"true"[..]));
+    let settings: [fn(X402Layer, Redelivery) -> X402Layer; 2] =
+        [|layer, none| layer.page(Page::new()).redeliver(none), |layer, none| layer.redeliver(none).page(Page::new())];
+    for set in settings {
+        let (answers, runs) = twice(|layer| set(layer, none()), true).await;
+        assert_eq!((answers[1].0, answers[1].1["x402-error"].as_bytes()), (409, &b"already_consumed"[..]));
+        assert_eq!(runs, 1);
+    }
+}

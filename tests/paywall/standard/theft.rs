@@ -1,0 +1,207 @@
+//! Once it is settled, an authorization and its signature are public: nobody but its payer gets the answer for it.
+
+use axum::body::Body;
+use http::Request;
+use tower_x402::{
+    X402,
+    protocol::{
+        Address, ChainTime, Network, TokenDomain, TxHash, redemption_message,
+        v2::{PaymentPayload, Reason},
+    },
+    settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
+    testing::{ScriptedSettler, Settling, scripted_signature},
+};
+
+use super::{NONCE, Stall, authorization, by_hash, intent, offered, paid, pays, sign, unquoted::unquoted};
+use crate::support::{
+    Counter, Handler, NOW, ask, assert_problem, echo,
+    faults::{Fault, Op},
+    layered, payer,
+};
+
+/// A settler that records a transaction before it sends it.
+struct Recording(ScriptedSettler);
+
+impl Settler for Recording {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        self.0.domain(network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        self.0.verify(payment).await
+    }
+
+    async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
+        assert!(recorder.record(TxHash::new([5; 32])).await);
+        self.0.settle(payment, recorder).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.0.health().await
+    }
+}
+
+/// A transaction that reverted has the signature in it, and its nonce is not used: whoever reads the chain could send it once more.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_in_vain_stays_its_payers_until_its_time_is_over() {
+    for quoted in [true, false] {
+        let stall = Stall::open().await;
+        let merchant = stall.shop.sibling(|builder| builder.settler(Recording(stall.settler.clone()))).await;
+        let service = layered(&merchant.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+        let (prepared, offer) = (offered(&service).await, offered(&service).await);
+        let payment = pays(&if quoted { offer.clone() } else { unquoted(&offer) });
+        let reverted = || Settling::Refused(Reason::INVALID_TRANSACTION_STATE);
+        stall.settler.script([reverted()]);
+        assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+        let stolen = sign(&prepared, authorization(&offer, NONCE));
+        assert_problem(ask(&service, paid(&stolen)).await, 409, "redemption_in_progress").await;
+        stall.lease_runs_out();
+        assert_problem(ask(&service, paid(&stolen)).await, 409, "redemption_in_progress").await;
+        stall.settler.answer_verify(Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)));
+        assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+        stall.shop.clock.set_unix(NOW + 301);
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + 301));
+        assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+        assert_eq!(stall.settler.settlements(), 1);
+    }
+}
+
+/// Without a quote all that is shown is public from the moment at which it is sent, not only once it is mined.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_without_a_quote_is_not_sold_to_whoever_copies_it() {
+    let stall = Stall::open().await;
+    let merchant = stall.shop.sibling(|builder| builder.settler(Recording(stall.settler.clone()))).await;
+    let service = layered(&merchant.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+    let copied = pays(&unquoted(&offered(&service).await));
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&copied)).await, 503, "outcome_unknown").await;
+    for _ in 0..2 {
+        stall.lease_runs_out();
+        assert_problem(ask(&service, paid(&copied)).await, 503, "outcome_unknown").await;
+    }
+    assert_eq!(stall.settler.release().len(), 1);
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&copied)).await, 403, "payment_bound").await;
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thief_with_the_signature_and_an_intent_of_his_own_gets_nothing() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    // He collects quotes beforehand.
+    let prepared = offered(&service).await;
+    let offer = offered(&service).await;
+    let payment = pays(&offer);
+    stall.settler.script([Settling::Held]);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 503);
+    let transaction = stall.settler.release()[0];
+    let stolen = sign(&prepared, authorization(&offer, NONCE));
+    for _ in 0..3 {
+        for theft in [&stolen, &sign(&offered(&service).await, authorization(&offer, NONCE))] {
+            assert_problem(ask(&service, paid(theft)).await, 409, "redemption_in_progress").await;
+        }
+        let mut unquoted = offer.clone();
+        unquoted.extra = Default::default();
+        let unquoted = sign(&unquoted.with_token_domain("USD Coin", "2"), authorization(&offer, NONCE));
+        assert_problem(ask(&service, paid(&unquoted)).await, 409, "redemption_in_progress").await;
+        assert_problem(ask(&service, by_hash(&intent(&prepared), transaction)).await, 403, "payment_bound").await;
+        stall.lease_runs_out();
+    }
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+    assert_problem(ask(&service, paid(&stolen)).await, 409, "tx_already_used").await;
+}
+
+/// Settled by somebody else, in no reservation of ours: its payer shows that by a signature, at the other door.
+#[tokio::test]
+async fn what_another_settled_is_its_payers_by_signature() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let offer = offered(&service).await;
+    let payment = pays(&offer);
+    let settler = ScriptedSettler::new(stall.shop.chain.clone());
+    let signed = SignedPayment::new(
+        super::SignedAuthorization::new(authorization(&offer, NONCE), "0x00".parse().unwrap()),
+        offer.clone(),
+        TokenDomain::usdc_of(Network::BASE).unwrap(),
+    );
+    let settled = settler.settle(&signed, &TransactionRecorder::none()).await;
+    let Settlement::Settled(transaction) = settled else { panic!("{settled:?}") };
+    let body = assert_problem(ask(&service, paid(&payment)).await, 403, "payment_bound").await;
+    let message = redemption_message(Network::BASE, transaction, &offer.intent().unwrap().unwrap());
+    assert_eq!(body["message"], message.as_str());
+    let mut request = by_hash(&intent(&offer), transaction);
+    let proof = format!(
+        r#"{{"intentId":"{}","txHash":"{transaction}","paymentSignature":"{}"}}"#,
+        intent(&offer),
+        scripted_signature(payer(), &message)
+    );
+    request.headers_mut().insert("x402-payment", proof.parse().unwrap());
+    assert_eq!(ask(&service, request).await.status(), 200);
+    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+    assert_eq!((counter.runs(), stall.settler.settlements()), (1, 0));
+}
+
+/// The release of a thief's reservation was lost, with the process or with the ledger: it is no sign that he settled anything.
+#[tokio::test(start_paused = true)]
+async fn a_thief_whose_reservation_was_left_behind_gets_nothing() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let (stolen, owner) = left_behind(&stall, &service).await;
+    for _ in 0..3 {
+        stall.lease_runs_out();
+        assert_problem(ask(&service, paid(&stolen)).await, 403, "payment_bound").await;
+    }
+    stall.lease_runs_out();
+    assert_eq!(ask(&service, owner).await.status(), 200);
+    assert_eq!(counter.runs(), 1);
+}
+
+/// The same, where the settler is behind and takes the payment for one that is still to be settled.
+#[tokio::test(start_paused = true)]
+async fn nor_does_he_by_a_settler_that_is_behind() {
+    for settling in [Settling::Settled, Settling::Unknown, Settling::Refused(Reason::INSUFFICIENT_FUNDS)] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let (stolen, owner) = left_behind(&stall, &service).await;
+        stall.settler.answer_verify(Ok(Validity::Valid));
+        for _ in 0..3 {
+            stall.lease_runs_out();
+            stall.settler.script([settling.clone()]);
+            assert_problem(ask(&service, paid(&stolen)).await, 403, "payment_bound").await;
+        }
+        stall.lease_runs_out();
+        assert_eq!(ask(&service, owner).await.status(), 200);
+    }
+}
+
+/// A thief's payment, reserved under his intent after somebody else settled it, and not released; and what its payer shows.
+async fn left_behind<S: Handler>(stall: &Stall, service: &X402<S>) -> (PaymentPayload, Request<Body>) {
+    let (prepared, offer) = (offered(service).await, offered(service).await);
+    let settler = ScriptedSettler::new(stall.shop.chain.clone());
+    let signed = SignedPayment::new(
+        super::SignedAuthorization::new(authorization(&offer, NONCE), "0x00".parse().unwrap()),
+        offer.clone(),
+        TokenDomain::usdc_of(Network::BASE).unwrap(),
+    );
+    let settled = settler.settle(&signed, &TransactionRecorder::none()).await;
+    let Settlement::Settled(transaction) = settled else { panic!("{settled:?}") };
+    let stolen = sign(&prepared, authorization(&offer, NONCE));
+    stall.shop.faults.always(Op::Release, Fault::Fail);
+    assert_problem(ask(service, paid(&stolen)).await, 403, "payment_bound").await;
+    stall.shop.faults.heal();
+    let intent = offer.intent().unwrap().unwrap();
+    let signature = scripted_signature(payer(), &redemption_message(Network::BASE, transaction, &intent));
+    let proof = format!(r#"{{"intentId":"{intent}","txHash":"{transaction}","paymentSignature":"{signature}"}}"#);
+    let mut owner = by_hash(intent.as_str(), transaction);
+    owner.headers_mut().insert("x402-payment", proof.parse().unwrap());
+    (stolen, owner)
+}

@@ -1,0 +1,155 @@
+//! Payments that name no quote, in bad moments.
+
+use std::{
+    future::Future as _,
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tower_x402::{
+    Price,
+    protocol::{Amount, Asset, ChainTime, Network, Terms, TxHash, v2::PaymentRequirements},
+    testing::{ScriptedVerifier, Settling},
+    verify::{Verdict, Verifier as _},
+};
+
+use super::{NONCE, Stall, authorization, offered, paid, pays, requirements, sign};
+use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, payer, recipient};
+
+pub fn unquoted(offer: &PaymentRequirements) -> PaymentRequirements {
+    let mut offer = offer.clone();
+    offer.extra = Default::default();
+    offer.with_token_domain("USD Coin", "2")
+}
+
+/// Without a quote nothing says since when it may have been used: "not found lately" is no proof that it did not pay here.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_that_is_used_is_never_billed_anew() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let payment = pays(&unquoted(&offered(&service).await));
+    stall.settler.script([Settling::SettledHanging]);
+    let asking = tokio::time::timeout(Duration::from_secs(20), ask(&service, paid(&payment)));
+    assert!(asking.await.is_err());
+    // Longer ago than the search goes.
+    let chain = &stall.shop.chain;
+    let transaction = (1..99_u64).map(numbered).find(|hash| chain_has(chain, *hash)).unwrap();
+    chain.forget(transaction);
+    chain.cancel(payment.accepted.exact().unwrap().asset, payer(), NONCE);
+    for _ in 0..2 {
+        stall.lease_runs_out();
+        let answer = ask(&service, paid(&payment)).await;
+        assert_problem(answer, 404, "intent_not_found").await;
+    }
+}
+
+fn numbered(number: u64) -> TxHash {
+    let mut bytes = [0xfa; 32];
+    bytes[24..].copy_from_slice(&number.to_be_bytes());
+    TxHash::new(bytes)
+}
+
+fn chain_has(chain: &ScriptedVerifier, transaction: TxHash) -> bool {
+    let terms = Terms::builder(Network::BASE, recipient(), Amount::from_base_units(1))
+        .resource("any")
+        .assets([Asset::USDC_BASE])
+        .max_payment_age(Duration::from_secs(86_400))
+        .build();
+    let mut verdict = pin!(chain.verify(&terms, transaction));
+    let polled = verdict.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Ok(Verdict::Paid { .. })))
+}
+
+/// The price changed while it was not known whether a payment without a quote is settled.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_that_may_still_be_mined_is_not_billed_anew_at_another_price() {
+    let stall = Stall::open().await;
+    let price = Arc::new(Mutex::new(490_000_u128));
+    let now = Arc::clone(&price);
+    let layer = stall
+        .shop
+        .merchant
+        .price_with("changing", move |_, _| Price::Charge(Amount::from_base_units(*now.lock().unwrap())));
+    let service = layered(&layer.unwrap(), echo(Counter::default()));
+    let payment = pays(&unquoted(&offered(&service).await));
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    *price.lock().unwrap() = 500_000;
+    assert_problem(ask(&service, paid(&payment)).await, 409, "redemption_in_progress").await;
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    *price.lock().unwrap() = 490_000;
+    stall.lease_runs_out();
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+    *price.lock().unwrap() = 500_000;
+    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+    // One that nobody has seen is refused, and asked for again.
+    let other = sign(payment.accepted.exact().unwrap(), authorization(payment.accepted.exact().unwrap(), [9; 32]));
+    let answer = ask(&service, paid(&other)).await;
+    assert_eq!(requirements(&answer).amount, Amount::from_base_units(500_000));
+    assert_problem(answer, 402, "authorization_refused").await;
+}
+
+/// Only open quotes name a former recipient.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_to_a_former_recipient_is_refused() {
+    let former = tower_x402::protocol::Address::new([9; 20]);
+    let stall = Stall::open_with(|builder| builder.former_recipient(former)).await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let mut offer = unquoted(&offered(&service).await);
+    offer.pay_to = former;
+    let answer = ask(&service, paid(&sign(&offer, authorization(&offer, NONCE)))).await;
+    assert_eq!(requirements(&answer).pay_to, recipient());
+    assert_problem(answer, 402, "authorization_refused").await;
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+}
+
+/// By the end of a quote a payment is over; without one, what the ledger forgets must be over as well.
+#[tokio::test]
+async fn a_payment_without_a_quote_is_over_before_the_ledger_forgets_it() {
+    const HOUR: u64 = 3_600;
+    let age = Duration::from_secs(2 * HOUR);
+    let stall = Stall::open_with(|builder| builder.max_payment_age(age)).await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let quoted = offered(&service).await;
+    let offer = unquoted(&quoted);
+    let until = |offer: &PaymentRequirements, nonce, end| {
+        sign(offer, authorization(offer, nonce).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(end)))
+    };
+    for end in [NOW + 2 * HOUR + 1, u64::MAX] {
+        let body =
+            assert_problem(ask(&service, paid(&until(&offer, NONCE, end))).await, 402, "authorization_refused").await;
+        assert_eq!(body["reason"], "invalid_exact_evm_payload_authorization_valid_before");
+    }
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+    assert_eq!(ask(&service, paid(&until(&offer, NONCE, NOW + 2 * HOUR))).await.status(), 200);
+    // Under a quote the quote ends it.
+    assert_eq!(ask(&service, paid(&until(&quoted, [9; 32], u64::MAX))).await.status(), 200);
+}
+
+/// All that it shows is public once it is settled: nobody resumes it, and nobody has its answer again.
+#[tokio::test(start_paused = true)]
+async fn what_is_shown_without_a_quote_proves_nothing_once_it_is_settled() {
+    let stall = Stall::open().await;
+    let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::for_(Duration::from_secs(60)));
+    let service = layered(&layer, echo(Counter::default()));
+    let offer = unquoted(&offered(&service).await);
+    let payment = pays(&offer);
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.settler.release();
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&payment)).await, 403, "payment_bound").await;
+    let other = sign(&offer, authorization(&offer, [9; 32]));
+    assert_eq!(ask(&service, paid(&other)).await.status(), 200);
+    assert_problem(ask(&service, paid(&other)).await, 409, "already_consumed").await;
+    // To somebody else it pays nothing here.
+    let mut elsewhere = offer;
+    elsewhere.pay_to = tower_x402::protocol::Address::new([9; 20]);
+    let elsewhere = sign(&elsewhere, authorization(&elsewhere, [10; 32]));
+    assert_problem(ask(&service, paid(&elsewhere)).await, 402, "authorization_refused").await;
+}

@@ -1,0 +1,127 @@
+//! The official clients, and what they report.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tokio::process::Command;
+use tower_x402::protocol::v2::{PaymentPayload, PaymentRequired};
+
+use super::{
+    Payer, World,
+    programs::{lines, script},
+    tools,
+};
+
+/// An official client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// `@x402/fetch`.
+    Fetch,
+    /// Python's `x402[httpx,evm]`.
+    Httpx,
+}
+
+/// What is bought.
+pub struct Order<'a> {
+    pub url: &'a str,
+    pub method: &'a str,
+    pub body: Option<Value>,
+    pub payer: Payer,
+}
+
+impl<'a> Order<'a> {
+    /// One answer to this question, for the plain account.
+    pub fn post(url: &'a str, body: Value) -> Self {
+        Self { url, method: "POST", body: Some(body), payer: Payer::Plain }
+    }
+
+    /// An answer that needs no question.
+    pub fn get(url: &'a str) -> Self {
+        Self { url, method: "GET", body: None, payer: Payer::Plain }
+    }
+
+    pub fn by(self, payer: Payer) -> Self {
+        Self { payer, ..self }
+    }
+}
+
+impl Client {
+    /// `None` where what it runs on is missing.
+    pub async fn buy(self, world: &World, order: Order<'_>) -> Option<Purchase> {
+        let mut command = self.command(world, &order).await?;
+        Some(Purchase(lines(&mut command).await.remove(0)))
+    }
+
+    /// What the TypeScript client would send: its header, and nothing is sent.
+    pub async fn sign(world: &World, order: Order<'_>) -> String {
+        let mut command = Self::Fetch.command(world, &order).await.unwrap();
+        Purchase(lines(command.arg("--keep")).await.remove(0)).signature().to_owned()
+    }
+
+    async fn command(self, world: &World, order: &Order<'_>) -> Option<Command> {
+        let (url, key) = (order.url, world.buyer().private_key());
+        let body = order.body.as_ref().map(Value::to_string).unwrap_or_default();
+        let account = world.address_of(order.payer).to_string();
+        let mut command;
+        match self {
+            Self::Fetch => {
+                command = script("buy.mjs").await;
+                command.args([url, key, world.chain.rpc_url(), order.method, &body, "--account", &account]);
+            }
+            Self::Httpx => {
+                command = Command::new(tools::python().await?);
+                command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy.py"));
+                command.args([url, key, order.method, &body, "1", &account]);
+            }
+        }
+        Some(command)
+    }
+}
+
+/// What a client reports of one purchase.
+#[derive(Clone, Debug)]
+pub struct Purchase(Value);
+
+impl Purchase {
+    pub fn status(&self) -> u64 {
+        self.0["status"].as_u64().unwrap_or_else(|| panic!("no answer: {}", self.0))
+    }
+
+    /// The answer to the last request.
+    pub fn body(&self) -> &Value {
+        &self.0["body"]
+    }
+
+    /// `PAYMENT-RESPONSE` of that answer, which version 1 calls `X-PAYMENT-RESPONSE`.
+    pub fn settled(&self) -> &Value {
+        &self.0["settled"]
+    }
+
+    /// What it was asked to pay.
+    pub fn offered(&self) -> PaymentRequired {
+        PaymentRequired::from_json(self.0["offered"].to_string()).unwrap()
+    }
+
+    /// The header that it paid with.
+    pub fn signature(&self) -> &str {
+        self.0["signature"].as_str().unwrap_or_else(|| panic!("nothing was signed: {}", self.0))
+    }
+
+    /// The same, read.
+    pub fn payment(&self) -> PaymentPayload {
+        let header = [("payment-signature".parse().unwrap(), self.signature().parse().unwrap())];
+        PaymentPayload::from_headers(&header.into_iter().collect()).unwrap().unwrap()
+    }
+
+    /// It was asked, paid, and was answered.
+    #[track_caller]
+    pub fn sold(&self, world: &World, payer: Payer) -> &Value {
+        assert_eq!((self.status(), &self.0["requests"]), (200, &Value::from(2)), "{}", self.0);
+        let settled = self.settled();
+        assert_eq!((&settled["success"], &settled["network"]), (&Value::from(true), &Value::from("eip155:8453")));
+        let told = settled["payer"].as_str().unwrap().to_lowercase();
+        assert_eq!(told, world.address_of(payer).to_string().to_lowercase());
+        assert_eq!(settled["transaction"].as_str().unwrap().len(), 66, "{settled}");
+        self.body()
+    }
+}

@@ -1,0 +1,331 @@
+//! A ledger that fails on demand, time that follows a paused runtime, and handlers that do as they are told.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    future::{Future, pending, poll_fn},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use tower::{Service, ServiceExt as _};
+use tower_x402::{
+    MerchantBuilder, RequestBody, X402, X402Layer,
+    clock::Clock,
+    ledger::{
+        AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
+        RenewOutcome, ReserveOutcome, Sale, Settling,
+    },
+    protocol::{ChainTime, IntentKey, Transfer},
+};
+
+use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
+
+/// Shows the time of tokio's clock, which a paused runtime moves.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock(Instant);
+
+impl TokioClock {
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn unix(&self) -> u64 {
+        NOW + self.0.elapsed().as_secs()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// What a ledger is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    Begin,
+    Reserve,
+    Renew,
+    Settling,
+    NotSettled,
+    Commit,
+    Release,
+    IsConsumed,
+    Health,
+}
+
+/// What goes wrong with it.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It fails, and nothing was done.
+    Fail,
+    /// It never answers, and nothing was done.
+    Hang,
+    /// It is done, and the answer is lost.
+    AnswerLost,
+    /// It is done, and the answer never comes.
+    AnswerHangs,
+    /// It is done that much later.
+    Late(Duration),
+}
+
+/// A memory ledger behind a line that can be cut. Clones are handles.
+#[derive(Clone)]
+pub struct Faulty {
+    pub inner: Arc<MemoryLedger>,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    next: HashMap<Op, VecDeque<Fault>>,
+    always: HashMap<Op, Fault>,
+    asked: HashMap<Op, usize>,
+    /// Since it was last looked at.
+    log: Vec<Op>,
+    /// By which transfers it was asked to commit.
+    committed: Vec<Transfer>,
+    yielding: bool,
+}
+
+impl Faulty {
+    pub fn over(inner: Arc<MemoryLedger>) -> Self {
+        Self { inner, script: Arc::default() }
+    }
+
+    /// These faults, one for each of the next questions of this kind.
+    pub fn next(&self, op: Op, faults: impl IntoIterator<Item = Fault>) {
+        self.script.lock().unwrap().next.entry(op).or_default().extend(faults);
+    }
+
+    /// This fault from now on.
+    pub fn always(&self, op: Op, fault: Fault) {
+        self.script.lock().unwrap().always.insert(op, fault);
+    }
+
+    /// No more faults.
+    pub fn heal(&self) {
+        let mut script = self.script.lock().unwrap();
+        script.next.clear();
+        script.always.clear();
+    }
+
+    /// Gives way once before and once after everything it does.
+    pub fn yielding(&self) {
+        self.script.lock().unwrap().yielding = true;
+    }
+
+    /// How often it was asked that.
+    pub fn asked(&self, op: Op) -> usize {
+        self.script.lock().unwrap().asked.get(&op).copied().unwrap_or_default()
+    }
+
+    /// What it was asked since this was last called, in order.
+    pub fn take_asked(&self) -> Vec<Op> {
+        std::mem::take(&mut self.script.lock().unwrap().log)
+    }
+
+    /// By which transfers it was asked to commit, in order.
+    pub fn committed(&self) -> Vec<Transfer> {
+        self.script.lock().unwrap().committed.clone()
+    }
+
+    fn draw(&self, op: Op) -> (Option<Fault>, bool) {
+        let mut script = self.script.lock().unwrap();
+        *script.asked.entry(op).or_default() += 1;
+        script.log.push(op);
+        let fault = script.next.get_mut(&op).and_then(VecDeque::pop_front);
+        (fault.or_else(|| script.always.get(&op).copied()), script.yielding)
+    }
+
+    async fn through<T>(&self, op: Op, work: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
+        let (fault, yielding) = self.draw(op);
+        if yielding {
+            give_way().await;
+        }
+        let done = match fault {
+            None => work.await,
+            Some(Fault::Fail) => Err(LedgerError::unavailable()),
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::AnswerLost) => work.await.and(Err(LedgerError::unavailable())),
+            Some(Fault::AnswerHangs) => {
+                let _ = work.await;
+                pending().await
+            }
+            Some(Fault::Late(by)) => {
+                sleep(by).await;
+                work.await
+            }
+        };
+        if yielding {
+            give_way().await;
+        }
+        done
+    }
+}
+
+impl Ledger for Faulty {
+    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.through(Op::Begin, self.inner.begin(now)).await
+    }
+
+    async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
+        self.through(Op::Reserve, self.inner.reserve(claim)).await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
+        self.through(Op::Renew, self.inner.renew(lease)).await
+    }
+
+    async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
+        self.through(Op::Settling, self.inner.settling(lease, settling)).await
+    }
+
+    async fn not_settled(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.through(Op::NotSettled, self.inner.not_settled(lease)).await
+    }
+
+    async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        self.script.lock().unwrap().committed.push(lease.transfer().clone());
+        self.through(Op::Commit, self.inner.commit(lease, answer)).await
+    }
+
+    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
+        self.through(Op::Release, self.inner.release(lease, handler)).await
+    }
+
+    async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
+        self.through(Op::IsConsumed, self.inner.consumed(intent)).await
+    }
+
+    async fn health(&self) -> Result<(), LedgerError> {
+        self.through(Op::Health, self.inner.health()).await
+    }
+}
+
+/// Is pending once.
+pub async fn give_way() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Lets tasks in the background run.
+pub async fn settle() {
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A shop whose ledger is faulty and keeps tokio's time.
+pub struct Stage {
+    pub shop: Shop,
+    pub ledger: Faulty,
+}
+
+impl Stage {
+    pub async fn open() -> Self {
+        Self::open_with(|builder| builder).await
+    }
+
+    pub async fn open_with(set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Self {
+        let memory = Arc::new(MemoryLedger::with_clock(TokioClock::new()));
+        let ledger = Faulty::over(Arc::clone(&memory));
+        let handle = ledger.clone();
+        let shop = Shop::open_with(|builder| set(builder.ledger(handle))).await;
+        Self { shop: Shop { ledger: memory, ..shop }, ledger }
+    }
+
+    pub fn layer(&self) -> X402Layer {
+        self.shop.merchant.charge("answer", PRICE).unwrap()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.shop.ledger.counts().unwrap()
+    }
+}
+
+/// A service around a closure that is told which run it is.
+pub fn handler<F, Fut>(
+    run: F,
+) -> impl Service<Request<RequestBody<Body>>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
++ Clone
++ Send
++ Sync
++ 'static
+where
+    F: Fn(usize) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Response<Body>> + Send + 'static,
+{
+    let runs = Arc::new(AtomicUsize::new(0));
+    tower::service_fn(move |_: Request<RequestBody<Body>>| {
+        let answer = run(runs.fetch_add(1, Ordering::SeqCst) + 1);
+        async move { Ok(answer.await) }
+    })
+}
+
+pub fn ok() -> Response<Body> {
+    Response::new(Body::from("the answer"))
+}
+
+pub fn failed() -> Response<Body> {
+    Response::builder().status(StatusCode::INTERNAL_SERVER_ERROR).body(Body::empty()).unwrap()
+}
+
+/// A fresh intent of a priced service.
+pub async fn quoted<S>(service: &X402<S>) -> String
+where
+    X402<S>: Service<Request<Body>, Response = Answer, Error = Infallible> + Clone,
+{
+    let quote = ask(service, post("{}")).await;
+    assert_eq!(quote.status(), StatusCode::PAYMENT_REQUIRED);
+    intent_of(&quote)
+}
+
+/// A request in a task of its own.
+pub fn start<S>(service: &X402<S>, request: Request<Body>) -> JoinHandle<Answer>
+where
+    X402<S>: Service<Request<Body>, Response = Answer, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
+    let answer = service.clone().oneshot(request);
+    tokio::spawn(async move { answer.await.unwrap() })
+}
+
+/// Tells when it is dropped.
+#[derive(Clone, Default)]
+pub struct Gone(Arc<AtomicBool>);
+
+pub struct Watched(Gone);
+
+impl Gone {
+    pub fn watch(&self) -> Watched {
+        Watched(self.clone())
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::SeqCst);
+    }
+}
