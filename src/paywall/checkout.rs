@@ -11,22 +11,25 @@ use http::{Method, Response, request::Parts};
 use http_body::Body;
 use tracing::Instrument as _;
 
-use super::{
-    body::ResponseBody,
-    body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
-    bypass::AnswerFilter,
-    client_submitted::redemption_in,
-    deliver::deliver,
-    dressing::{FormPage, is_asked_by_script, tell_redirect},
-    inner_service::InnerService,
-    priced_request::PricedRequest,
-    problem::{Rejection, without_bill},
-    quote::{quote, quote_when_ready},
-    redeem::{reserve, unless_consumed},
-    route::Route,
-};
 use crate::{
     metrics,
+    paywall::{
+        body::ResponseBody,
+        dialect::{
+            client_submitted::redemption_in,
+            quote::{quote, quote_when_ready},
+        },
+        door::{
+            body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
+            page::{FormPage, is_asked_by_script, tell_redirect},
+            priced_request::PricedRequest,
+            problem::{Rejection, without_bill},
+        },
+        inner_service::InnerService,
+        sale::deliver::deliver,
+        seller::{bypass::AnswerFilter, route::Route},
+        way::{reserve, unless_consumed},
+    },
     protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
 };
 

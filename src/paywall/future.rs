@@ -13,12 +13,12 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{
+use crate::paywall::{
     body::{RequestBody, ResponseBody},
-    body_reader::BodyReader,
-    bypass::AnswerFilter,
     checkout::{Answer, Checkout, Next, Running},
+    door::body_reader::BodyReader,
     inner_service::InnerService,
+    seller::bypass::AnswerFilter,
 };
 
 pin_project! {

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::body::RequestBody;
+use crate::paywall::body::RequestBody;
 
 /// A service that answers requests with a [`RequestBody`] around the caller's body.
 #[diagnostic::on_unimplemented(

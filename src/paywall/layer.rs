@@ -6,21 +6,17 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts};
 use tower_layer::Layer;
 
-use super::{
-    consumption::BodyRule,
-    error::BuildError,
-    inner_service::CloneService,
-    pricing::PriceTag,
-    quote_page::{PageHook, QuotePage},
-    redelivery::Redelivery,
-    route::Route,
-    service::X402,
-    sold_hook::SoldHook,
-    text,
-};
 use crate::{
     discovery::{Bazaar, Endpoint},
     ledger::BookedSale,
+    paywall::{
+        door::page::quote_page::{PageHook, QuotePage},
+        error::BuildError,
+        inner_service::CloneService,
+        sale::{consumption::BodyRule, redelivery::Redelivery, sold_hook::SoldHook},
+        seller::{pricing::PriceTag, route::Route, text},
+        service::X402,
+    },
 };
 
 /// Puts a price on a service.

@@ -1,57 +1,34 @@
 //! The paywall: the tower middleware.
+//!
+//! A request travels through the rooms in one direction: a `door` reads it, a `dialect` says what it shows, a `way` says what that
+//! claims of the chain, a `sale` reserves it, runs the handler and records the sale, and the door writes the answer. `seller` has what
+//! all of them read: the merchant and its routes.
 
-mod answer;
-mod arrival;
-mod authorization;
 mod body;
-mod body_reader;
-mod bypass;
 mod checkout;
-mod claimant;
-mod client_submitted;
-mod consumption;
-mod deliver;
-mod dressing;
-mod ending;
+mod dialect;
+mod door;
 mod error;
 mod future;
 mod inner_service;
-mod json_rpc;
-mod judgement;
 mod layer;
-mod merchant;
-mod negotiation;
-mod nested;
-mod opened;
-mod priced_request;
-mod pricing;
-mod problem;
-mod promises;
-mod quote;
-mod quote_page;
-mod read_ahead;
-mod recording;
-mod redeem;
-mod redelivery;
-mod reservation;
-mod route;
+mod sale;
+mod seller;
 mod service;
-mod settlement;
-mod shown_proof;
-mod sold_hook;
-mod text;
-mod time_limits;
-mod verification;
+mod way;
 
 pub use body::{RequestBody, ResponseBody};
-pub use consumption::Consumption;
+pub use door::page::quote_page::{Offer, QuotePage};
 pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
-pub use json_rpc::json_rpc_succeeded;
 pub use layer::X402Layer;
-pub(crate) use merchant::{Described, MerchantInner};
-pub use merchant::{Merchant, MerchantBuilder, Unredeemed, UnredeemedReason};
-pub use pricing::{Price, PriceTag, Pricing, Refusal};
-pub use quote_page::{Offer, QuotePage};
-pub use redelivery::Redelivery;
+pub use sale::consumption::Consumption;
+pub use sale::json_rpc::json_rpc_succeeded;
+pub use sale::redelivery::Redelivery;
+pub use seller::builder::MerchantBuilder;
+pub(crate) use seller::catalog::Described;
+pub(crate) use seller::inner::MerchantInner;
+pub use seller::merchant::Merchant;
+pub use seller::pricing::{Price, PriceTag, Pricing, Refusal};
+pub use seller::unredeemed::{Unredeemed, UnredeemedReason};
 pub use service::X402;

@@ -11,15 +11,13 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{
+use crate::paywall::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
+    door::{problem::Fault, strip::strip_headers},
     future::ResponseFuture,
     inner_service::InnerService,
-    nested,
-    problem::Fault,
-    route::Route,
-    shown_proof::strip_headers,
+    seller::{nested, route::Route},
 };
 
 /// A service whose answers are sold. Created by [`X402Layer`](crate::X402Layer).

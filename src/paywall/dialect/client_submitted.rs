@@ -1,0 +1,111 @@
+//! `Presented`: a redemption, and what its payer accepted where it came in the standard's header: the client-submitted family.
+
+use crate::{
+    paywall::{
+        door::problem::{Problem, Rejection},
+        sale::opened::Opened,
+        seller::inner::MerchantInner,
+    },
+    protocol::{
+        IntentId, Proof, Redemption,
+        v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
+    },
+};
+
+/// A transfer that is shown, with the intent that it is to pay for.
+pub(crate) struct Presented {
+    pub(crate) redemption: Redemption,
+    /// What the payer accepted, of the standard's quote. `None` where the transfer is shown in our own way.
+    accepted: Option<PaymentRequirements>,
+}
+
+/// Why a payment of the family is not read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotRead {
+    /// This merchant takes transfers, but not in this header.
+    ShownElsewhere,
+    /// This merchant takes no transfers.
+    SignedOnly,
+    NoProof,
+}
+
+impl From<NotRead> for Rejection {
+    fn from(reason: NotRead) -> Self {
+        Self::Problem(match reason {
+            NotRead::ShownElsewhere => Problem::takes_no_payment_proofs(),
+            NotRead::SignedOnly => Problem::takes_signed_only(),
+            NotRead::NoProof => Problem::is_no_payment_proof(),
+        })
+    }
+}
+
+impl From<Redemption> for Presented {
+    fn from(redemption: Redemption) -> Self {
+        Self { redemption, accepted: None }
+    }
+}
+
+impl Presented {
+    /// Reads a payment of the family; `None` where it names no intent.
+    ///
+    /// # Errors
+    /// If it is not of that shape, or if this merchant takes none.
+    pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, NotRead> {
+        if !merchant.client_submitted {
+            return Err(match merchant.chain() {
+                Some(_) => NotRead::ShownElsewhere,
+                None => NotRead::SignedOnly,
+            });
+        }
+        let (Some(accepted), SchemePayload::Proof(proof)) = (payment.accepted.exact(), &payment.payload) else {
+            return Err(NotRead::NoProof);
+        };
+        let intent = accepted.intent().map_err(|_| NotRead::NoProof)?;
+        Ok(intent
+            .map(|intent| Self { redemption: redemption(intent, proof.clone()), accepted: Some(accepted.clone()) }))
+    }
+
+    /// Whether an unbound transfer can be claimed so at all: not in the standard's header.
+    pub(crate) const fn is_for_bound_only(&self) -> bool {
+        self.accepted.is_some()
+    }
+
+    /// Whether what the payer accepted, if that is said, is what this intent was offered with.
+    pub(crate) fn is_as_offered(&self, opened: &Opened<'_>) -> bool {
+        let Some(accepted) = &self.accepted else { return true };
+        let merchant = &opened.route.merchant;
+        let known = merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
+        // How long a proof counts, and how long a quote can be paid, are told, and not agreed on: both may have been changed since.
+        let mut offered = accepted.clone();
+        offered.extra = Default::default();
+        (offered.network, offered.amount, offered.pay_to) = (merchant.network, opened.terms.amount, opened.recipient);
+        known && accepted.echoes(&offered.with_client_submitted_transfer().with_intent(&self.redemption.intent))
+    }
+}
+
+fn redemption(intent: IntentId, proof: PaymentProof) -> Redemption {
+    let PaymentProof { transaction, signature, secret } = proof;
+    Redemption { intent, transaction, secret, signature }
+}
+
+/// Whether a payment says that it was made already, by a transfer: whoever may have paid is never asked to pay.
+pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
+    let method = payment.accepted.exact().map(PaymentRequirements::transfer_method);
+    let shows_transfer = match &payment.payload {
+        SchemePayload::Authorization(_) => false,
+        SchemePayload::Proof(_) => true,
+        SchemePayload::Other(json) => json.get("txRef").is_some() || json.text("type") == Some(PaymentProof::TYPE),
+    };
+    method == Some(TransferMethod::TxId) || shows_transfer
+}
+
+/// The redemption that a proof is, in whichever way it is shown.
+pub(crate) fn redemption_in(merchant: &MerchantInner, proof: &Proof) -> Option<Redemption> {
+    match proof {
+        Proof::Redemption(redemption) => Some(redemption.clone()),
+        Proof::Payment(payment) if is_submitted(payment) => {
+            Presented::read(merchant, payment).ok().flatten().map(|presented| presented.redemption)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,4 @@
+//! How payments are asked for and shown: the headers of a quote and of a proof.
+
+pub(crate) mod client_submitted;
+pub(crate) mod quote;

@@ -1,0 +1,168 @@
+//! Dressing: the layer's own answer as the page that a [`QuotePage`](quote_page::QuotePage) makes of it.
+
+pub(crate) mod negotiation;
+pub(crate) mod quote_page;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
+use http_body::Body;
+
+use crate::{
+    paywall::{
+        body::ResponseBody,
+        door::{
+            page::{
+                negotiation::{opens_page, shows_page},
+                quote_page::{Offer, PageHook},
+            },
+            priced_request::PricedRequest,
+        },
+    },
+    protocol::{
+        Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,
+        headers::{PAYMENT_RESPONSE, X_PRICE_INTENT, X402_LOCATION, X402_PAGE, strip_payment_headers},
+        v2::PaymentRequired,
+    },
+};
+
+/// Makes a quote a page, where a browser asked for it.
+pub(crate) fn dress_quote<ResB>(
+    page: &PageHook,
+    request: &PricedRequest,
+    terms: &IntentTerms,
+    label: &str,
+    mut answer: Response<ResponseBody<ResB>>,
+) -> Response<ResponseBody<ResB>> {
+    vary(answer.headers_mut());
+    if !opens_page(&request.parts) {
+        return answer;
+    }
+    // What the layer wrote can be read; the fall-back cannot be reached.
+    let intent = answer.headers().get(X_PRICE_INTENT).and_then(|intent| IntentId::new(intent.to_str().ok()?).ok());
+    let Some(intent) = intent else { return answer };
+    let offer = offer(request, terms, label, intent, answer.headers());
+    match page.quote(&request.parts, &offer) {
+        Some(page) => dressed(answer, page),
+        None => answer,
+    }
+}
+
+/// The page for what becomes of a form.
+pub(crate) struct FormPage {
+    page: PageHook,
+    head: Parts,
+    shown: Option<Redemption>,
+}
+
+impl FormPage {
+    /// For a form that showed this, if that could be read; `None` on a route without a page.
+    pub(crate) fn of(request: &PricedRequest, shown: Option<Redemption>) -> Option<Self> {
+        Some(Self { page: request.route.page.clone()?, head: request.parts.clone(), shown })
+    }
+
+    /// Makes the layer's own answer a page, where a browser sent the form. What the service answers is left as it is.
+    pub(crate) fn dress<ResB>(&self, mut answer: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>>
+    where
+        ResB: Body<Data = Bytes>,
+    {
+        if answer.extensions().get::<ProblemCode>().is_none() {
+            return answer;
+        }
+        vary(answer.headers_mut());
+        let Some(json) = answer.body().as_whole().filter(|_| shows_page(&self.head.headers)) else { return answer };
+        let mut problem = Response::new(json.clone());
+        *problem.status_mut() = answer.status();
+        problem.headers_mut().clone_from(answer.headers());
+        match self.page.refusal(&self.head, self.shown.as_ref(), &problem) {
+            Some(page) => dressed(answer, page),
+            None => answer,
+        }
+    }
+}
+
+fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: IntentId, headers: &HeaderMap) -> Offer {
+    let (route, merchant) = (&request.route, &request.route.merchant);
+    let takes_transfers = merchant.chain().is_some();
+    Offer {
+        quote: Quote {
+            intent,
+            recipient: merchant.recipient(),
+            network: merchant.network,
+            label: label.to_owned(),
+            expiry: ChainTime::from_unix(terms.expiry()),
+            amount: terms.amount,
+            decimals: merchant.decimals(),
+            symbol: merchant.symbol().to_owned(),
+            contracts: merchant.assets.iter().map(Asset::contract).collect(),
+        },
+        issued: ChainTime::from_unix(terms.issued),
+        takes_transfers,
+        bound_only: merchant.unbound.refuse,
+        takes_forms: takes_transfers && !route.header_only,
+        // What the layer wrote can be read; the fall-back cannot be reached.
+        required: PaymentRequired::from_headers(headers).unwrap_or_default(),
+        assets: merchant.assets.to_vec(),
+        parameters: route.parameters(),
+        contact: merchant.contact.clone(),
+    }
+}
+
+/// Whether the script of a page asks. A redirect would lead it away from what was sold.
+pub(crate) fn is_asked_by_script(request: &PricedRequest) -> bool {
+    request.route.page.is_some() && request.parts.headers.contains_key(X402_PAGE)
+}
+
+/// Tells a sold redirect to the script of a page, which shows where it leads.
+pub(crate) fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
+    const FOLLOWED: [StatusCode; 5] = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if FOLLOWED.contains(&answer.status())
+        && answer.headers().contains_key(PAYMENT_RESPONSE)
+        && let Some(target) = answer.headers_mut().remove(header::LOCATION)
+    {
+        *answer.status_mut() = StatusCode::OK;
+        answer.headers_mut().insert(X402_LOCATION, target);
+    }
+}
+
+/// The page's body and headers under the layer's own status and headers.
+fn dressed<ResB>(ours: Response<ResponseBody<ResB>>, page: Response<Bytes>) -> Response<ResponseBody<ResB>> {
+    const OF_THE_BODY: [HeaderName; 2] = [header::CONTENT_TYPE, header::CONTENT_LENGTH];
+    let (ours, _) = ours.into_parts();
+    let (page, body) = page.into_parts();
+    let mut headers = page.headers;
+    strip_payment_headers(&mut headers);
+    headers.remove(header::TRANSFER_ENCODING);
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("text/html; charset=utf-8"));
+    for (name, value) in &ours.headers {
+        if *name == header::VARY {
+            vary(&mut headers);
+        } else if !OF_THE_BODY.contains(name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = ours.status;
+    *response.headers_mut() = headers;
+    *response.extensions_mut() = ours.extensions;
+    response
+}
+
+/// Tells caches, beside what is there, that `Accept` decides what is answered.
+pub(crate) fn vary(headers: &mut HeaderMap) {
+    let names = |line: &HeaderValue| line.to_str().unwrap_or_default().to_ascii_lowercase();
+    let known = headers.get_all(header::VARY).iter().map(names);
+    if !known.flat_map(|line| line.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()).any(is_accept) {
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
+    }
+}
+
+fn is_accept(name: String) -> bool {
+    name == "accept" || name == "*"
+}

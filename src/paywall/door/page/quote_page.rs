@@ -1,0 +1,124 @@
+//! `QuotePage`: the hook by which a 402 becomes a page for people. Its status and its payment headers stay the layer's.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::{Response, request::Parts};
+
+use crate::{
+    paywall::sale::redelivery::Redelivery,
+    protocol::{Asset, ChainTime, Quote, Redemption, v2::PaymentRequired},
+};
+
+/// A quote for a person to read, and how it may be paid: what a [`QuotePage`] is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offer {
+    /// The quote, as the headers have it.
+    pub quote: Quote,
+    /// When it was made, by the seller's clock: the browser's may be wrong.
+    pub issued: ChainTime,
+    /// Whether the transaction of a transfer is taken. It is not where nothing reads the chain.
+    pub takes_transfers: bool,
+    /// Whether a transfer must be bound to its payer: then an ordinary one is refused without a signature.
+    pub bound_only: bool,
+    /// Whether a form redeems: by POST to the same URL, with the fields `intentId` and `txHash`.
+    pub takes_forms: bool,
+    /// The standard's quote, where signed payments are taken.
+    pub required: Option<PaymentRequired>,
+    /// The tokens behind the quote's contracts, in the same order.
+    pub assets: Vec<Asset>,
+    /// The names of the parameters that the route's [descriptions](crate::X402Layer::describe) know. The value of any other is not
+    /// the seller's to show.
+    pub parameters: Vec<String>,
+    /// How the seller is reached, by [`MerchantBuilder::contact`](crate::MerchantBuilder::contact).
+    pub contact: Option<String>,
+}
+
+/// Writes the 402 of a priced route for people.
+///
+/// It is asked where a browser opens a page: GET or HEAD, an `Accept` that prefers `text/html` to JSON, and, if `Sec-Fetch-Mode`
+/// is sent, `navigate`. Everything else gets the problem JSON as ever. The body and the headers are yours; the status, the payment
+/// headers, `Cache-Control` and `x402-error` stay those of the quote, and `Vary` gets `Accept`. A closure of the head and the
+/// [`Offer`] is one, too.
+///
+/// The feature `page` brings an implementation.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Response, request::Parts};
+/// use tower_x402::{Offer, X402Layer};
+///
+/// fn page(layer: X402Layer) -> X402Layer {
+///     layer.quote_page(|_head: &Parts, offer: &Offer| {
+///         let price = offer.quote.amount.to_decimal(offer.quote.decimals);
+///         let page = format!("<!doctype html><title>Payment required</title><p>This costs {price} USDC.");
+///         Some(Response::new(Bytes::from(page)))
+///     })
+/// }
+/// # let _ = page;
+/// ```
+pub trait QuotePage: Send + Sync + 'static {
+    /// Returns the page for a quote; `None` for the JSON.
+    ///
+    /// Texts of the offer are the seller's, and those of the head the visitor's: both must be escaped. Without a `Content-Type`
+    /// it is sent as HTML.
+    fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>>;
+
+    /// Returns the page that tells why a form did not redeem; by default `None`, for the JSON.
+    ///
+    /// `shown` is what the form showed, if that could be read. `problem` is what is sent otherwise: its body is the problem's
+    /// JSON, and its headers may have `Retry-After` and a new intent.
+    fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
+        let _ = (head, shown, problem);
+        None
+    }
+
+    /// Returns for how long answers of a route with this page are kept, where the route does not say it by
+    /// [`redeliver`](crate::X402Layer::redeliver); by default `None`, for not at all.
+    fn redelivery(&self) -> Option<Redelivery> {
+        None
+    }
+}
+
+impl<F> QuotePage for F
+where
+    F: Fn(&Parts, &Offer) -> Option<Response<Bytes>> + Send + Sync + 'static,
+{
+    fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
+        self(head, offer)
+    }
+}
+
+/// A route's page.
+#[derive(Clone)]
+pub(crate) struct PageHook(Arc<dyn QuotePage>);
+
+impl PageHook {
+    pub(crate) fn new(page: impl QuotePage) -> Self {
+        Self(Arc::new(page))
+    }
+
+    pub(crate) fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
+        self.0.quote(head, offer)
+    }
+
+    pub(crate) fn redelivery(&self) -> Option<Redelivery> {
+        self.0.redelivery()
+    }
+
+    pub(crate) fn refusal(
+        &self,
+        head: &Parts,
+        shown: Option<&Redemption>,
+        problem: &Response<Bytes>,
+    ) -> Option<Response<Bytes>> {
+        self.0.refusal(head, shown, problem)
+    }
+}
+
+impl fmt::Debug for PageHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PageHook")
+    }
+}

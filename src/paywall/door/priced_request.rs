@@ -1,0 +1,211 @@
+//! `PricedRequest`: one request to a priced route, with its head and, where it was read, its body.
+
+use std::{future::Future, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header, request::Parts};
+use tokio::time::timeout;
+
+use crate::{
+    metrics,
+    paywall::{
+        body::{RequestBody, ResponseBody, Trailers},
+        door::{
+            problem::{ASK_AGAIN, Fault, Problem, Rejection, ReplyFormat},
+            strip::{mark_sensitive, strip_headers, strip_members},
+        },
+        seller::{
+            pricing::{Price, Prices},
+            route::Route,
+        },
+    },
+    protocol::{
+        Amount, DigestedHeaders, IntentTerms, Media, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest,
+        RouteSeal, digest_request, query_names_proof,
+    },
+};
+
+/// What is asked for, apart from the service that answers it.
+pub(crate) struct PricedRequest {
+    pub(crate) route: Arc<Route>,
+    pub(crate) parts: Parts,
+    pub(crate) media: Media,
+    read: Option<ReadBody>,
+    /// Where a quote asks for the proof.
+    pub(crate) redeem_by: RedeemBy,
+}
+
+/// A whole body that was read, and its trailers.
+struct ReadBody {
+    data: Bytes,
+    trailers: Trailers,
+}
+
+impl PricedRequest {
+    #[inline]
+    pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
+        let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
+        Self { media: Media::of(&parts.headers), route, parts, read: None, redeem_by }
+    }
+
+    /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
+    #[inline]
+    pub(crate) fn set_body(&mut self, data: Bytes, trailers: Trailers) {
+        self.read = Some(ReadBody { data, trailers });
+    }
+
+    /// Makes what a page's form sent the request that it redeems: a GET of the same URL, without a body.
+    pub(crate) fn become_get(&mut self) {
+        self.parts.method = Method::GET;
+        for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::TRANSFER_ENCODING]
+        {
+            self.parts.headers.remove(name);
+        }
+        self.media = Media::of(&self.parts.headers);
+        self.set_body(Bytes::new(), None);
+    }
+
+    /// The request for the handler, with the body that was read, or else with the one that was not.
+    pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
+        let strip = self.route.strip_proof;
+        let in_header = strip && strip_headers(&mut self.parts.headers);
+        // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
+        let strip_members_too = strip && !in_header && !self.route.header_only;
+        let body = match (self.read, unread) {
+            (Some(ReadBody { data, trailers }), _) if strip_members_too => {
+                RequestBody::whole(strip_members(&mut self.parts, data), trailers)
+            }
+            (Some(ReadBody { data, trailers }), _) => RequestBody::whole(data, trailers),
+            (None, Some(body)) => RequestBody::streaming(body),
+            (None, None) => RequestBody::whole(Bytes::new(), None),
+        };
+        mark_sensitive(&mut self.parts.headers);
+        Request::from_parts(self.parts, body)
+    }
+
+    /// In what format the layer itself answers.
+    #[inline]
+    pub(crate) fn format(&self) -> ReplyFormat {
+        ReplyFormat::of(&self.parts.method, self.media)
+    }
+
+    pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        rejection.into().into_response(self.format(), &self.route.resource)
+    }
+
+    /// The same, before a payment was looked at.
+    pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        let rejection = rejection.into();
+        metrics::refused(&self.route.resource, rejection.outcome());
+        self.reject(rejection)
+    }
+
+    /// The same, to a request that shows a payment.
+    pub(crate) fn deny<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
+        let rejection = rejection.into();
+        metrics::redeemed(&self.route.resource, rejection.outcome());
+        self.reject(rejection)
+    }
+
+    /// The price, where it is known without waiting.
+    pub(crate) fn price_now(&self) -> Option<Price> {
+        match &self.route.prices {
+            Prices::Fixed(amount) => Some(Price::Charge(*amount)),
+            Prices::Now(price) => Some(price(&self.parts, self.body())),
+            Prices::Later(_) => None,
+        }
+    }
+
+    /// The price, waited for.
+    ///
+    /// # Errors
+    /// The problem to answer with where it does not come in time.
+    pub(crate) async fn price(&self) -> Result<Price, Problem> {
+        match &self.route.prices {
+            Prices::Fixed(amount) => Ok(Price::Charge(*amount)),
+            Prices::Now(price) => Ok(price(&self.parts, self.body())),
+            Prices::Later(pricing) => self.in_time(pricing.price(&self.parts, self.body())).await,
+        }
+    }
+
+    /// The amount that this request costs; `None` where it is free.
+    ///
+    /// # Errors
+    /// As for [`price`](Self::price), and for requests that the service refuses or prices at zero.
+    pub(crate) async fn amount(&self) -> Result<Option<Amount>, Rejection> {
+        match self.price().await? {
+            Price::Free => Ok(None),
+            Price::Charge(amount) | Price::Labelled { amount, .. } if amount.is_zero() => Err(Fault::ZeroPrice.into()),
+            Price::Charge(amount) | Price::Labelled { amount, .. } => Ok(Some(amount)),
+            Price::Refuse(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Whether this request bypasses the paywall by a rule that must be waited for.
+    ///
+    /// # Errors
+    /// As for [`price`](Self::price).
+    pub(crate) async fn is_free(&self) -> Result<bool, Problem> {
+        match self.route.bypass.ask(&self.parts) {
+            Some(free) => self.in_time(free).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn in_time<T>(&self, decision: impl Future<Output = T>) -> Result<T, Problem> {
+        timeout(self.route.price_timeout, decision).await.map_err(|_| {
+            tracing::warn!(
+                resource = &*self.route.resource,
+                "the service did not tell its price in time; answering 503"
+            );
+            Problem::after(ProblemCode::PriceUnavailable, ASK_AGAIN)
+        })
+    }
+
+    /// Whether another layer, outside this one, sold this request already.
+    pub(crate) fn is_paid_already(&self) -> bool {
+        self.parts.extensions.get::<Receipt>().is_some()
+    }
+
+    /// The whole body, or nothing where it was not read.
+    fn body(&self) -> &Bytes {
+        static UNREAD: Bytes = Bytes::new();
+        self.read.as_ref().map_or(&UNREAD, |read| &read.data)
+    }
+
+    /// The digest of this request, where its body was read.
+    pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
+        self.read.is_some().then(|| self.digest_as_read(seal))
+    }
+
+    /// The digest of this request with its body as far as it was read: all of it, or nothing.
+    pub(crate) fn digest_as_read(&self, seal: &RouteSeal) -> RequestDigest {
+        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+        let Parts { method, uri, headers, .. } = &self.parts;
+        let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
+        digest_request(seal, method, uri, headers, self.body(), proof_members)
+    }
+
+    /// What a new intent for this request seals: its digest, too, where the route binds them.
+    #[inline]
+    pub(crate) fn intent_terms(&self, seal: &RouteSeal, amount: Amount) -> IntentTerms {
+        let merchant = &self.route.merchant;
+        // At most thirty days: checked when building.
+        let lifetime = u32::try_from(merchant.quote_ttl.as_secs()).unwrap_or(u32::MAX);
+        let digest = self.route.binds().then(|| self.digest(seal)).flatten();
+        IntentTerms { amount, issued: merchant.clock.unix(), lifetime, digest }
+    }
+
+    /// A refusal with a new intent for this very request and no bill, because its payer has paid already.
+    pub(crate) fn with_new_intent(&self, code: ProblemCode, seal: &RouteSeal, amount: Amount) -> Problem {
+        let mut intent = Vec::new();
+        seal.seal_into(&self.intent_terms(seal, amount), &mut intent);
+        // Base64url is ASCII.
+        Problem { intent: Some(String::from_utf8(intent).unwrap_or_default()), ..code.into() }
+    }
+
+    /// Whether the query names a proof. None is read there, and that mistake must not cost the payer another bill.
+    pub(crate) fn query_shows_proof(&self) -> bool {
+        !self.route.header_only && self.parts.uri.query().is_some_and(query_names_proof)
+    }
+}

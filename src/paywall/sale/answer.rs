@@ -1,0 +1,136 @@
+//! `Answer`: an answer that is to be sold, read to its end where it is kept or where its body decides whether it is sold.
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header, response::Parts};
+use http_body::Body;
+use tokio::time::Instant;
+
+use crate::{
+    paywall::{
+        body::ResponseBody,
+        door::problem::{ASK_AGAIN, Problem},
+        sale::{
+            consumption::BodyRule,
+            ending::Ending,
+            read_ahead::{Read, ReadAhead},
+            redelivery::Redelivery,
+            reservation::{HoldOutcome, LeaseGuard},
+        },
+        seller::route::Route,
+    },
+    protocol::ProblemCode,
+};
+
+/// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
+const READ_AHEAD: Duration = Duration::from_secs(10);
+
+/// An answer that is sold as far as its head tells.
+pub(crate) struct Candidate<ResB> {
+    pub(crate) response: Response<ResB>,
+    /// Whether the route's rule about bodies decides.
+    pub(crate) asks_body: bool,
+}
+
+/// An answer that is to be sold.
+pub(crate) struct Answer<ResB> {
+    pub(crate) response: Response<ResponseBody<ResB>>,
+    /// What is kept of it: its body, and how.
+    pub(crate) kept: Option<(Redelivery, Bytes)>,
+}
+
+/// How an answer is read.
+struct Plan<'a> {
+    rule: Option<&'a BodyRule>,
+    redelivery: Option<Redelivery>,
+    limit: usize,
+    patience: Duration,
+}
+
+impl<'a> Plan<'a> {
+    /// `None` where nothing depends on the body. With a rule about bodies, `hold_end` bounds the wait.
+    fn of<ResB>(candidate: &Candidate<ResB>, route: &'a Route, hold_end: Option<Instant>) -> Option<Self> {
+        let Candidate { response, asks_body } = candidate;
+        let rule = route.consumes_body.as_ref().filter(|_| *asks_body);
+        // What follows a switch of protocols is no answer. A stream is kept only where it is read to its end anyway.
+        let keeps = response.status() != StatusCode::SWITCHING_PROTOCOLS && (rule.is_some() || !is_stream(response));
+        let redelivery = route.redelivery().filter(|_| keeps);
+        let max_hold = route.merchant.max_hold;
+        let (limit, patience) = match (rule, redelivery) {
+            (Some(_), _) => {
+                (route.answer_limit, hold_end.map_or(max_hold, |end| end.saturating_duration_since(Instant::now())))
+            }
+            (None, Some(redelivery)) => (redelivery.limit(), READ_AHEAD.min(max_hold)),
+            (None, None) => return None,
+        };
+        Some(Self { rule, redelivery, limit, patience })
+    }
+}
+
+/// Reads a candidate as far as its sale or its redelivery needs, while the lease is held.
+pub(crate) async fn read<ResB, E>(
+    ending: Ending<Candidate<ResB>, ResB, E>,
+    route: &Route,
+    guard: &LeaseGuard,
+    hold_end: Option<Instant>,
+) -> Ending<Answer<ResB>, ResB, E>
+where
+    ResB: Body<Data = Bytes>,
+{
+    let candidate = match ending.split() {
+        Ok(candidate) => candidate,
+        Err(ending) => return ending,
+    };
+    let Some(Plan { rule, redelivery, limit, patience }) = Plan::of(&candidate, route, hold_end) else {
+        return Ending::Sale(Answer { response: candidate.response.map(ResponseBody::streaming), kept: None });
+    };
+    let (parts, body) = candidate.response.into_parts();
+    let mut ahead = ReadAhead::new(body, limit);
+    match guard.keep(patience, None, pin!(ahead.read())).await {
+        HoldOutcome::LeaseLost => return Ending::LeaseLost,
+        HoldOutcome::HeldTooLong if rule.is_some() => return Ending::NoSale(Err(ProblemCode::AnswerTimeout.into())),
+        HoldOutcome::Finished(()) | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => {}
+    }
+    let (body, kept) = match ahead.finish() {
+        Read::Whole(data, trailers) if has_its_length(&parts, &data) => {
+            if rule.is_some_and(|rule| !rule.sells(&parts, &data)) {
+                tracing::debug!(payment = %guard.transfer().payment_id(), "not sold, by its body");
+                return Ending::NoSale(Ok(Response::from_parts(parts, ResponseBody::whole_with(data, trailers))));
+            }
+            let fits = |redelivery: &Redelivery| trailers.is_none() && data.len() <= redelivery.limit();
+            let kept = redelivery.filter(fits).map(|redelivery| (redelivery, data.clone()));
+            (ResponseBody::whole_with(data, trailers), kept)
+        }
+        Read::Part(_) if rule.is_some() => {
+            tracing::error!(
+                resource = &*route.resource,
+                limit,
+                "the answer is larger than `answer_limit`, so that `consume_when_body` cannot decide about it; it is withheld, and nothing is taken"
+            );
+            return Ending::NoSale(Err(ProblemCode::AnswerTooLarge.into()));
+        }
+        Read::Part(body) => (body, None),
+        Read::Whole(..) | Read::Broken => {
+            tracing::warn!(resource = &*route.resource, "the answer broke off before it was sold; nothing is taken");
+            return Ending::NoSale(Err(Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into()));
+        }
+    };
+    Ending::Sale(Answer { response: Response::from_parts(parts, body), kept })
+}
+
+/// Whether an answer comes bit by bit by its nature, or ends in trailers: it cannot be kept, and must not be waited for.
+fn is_stream<B>(response: &Response<B>) -> bool {
+    let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let begins =
+        |name: &str| content_type.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()));
+    begins("application/grpc") || begins("text/event-stream")
+}
+
+/// Whether a body is as long as its head announces: one that is not could never be received, however often it is delivered.
+fn has_its_length(head: &Parts, body: &Bytes) -> bool {
+    let announced = head.headers.get(header::CONTENT_LENGTH);
+    let announced = announced.map(|length| length.to_str().ok().and_then(|length| length.parse().ok()));
+    // A 304 announces what it does not send.
+    announced.is_none_or(|length| length == Some(body.len())) || head.status == StatusCode::NOT_MODIFIED
+}

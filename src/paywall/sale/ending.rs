@@ -1,0 +1,46 @@
+//! `Ending`: what becomes of a lease once the handler is done.
+
+use http::Response;
+
+use crate::paywall::{
+    body::ResponseBody,
+    door::problem::{Problem, Rejection},
+};
+
+/// What becomes of the lease once the handler is done.
+pub(crate) enum Ending<A, ResB, E> {
+    /// It is committed, and only then does this answer leave.
+    Sale(A),
+    /// It is released, and this is the answer.
+    NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
+    /// It belongs to another request: there is nothing to release.
+    LeaseLost,
+    /// The payment may be settled: the lease is left to run out, and its own intent goes on.
+    Unknown(Problem),
+}
+
+impl<A, ResB, E> Ending<A, ResB, E> {
+    /// What is to be sold, or how else it ends.
+    #[expect(clippy::result_large_err, reason = "it is as large as what it is made of, and is moved on at once")]
+    pub(crate) fn split<B>(self) -> Result<A, Ending<B, ResB, E>> {
+        match self {
+            Self::Sale(sold) => Ok(sold),
+            Self::NoSale(answer) => Err(Ending::NoSale(answer)),
+            Self::LeaseLost => Err(Ending::LeaseLost),
+            Self::Unknown(problem) => Err(Ending::Unknown(problem)),
+        }
+    }
+}
+
+/// Why no answer of the handler's leaves.
+pub(crate) enum Unsold<E> {
+    Rejected(Rejection),
+    /// The service's own error, handed on as it is.
+    Failed(E),
+}
+
+impl<E, R: Into<Rejection>> From<R> for Unsold<E> {
+    fn from(rejection: R) -> Self {
+        Self::Rejected(rejection.into())
+    }
+}

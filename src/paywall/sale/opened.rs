@@ -1,0 +1,170 @@
+//! `Opened`: an intent whose seal opened, and what the ledger says of it.
+
+use std::sync::Arc;
+
+use crate::{
+    ledger::{Claim, ClaimBuilder, LedgerError, ReserveOutcome, Sale},
+    paywall::{
+        door::{
+            priced_request::PricedRequest,
+            problem::{ASK_AGAIN, Problem, Rejection},
+        },
+        sale::{
+            redelivery::Shown,
+            reservation::{LeaseGuard, PendingReservation},
+        },
+        seller::{route::Route, time_limits::ledger_in_time},
+        way::transfer::claimant::Claimable,
+    },
+    protocol::{
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, ProvedBy, Redemption,
+        RouteSeal, Transfer,
+    },
+};
+
+/// An intent whose seal opened.
+pub(crate) struct Opened<'a> {
+    pub(crate) route: &'a Route,
+    pub(crate) terms: IntentTerms,
+    pub(crate) recipient: Address,
+    pub(crate) key: IntentKey,
+    seal: &'a RouteSeal,
+}
+
+impl<'a> Opened<'a> {
+    pub(crate) fn open(route: &'a Route, intent: &IntentId) -> Option<Self> {
+        let (terms, recipient, key, seal) = route.seals.open(intent)?;
+        Some(Self { route, terms, recipient, key, seal })
+    }
+
+    /// What counts for a payment that was signed without a quote.
+    pub(crate) fn unquoted(route: &'a Route, terms: IntentTerms, recipient: Address, payment: &PaymentId) -> Self {
+        Self { route, terms, recipient, key: IntentKey::of_payment(payment), seal: route.seals.of(recipient) }
+    }
+
+    /// The digest of this request, under the seal of the intent.
+    pub(crate) fn digest(&self, request: &PricedRequest) -> [u8; 16] {
+        *request.digest_as_read(self.seal).as_bytes()
+    }
+
+    /// Whether the sealed terms count for this request, whose price is `now`.
+    pub(crate) fn honours(&self, request: &PricedRequest, now: Amount) -> bool {
+        let same_request = match self.terms.digest {
+            Some(digest) => request.digest(self.seal) == Some(digest),
+            None => !self.route.binds(),
+        };
+        same_request || !self.route.bind && now <= self.terms.amount
+    }
+
+    /// The last block time at which a payment for this intent counts.
+    pub(crate) fn pay_until(&self) -> ChainTime {
+        ChainTime::from_unix(self.terms.expiry()).after(self.route.merchant.quote_grace)
+    }
+
+    /// Past the moment at which even the last payment made in time is too old.
+    pub(crate) fn aged_out(&self) -> bool {
+        self.route.merchant.clock.unix() > self.pay_until().after(self.route.merchant.max_payment_age).unix()
+    }
+
+    /// What to answer where anything before the reservation says no: a consumed intent is consumed whatever else is true.
+    pub(crate) async fn unless_consumed(&self, shown: Shown, rejection: Rejection) -> Rejection {
+        if let Rejection::Fault(_) = rejection {
+            return rejection;
+        }
+        match (self.consumed().await, rejection) {
+            (Ok(Some(sale)), _) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
+            (Err(_), Rejection::Problem(_)) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
+            (_, rejection) => rejection,
+        }
+    }
+
+    /// What this very intent bought. Where the ledger does not say it now, it may when it is asked again.
+    async fn already_consumed(&self, shown: Shown) -> Rejection {
+        if self.route.redelivery().is_none() {
+            return ProblemCode::AlreadyConsumed.into();
+        }
+        match self.consumed().await {
+            Ok(Some(sale)) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
+            Ok(None) => ProblemCode::AlreadyConsumed.into(),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
+        }
+    }
+
+    /// What to answer where the ledger reserved nothing.
+    pub(crate) async fn refused(&self, shown: Shown, problem: Problem) -> Rejection {
+        match problem.code {
+            ProblemCode::AlreadyConsumed => self.already_consumed(shown).await,
+            _ => problem.into(),
+        }
+    }
+
+    /// Whether the ledger would remember it if this transfer had bought an answer.
+    pub(crate) async fn is_remembered(&self, head: ChainTime, transfer: &Transfer) -> Result<(), Problem> {
+        match ledger_in_time(self.route.merchant.ledger.begin(head)).await {
+            Ok(mark) if transfer.block_time > mark => Ok(()),
+            Ok(_) => Err(self.too_old()),
+            Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
+        }
+    }
+
+    async fn consumed(&self) -> Result<Option<Sale>, LedgerError> {
+        ledger_in_time(self.route.merchant.ledger.consumed(self.key)).await
+    }
+
+    pub(crate) fn too_old(&self) -> Problem {
+        Problem { contact: self.route.merchant.contact.clone(), ..ProblemCode::PaymentTooOld.into() }
+    }
+
+    /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
+    pub(crate) async fn reserve(
+        &self,
+        claimable: Claimable,
+        redemption: &Redemption,
+        head: ChainTime,
+    ) -> Result<(LeaseGuard, ProvedBy), Problem> {
+        let others = claimable.others;
+        let (claim, proofs) = claimable.add_to(self.claim(head));
+        match (self.grant(claim).await, others) {
+            (Ok(guard), _) => {
+                let proved_by = proofs.of(guard.transfer().payment_id());
+                Ok((guard, proved_by))
+            }
+            // The claimable transfers are sold, and do not hide the others.
+            (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
+                Err(self.not_claimable(redemption, others))
+            }
+            (Err(problem), _) => Err(problem),
+        }
+    }
+
+    /// A claim on this intent, without candidates.
+    pub(crate) fn claim(&self, head: ChainTime) -> ClaimBuilder {
+        let merchant = &self.route.merchant;
+        Claim::builder(Arc::clone(&self.route.resource), self.key)
+            .pay_until(self.pay_until())
+            .head(head)
+            .max_payment_age(merchant.max_payment_age)
+            .lease(merchant.lease)
+    }
+
+    /// Reserves what is claimed.
+    pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
+        let ledger = &self.route.merchant.ledger;
+        let reservation = ledger_in_time(PendingReservation::new(ledger, claim.build())).await;
+        tracing::debug!(intent = %self.key, ?reservation, "reserved");
+        Err(match reservation {
+            Ok(ReserveOutcome::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(ledger), lease)),
+            Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
+            Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
+            // The lease may last long; the handler under it rarely does.
+            Ok(ReserveOutcome::Busy { retry_after }) => {
+                Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
+            }
+            Ok(ReserveOutcome::TooManyAttempts { retry_after }) => {
+                Problem::after(ProblemCode::TooManyAttempts, retry_after)
+            }
+            Ok(ReserveOutcome::BeforeMemory) => self.too_old(),
+            Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! Recording a sale: the commit, and the hook that follows it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+use crate::{
+    ledger::{BookedSale, KeptAnswer},
+    paywall::{
+        sale::reservation::{Committed, LeaseGuard},
+        seller::route::Route,
+    },
+};
+
+/// Records the sale, and runs the route's hook, if it has one.
+///
+/// With a hook the commit has a task of its own: a client that leaves while the sale is recorded must not leave it unannounced.
+pub(crate) async fn commit(
+    mut guard: LeaseGuard,
+    kept: Option<KeptAnswer>,
+    route: &Route,
+) -> Option<(Committed, LeaseGuard)> {
+    let hook = route.on_sold.get().cloned().zip(Handle::try_current().ok());
+    let Some((hook, runtime)) = hook else {
+        let committed = guard.commit(kept.as_ref()).await;
+        return Some((committed, guard));
+    };
+    let (resource, clock) = (Arc::clone(&route.resource), Arc::clone(&route.merchant.clock));
+    let announcer = runtime.clone();
+    let task = async move {
+        let committed = guard.commit(kept.as_ref()).await;
+        if let Committed::Done = committed {
+            let paid = guard.transfer();
+            let sold_at = UNIX_EPOCH + Duration::from_secs(clock.unix());
+            let sale = BookedSale::new(paid.payment_id(), &*resource, paid, sold_at);
+            let spawner = announcer.clone();
+            drop(spawner.spawn(async move { hook.run(&announcer, sale).await }.in_current_span()));
+        }
+        (committed, guard)
+    };
+    // A task that did not end has panicked: whether it had recorded the sale is not known.
+    runtime.spawn(task.in_current_span()).await.ok()
+}

@@ -1,0 +1,452 @@
+//! `MerchantBuilder`: the settings of a merchant, and their checks.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    clock::{Clock, SystemClock},
+    ledger::{ErasedLedger, LONGEST_LEASE, Ledger},
+    metrics,
+    paywall::{
+        door::page::quote_page::{PageHook, QuotePage},
+        error::BuildError,
+        seller::{
+            catalog::Catalog, inner::MerchantInner, merchant::Merchant, standard::Standard, start::Start, text,
+            unread::Unread,
+        },
+        way::transfer::claimant::UnboundPolicy,
+    },
+    protocol::{Address, Asset, Network, SealingKeys},
+    settle::{ErasedSettler, Settler},
+    verify::{ErasedVerifier, Verifier},
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long an unbound payment is held unless said otherwise: two blocks of Base, and one second.
+const HOLD_UNBOUND: Duration = Duration::from_secs(5);
+
+/// Configures a [`Merchant`]. Created by [`Merchant::builder`].
+///
+/// [`verifier`](Self::verifier), [`settler`](Self::settler) or both, [`ledger`](Self::ledger) and
+/// [`sealing_keys`](Self::sealing_keys) are required.
+/// [`build`](Self::build) refuses every setting that would sell wrongly.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{Network, SealingKeys}};
+/// # use tower_x402::{protocol::ChainTime, testing::ScriptedVerifier};
+/// # let verifier = ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000));
+///
+/// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+///     .network(Network::BASE_SEPOLIA)
+///     .verifier(verifier)
+///     .ledger(MemoryLedger::new())
+///     .sealing_keys(SealingKeys::random()?)
+///     .quote_ttl(Duration::from_secs(5 * 60))
+///     .contact("billing@example.com")
+///     .build()
+///     .await?;
+/// assert_eq!(merchant.network(), Network::BASE_SEPOLIA);
+/// # Ok::<(), tower_x402::BuildError>(())
+/// # }).unwrap();
+/// ```
+#[must_use]
+pub struct MerchantBuilder {
+    network: Network,
+    recipients: Vec<Address>,
+    assets: Vec<Asset>,
+    former_assets: Vec<Asset>,
+    realm: String,
+    keys: Option<SealingKeys>,
+    verifier: Option<Arc<dyn ErasedVerifier>>,
+    settler: Option<Arc<dyn ErasedSettler>>,
+    client_submitted: bool,
+    public_url: Option<String>,
+    ledger: Option<Arc<dyn ErasedLedger>>,
+    clock: Arc<dyn Clock>,
+    quote_ttl: Duration,
+    quote_grace: Duration,
+    max_payment_age: Duration,
+    max_hold: Duration,
+    lease: Duration,
+    contact: Option<String>,
+    /// `None`: as by default.
+    hold_unbound: Option<Duration>,
+    require_bound: bool,
+    page: Option<PageHook>,
+    lazily: bool,
+}
+
+impl Merchant {
+    /// Returns a builder for a merchant that is paid at this address: on Base, in USDC, unless set otherwise.
+    pub fn builder(recipient: Address) -> MerchantBuilder {
+        MerchantBuilder::new(recipient)
+    }
+}
+
+impl MerchantBuilder {
+    fn new(recipient: Address) -> Self {
+        Self {
+            network: Network::BASE,
+            recipients: vec![recipient],
+            assets: Vec::new(),
+            former_assets: Vec::new(),
+            realm: String::new(),
+            keys: None,
+            verifier: None,
+            settler: None,
+            client_submitted: false,
+            public_url: None,
+            ledger: None,
+            clock: Arc::new(SystemClock),
+            quote_ttl: Duration::from_secs(15 * 60),
+            quote_grace: Duration::from_secs(60),
+            max_payment_age: DAY,
+            max_hold: Duration::from_secs(10 * 60),
+            lease: Duration::from_secs(60),
+            contact: None,
+            hold_unbound: None,
+            require_bound: false,
+            page: None,
+            lazily: false,
+        }
+    }
+
+    /// Sets the verifier of payments. Required, unless there is a [`settler`](Self::settler).
+    ///
+    /// Without one, no node is needed, and no transfer is taken: quotes have the header `PAYMENT-REQUIRED` only. Then nothing stands
+    /// against the settler's word, neither that a payment was settled, nor that it was refused. And where it does not know what became
+    /// of a payment, nobody does: its payer hears `outcome_unknown`.
+    pub fn verifier(mut self, verifier: impl Verifier) -> Self {
+        self.verifier = Some(Arc::new(verifier));
+        self
+    }
+
+    /// Sets the settler of signed payments: then quotes have the standard's header `PAYMENT-REQUIRED` as well, and clients of x402
+    /// version 2 can pay by `PAYMENT-SIGNATURE`.
+    ///
+    /// A payment is checked by the settler before the handler runs, and settled once its answer is there. What a settler says is
+    /// judged by the verifier.
+    pub fn settler(mut self, settler: impl Settler) -> Self {
+        self.settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default.
+    ///
+    /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client shows its
+    /// transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the quote, or be signed for by
+    /// its payer, whatever [`hold_unbound`](Self::hold_unbound) says. It is described in the guide
+    /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
+    pub const fn client_submitted(mut self) -> Self {
+        self.client_submitted = true;
+        self
+    }
+
+    /// Sets the URL under which clients reach the service, such as `https://shop.example/api`: the standard's quote names what is sold
+    /// by this and the request's path. By default it is made of the host that the client names.
+    pub fn public_url(mut self, url: impl Into<String>) -> Self {
+        self.public_url = Some(url.into());
+        self
+    }
+
+    /// Sets the ledger of sales. Required.
+    ///
+    /// One recipient on one network must have exactly one ledger, however many merchants and processes there are: share it among
+    /// them, and give them all the same [`max_payment_age`](Self::max_payment_age). With two ledgers one payment buys twice.
+    pub fn ledger(mut self, ledger: impl Ledger) -> Self {
+        self.ledger = Some(Arc::new(ledger));
+        self
+    }
+
+    /// Sets the keys with which quotes are sealed. Required, and the same for all replicas.
+    pub fn sealing_keys(mut self, keys: SealingKeys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
+    /// Sets the network; [`Network::BASE`] by default.
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Adds a token that is accepted. The first one is the currency of prices; the network's USDC if none is added.
+    pub fn asset(mut self, asset: Asset) -> Self {
+        self.assets.push(asset);
+        self
+    }
+
+    /// Adds a token that quotes no longer name, but that still counts in payments.
+    pub fn former_asset(mut self, asset: Asset) -> Self {
+        self.former_assets.push(asset);
+        self
+    }
+
+    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them. A signed payment without a quote
+    /// counts for the present recipient alone.
+    ///
+    /// Name an address here only while its key is safe. Whoever has a leaked key gets all that is paid to its address, by open quotes too.
+    pub fn former_recipient(mut self, recipient: Address) -> Self {
+        self.recipients.push(recipient);
+        self
+    }
+
+    /// Sets a realm, which separates merchants that share their sealing keys: none honours the quotes of another.
+    pub fn realm(mut self, realm: impl Into<String>) -> Self {
+        self.realm = realm.into();
+        self
+    }
+
+    /// Sets how long a quote can be paid; 15 minutes by default, 1 second to 30 days.
+    pub fn quote_ttl(mut self, ttl: Duration) -> Self {
+        self.quote_ttl = ttl;
+        self
+    }
+
+    /// Sets how long after a quote's expiry its payment may still be mined; 1 minute by default, at most a day.
+    pub fn quote_grace(mut self, grace: Duration) -> Self {
+        self.quote_grace = grace;
+        self
+    }
+
+    /// Sets how old a payment may be, in chain time, when it is redeemed; 24 hours by default, 1 second to a year.
+    ///
+    /// The ledger must remember sales for that long.
+    pub fn max_payment_age(mut self, age: Duration) -> Self {
+        self.max_payment_age = age;
+        self
+    }
+
+    /// Sets how long a handler may take for a paid answer; 10 minutes by default, 1 second to a day.
+    ///
+    /// Signed payments are settled when the handler is done. Clients are asked to make them valid for two minutes longer than this, at
+    /// most for as long as a [quote can be paid](Self::quote_ttl).
+    pub fn max_hold(mut self, hold: Duration) -> Self {
+        self.max_hold = hold;
+        self
+    }
+
+    /// Sets how long a reservation outlives a crash of the process that holds it; 60 seconds by default, 1 second to an hour.
+    ///
+    /// A reservation that is held is renewed every third of this.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets how to reach the seller. It is sent to payers whose payment is too old.
+    pub fn contact(mut self, contact: impl Into<String>) -> Self {
+        self.contact = Some(contact.into());
+        self
+    }
+
+    /// Sets how much chain time has to pass over an unbound payment before it can be redeemed without its payer's signature; 5 seconds by
+    /// default, and at most an hour and half of [`max_payment_age`](Self::max_payment_age). Fractions of a second count as a whole one.
+    ///
+    /// A transaction's hash is public. A payment that is not [bound](crate::protocol::Binding) goes to who shows it first, and the
+    /// hold gives a payer who signs the time to be first. With [`Duration::ZERO`] there is none.
+    pub const fn hold_unbound(mut self, hold: Duration) -> Self {
+        self.hold_unbound = Some(hold);
+        self
+    }
+
+    /// Refuses to redeem unbound payments without their payer's signature, with 403 `payer_proof_required`.
+    ///
+    /// Then no one but the payer ever redeems. Payers whose wallet can neither tag a transfer nor sign a message, such as customers
+    /// of an exchange, are shut out.
+    pub const fn require_bound(mut self) -> Self {
+        self.require_bound = true;
+        self
+    }
+
+    /// Sets the page that browsers get instead of a quote's JSON, for all routes that have no
+    /// [page of their own](crate::X402Layer::quote_page). By default there is none.
+    ///
+    /// It is for the layers that are made from here on, and for redeeming by form, as described there.
+    pub fn quote_page(mut self, page: impl QuotePage) -> Self {
+        self.page = Some(PageHook::new(page));
+        self
+    }
+
+    /// Sets the clock by which quotes are dated, for tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Lets [`build`](Self::build) succeed while the chain or the ledger does not answer, so that free requests are served.
+    ///
+    /// Until the chain id and the decimals are verified and the ledger has begun, priced routes answer every request with 503,
+    /// `verification_unavailable` or `ledger_unavailable`: nothing is quoted and nothing is sold. The next priced request, or
+    /// [`Merchant::health`], tries again, at most once a second. An answer that contradicts the settings (another chain, other
+    /// decimals) is an error of `build` all the same, and of `health` if it comes later.
+    ///
+    /// The verifier must be built without the chain, too: see
+    #[cfg_attr(feature = "evm", doc = "[`connect_lazily`](crate::verify::evm::EvmVerifierBuilder::connect_lazily).")]
+    #[cfg_attr(not(feature = "evm"), doc = "`connect_lazily` of the `evm` feature.")]
+    pub fn start_lazily(mut self) -> Self {
+        self.lazily = true;
+        self
+    }
+
+    /// Checks the settings, verifies the chain's id and the tokens' decimals, and lets the ledger begin.
+    ///
+    /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. The merchant
+    /// must not refuse payments for its own quotes by that, and so this waits until the chain has got there: a block or two, and
+    /// half a minute at most.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
+    pub async fn build(self) -> Result<Merchant, BuildError> {
+        metrics::describe();
+        if self.client_submitted && self.verifier.is_none() {
+            return Err(BuildError::NoVerifierForTransfers);
+        }
+        let verifier = match (&self.verifier, &self.settler) {
+            (Some(verifier), _) => Arc::clone(verifier),
+            (None, Some(_)) => Arc::new(Unread(Arc::clone(&self.clock))),
+            (None, None) => return Err(BuildError::NoVerifier),
+        };
+        let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;
+        let keys = self.keys.clone().ok_or(BuildError::NoSealingKeys)?;
+        let lazily = self.lazily;
+        let inner = self.check(verifier, ledger, keys)?;
+        let started = match lazily {
+            true => inner.start.ensure().await,
+            false => inner.start.open().await,
+        };
+        match started {
+            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
+            _ => {}
+        }
+        match inner.learn_tokens().await {
+            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
+            _ => {}
+        }
+        Ok(Merchant { inner: Arc::new(inner) })
+    }
+
+    fn check(
+        self,
+        verifier: Arc<dyn ErasedVerifier>,
+        ledger: Arc<dyn ErasedLedger>,
+        keys: SealingKeys,
+    ) -> Result<MerchantInner, BuildError> {
+        let mut assets = self.assets;
+        if assets.is_empty() {
+            assets.push(Asset::usdc_of(self.network).ok_or(BuildError::NoAsset { network: self.network })?);
+        }
+        let accepted: Arc<[Asset]> = assets.iter().chain(&self.former_assets).cloned().collect();
+        check_assets(self.network, &accepted)?;
+        check_recipients(&self.recipients, &accepted)?;
+        if !self.realm.is_empty() {
+            text::check("a realm", &self.realm)?;
+        }
+        if let Some(contact) = &self.contact {
+            text::check("a contact", contact)?;
+        }
+        let second = Duration::from_secs(1);
+        check_duration("quote_ttl", self.quote_ttl, second, 30 * DAY)?;
+        check_duration("quote_grace", self.quote_grace, Duration::ZERO, DAY)?;
+        check_duration("max_payment_age", self.max_payment_age, second, 365 * DAY)?;
+        check_duration("max_hold", self.max_hold, second, DAY)?;
+        check_duration("lease", self.lease, second, LONGEST_LEASE)?;
+        // In whole seconds. A hold that outlives a payment would make it worthless.
+        let longest_hold = Duration::from_secs((self.max_payment_age.as_secs() / 2).min(60 * 60));
+        let hold = self.hold_unbound.unwrap_or(HOLD_UNBOUND.min(longest_hold));
+        check_duration("hold_unbound", hold, Duration::ZERO, longest_hold)?;
+        let start = Start::new(
+            self.network,
+            Arc::clone(&accepted),
+            Arc::clone(&verifier),
+            Arc::clone(&ledger),
+            Arc::clone(&self.clock),
+        );
+        if let Some(url) = &self.public_url {
+            check_url(url)?;
+        }
+        let standard = self.settler.map(|settler| {
+            Standard::new(settler, self.network, assets.clone(), self.verifier.clone(), Arc::clone(&self.clock))
+        });
+        Ok(MerchantInner {
+            network: self.network,
+            recipients: self.recipients,
+            assets,
+            accepted,
+            realm: self.realm,
+            keys,
+            verifier,
+            reads_chain: self.verifier.is_some(),
+            standard,
+            client_submitted: self.client_submitted,
+            public_url: self.public_url,
+            ledger,
+            clock: self.clock,
+            quote_ttl: self.quote_ttl,
+            quote_grace: self.quote_grace,
+            max_payment_age: self.max_payment_age,
+            max_hold: self.max_hold,
+            lease: self.lease,
+            contact: self.contact,
+            unbound: UnboundPolicy { hold: whole_seconds(hold), refuse: self.require_bound },
+            page: self.page,
+            start,
+            catalog: Catalog::default(),
+        })
+    }
+}
+
+/// No keys, no backends: nothing in here prints a secret.
+impl fmt::Debug for MerchantBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MerchantBuilder")
+            .field("network", &self.network)
+            .field("recipients", &self.recipients)
+            .field("assets", &self.assets)
+            .finish_non_exhaustive()
+    }
+}
+
+fn check_assets(network: Network, assets: &[Asset]) -> Result<(), BuildError> {
+    let expected = assets.first().map_or(0, Asset::decimals);
+    for asset in assets {
+        let contract = asset.contract();
+        if asset.network() != network {
+            return Err(BuildError::WrongNetwork { contract, asset: asset.network(), merchant: network });
+        }
+        if asset.decimals() != expected {
+            return Err(BuildError::MixedDecimals { contract, expected, found: asset.decimals() });
+        }
+        if asset.decimals() > 77 {
+            return Err(BuildError::OutOfRange { what: "decimals" });
+        }
+        text::check("a symbol", asset.symbol())?;
+    }
+    Ok(())
+}
+
+fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), BuildError> {
+    match recipients.iter().find(|&&r| r == Address::ZERO || assets.iter().any(|asset| asset.contract() == r)) {
+        Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
+        None => Ok(()),
+    }
+}
+
+fn check_url(url: &str) -> Result<(), BuildError> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'?' | b'#');
+    let is_http =
+        ["https://", "http://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+    let fits = is_http && url.len() <= 200 && url.bytes().all(plain);
+    fits.then_some(()).ok_or(BuildError::OutOfRange { what: "public_url" })
+}
+
+/// Chain time has no fractions of a second: a shorter hold than was asked for would be none.
+fn whole_seconds(span: Duration) -> Duration {
+    Duration::from_secs(span.as_secs() + u64::from(span.subsec_nanos() > 0))
+}
+
+fn check_duration(what: &'static str, span: Duration, min: Duration, max: Duration) -> Result<(), BuildError> {
+    if (min..=max).contains(&span) { Ok(()) } else { Err(BuildError::InvalidDuration { what, min, max }) }
+}

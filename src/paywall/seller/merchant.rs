@@ -1,0 +1,158 @@
+//! `Merchant`: the seller, and the layers that sell for it.
+
+use std::{future::Future, sync::Arc};
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use crate::{
+    paywall::{
+        error::{BuildError, HealthError},
+        layer::X402Layer,
+        seller::{
+            inner::MerchantInner,
+            pricing::{AsyncClosure, Price, PriceTag, Prices, Pricing},
+            route::Route,
+            text,
+        },
+    },
+    protocol::{Address, Amount, Asset, Network},
+};
+
+/// A seller: the address that is paid, the network and the tokens, the verifier of payments and the ledger of sales.
+///
+/// It makes the [`X402Layer`]s of its routes. A clone is the same merchant.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use tower_x402::{Merchant, ledger::MemoryLedger, protocol::{ChainTime, SealingKeys}, testing::ScriptedVerifier};
+///
+/// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+///     // In production: `EvmVerifier::connect([url]).await?`.
+///     .verifier(ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000)))
+///     .ledger(MemoryLedger::new())
+///     .sealing_keys(SealingKeys::random()?)
+///     .build()
+///     .await?;
+/// let layer = merchant.charge("demand-insights", "0.49 USDC")?.label("Demand insights")?;
+/// # let _ = layer;
+/// // One name, one price.
+/// assert!(merchant.charge("demand-insights", "0.50 USDC").is_err());
+/// # Ok::<(), tower_x402::BuildError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Merchant {
+    pub(super) inner: Arc<MerchantInner>,
+}
+
+impl Merchant {
+    /// Returns a layer that charges a fixed price, such as `"0.49 USDC"`, for the resource of that name.
+    ///
+    /// The name is chosen by the seller, has 1 to 100 characters, and is never taken from a URL. Routes of one name sell the same
+    /// thing.
+    ///
+    /// # Errors
+    /// [`BuildError`] for an invalid price or name, and for a name that has another price already.
+    pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
+        let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
+        self.layer(resource, Prices::Fixed(amount), Some(amount))
+    }
+
+    /// Returns a layer whose price is computed by a closure from the request's head and body.
+    ///
+    /// The closure runs for the quote and again for each redemption; see [`Pricing`] for the details. An intent that was quoted at
+    /// less than the present price is honoured only for the request that was quoted: the same method, path, query, content type
+    /// and encoding, and body. The price may depend on these and on the headers listed with
+    /// [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
+    ///
+    /// ```
+    /// # use tower_x402::{BuildError, Merchant, X402Layer};
+    /// use tower_x402::{Price, protocol::Amount};
+    ///
+    /// # fn layer(merchant: &Merchant) -> Result<X402Layer, BuildError> {
+    /// // One cent for each kilobyte or part of it; USDC has 6 decimals.
+    /// merchant.price_with("summary", |_head, body| match body.len() {
+    ///     0 => Price::Free,
+    ///     bytes => Price::Charge(Amount::from_cents(bytes.div_ceil(1024) as u64, 6)),
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError`] for an invalid name, and for a name that is taken: clone the layer to use it for several routes.
+    pub fn price_with(
+        &self,
+        resource: &str,
+        price: impl Fn(&Parts, &Bytes) -> Price + Send + Sync + 'static,
+    ) -> Result<X402Layer, BuildError> {
+        self.layer(resource, Prices::Now(Arc::new(price)), None)
+    }
+
+    /// Returns a layer as [`price_with`](Self::price_with) does, for an async closure.
+    ///
+    /// # Errors
+    /// As [`price_with`](Self::price_with).
+    pub fn price_with_async<F, Fut>(&self, resource: &str, price: F) -> Result<X402Layer, BuildError>
+    where
+        F: Fn(Parts, Bytes) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Price> + Send + 'static,
+    {
+        self.price_by(resource, AsyncClosure(price))
+    }
+
+    /// Returns a layer as [`price_with`](Self::price_with) does, for a type that implements [`Pricing`].
+    ///
+    /// # Errors
+    /// As [`price_with`](Self::price_with).
+    pub fn price_by(&self, resource: &str, pricing: impl Pricing) -> Result<X402Layer, BuildError> {
+        self.layer(resource, Prices::Later(Arc::new(pricing)), None)
+    }
+
+    fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, BuildError> {
+        text::check("a resource", resource)?;
+        let resource = Arc::from(resource);
+        let listing = self.inner.catalog.enter(&resource, price)?;
+        Ok(X402Layer::new(Route::new(Arc::clone(&self.inner), resource, listing, prices)))
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<MerchantInner> {
+        &self.inner
+    }
+
+    /// Returns the address that is paid.
+    #[must_use]
+    pub fn recipient(&self) -> Address {
+        self.inner.recipient()
+    }
+
+    /// Returns the network on which it is paid.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.inner.network
+    }
+
+    /// Returns the tokens that quotes name. The first one is the currency of prices.
+    #[must_use]
+    pub fn assets(&self) -> &[Asset] {
+        &self.inner.assets
+    }
+
+    /// Checks that sales can be made right now: that the verifier answers, and that the ledger can be written to.
+    ///
+    /// It starts a merchant that [has not started yet](MerchantBuilder::start_lazily).
+    ///
+    /// # Errors
+    /// [`HealthError`] names the backend that does not answer.
+    pub async fn health(&self) -> Result<(), HealthError> {
+        self.inner.start.ensure().await?;
+        self.inner.verifier.head().await?;
+        self.inner.ledger.health().await?;
+        if let Some(standard) = &self.inner.standard {
+            standard.learn().await?;
+            standard.settler.health().await?;
+        }
+        Ok(())
+    }
+}

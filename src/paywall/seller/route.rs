@@ -1,0 +1,253 @@
+//! `Route`: what every stage of a checkout reads of one priced route.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use http::{HeaderName, Method};
+
+use crate::{
+    discovery::Bazaar,
+    metrics::Quotes,
+    paywall::{
+        body::arrival::Pace,
+        door::page::quote_page::PageHook,
+        sale::{
+            consumption::{BodyRule, ConsumeRule, delivers},
+            redelivery::Redelivery,
+            sold_hook::SoldHookCell,
+        },
+        seller::{bypass::Bypass, catalog::Listing, inner::MerchantInner, nested::Nested, pricing::Prices, text},
+    },
+    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
+};
+
+/// One priced route: its merchant, its price, and how its requests are read and sold.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) merchant: Arc<MerchantInner>,
+    pub(crate) resource: Arc<str>,
+    /// Held by every route of this name, and by the catalog.
+    pub(crate) namesakes: Arc<()>,
+    label: Option<Arc<str>>,
+    pub(crate) prices: Prices,
+    pub(crate) template: QuoteTemplate,
+    /// The standard's quote, once it is known which ways to pay there are; none where there is none.
+    challenge: OnceLock<Option<Challenge>>,
+    /// Ready where the price is fixed.
+    price_text: Option<PriceText>,
+    pub(crate) seals: Seals,
+    pub(crate) bypass: Bypass,
+    pub(crate) body_limit: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) body_rate: u32,
+    pub(crate) price_timeout: Duration,
+    pub(crate) header_only: bool,
+    /// Whether the handler sees `Range` and `If-Range`.
+    pub(crate) keep_ranges: bool,
+    /// Whether the handler sees no proof.
+    pub(crate) strip_proof: bool,
+    pub(crate) bind: bool,
+    /// Headers that the digest of a request covers, sorted.
+    pub(crate) bound_headers: Vec<HeaderName>,
+    pub(crate) consumes: Arc<ConsumeRule>,
+    /// Decides about the answers that `consumes` sells, if set.
+    pub(crate) consumes_body: Option<BodyRule>,
+    /// The longest body that `consumes_body` is asked about.
+    pub(crate) answer_limit: usize,
+    /// What is done once a sale is recorded.
+    pub(crate) on_sold: SoldHookCell,
+    /// Whether a signed payment is settled before the handler runs.
+    pub(crate) settle_first: bool,
+    /// Whether answers are kept, where the route says so itself.
+    redelivery: Option<Redelivery>,
+    /// What people get instead of JSON.
+    pub(crate) page: Option<PageHook>,
+    /// How it is called, where its seller said so.
+    bazaars: Vec<Bazaar>,
+    /// Whether another price was met inside this one.
+    pub(crate) nested: Nested,
+    pub(crate) quotes: Quotes,
+}
+
+impl Route {
+    pub(crate) fn new(merchant: Arc<MerchantInner>, resource: Arc<str>, listing: Listing, prices: Prices) -> Self {
+        let Listing { label, namesakes, on_sold } = listing;
+        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
+        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
+        let price_text = match prices {
+            Prices::Fixed(amount) => Some(template.price(amount)),
+            Prices::Now(_) | Prices::Later(_) => None,
+        };
+        let page = merchant.page.clone();
+        let quotes = Quotes::of(&resource);
+        Self {
+            merchant,
+            resource,
+            namesakes,
+            label,
+            prices,
+            template,
+            challenge: OnceLock::new(),
+            price_text,
+            seals,
+            bypass: Bypass::default(),
+            body_limit: 64 * 1024,
+            body_timeout: Duration::from_secs(10),
+            body_rate: 8 * 1024,
+            price_timeout: Duration::from_secs(10),
+            header_only: false,
+            keep_ranges: false,
+            strip_proof: false,
+            bind: false,
+            bound_headers: Vec::new(),
+            consumes: Arc::new(delivers),
+            consumes_body: None,
+            answer_limit: 1024 * 1024,
+            on_sold,
+            settle_first: false,
+            redelivery: None,
+            page,
+            bazaars: Vec::new(),
+            nested: Nested::default(),
+            quotes,
+        }
+    }
+
+    pub(crate) fn set_label(&mut self, label: Arc<str>) {
+        self.template = template(&self.merchant, &label);
+        self.label = Some(label);
+        self.challenge = OnceLock::new();
+    }
+
+    pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
+        self.bazaars.push(bazaar);
+        self.challenge = OnceLock::new();
+    }
+
+    pub(crate) fn set_redelivery(&mut self, redelivery: Redelivery) {
+        self.redelivery = Some(redelivery);
+    }
+
+    /// How answers are kept, if they are: as the route says, else as its page does.
+    pub(crate) fn redelivery(&self) -> Option<Redelivery> {
+        let of_page = || self.page.as_ref().and_then(PageHook::redelivery);
+        self.redelivery.or_else(of_page).filter(Redelivery::is_on)
+    }
+
+    /// The names of the parameters that its descriptions know, at any depth.
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.bazaars.iter().flat_map(Bazaar::parameters).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// How requests of this method are made, for whoever settles their payments.
+    pub(crate) fn bazaar(&self, method: &Method) -> Extensions {
+        let known = self.bazaars.iter().find(|bazaar| bazaar.takes(method));
+        known.map(Bazaar::extensions).unwrap_or_default()
+    }
+
+    /// Whether intents carry a digest of the request, and so its body must be read.
+    pub(crate) fn binds(&self) -> bool {
+        self.bind || self.prices.depends_on_request()
+    }
+
+    /// The terms of a payment to one of the merchant's recipients.
+    pub(crate) fn terms(&self, recipient: Address, amount: Amount) -> Terms {
+        let merchant = &self.merchant;
+        Terms::builder(merchant.network, recipient, amount)
+            .resource(Arc::clone(&self.resource))
+            .assets(Arc::clone(&merchant.accepted))
+            .max_payment_age(merchant.max_payment_age)
+            .build()
+    }
+
+    /// How a body must keep arriving while a payment is held for it.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { patience: self.body_timeout, rate: self.body_rate.into() }
+    }
+
+    /// How a quote describes what is sold: by this label, or what is left of it that a label may be.
+    pub(crate) fn fitting<'a>(&'a self, label: &'a str) -> Cow<'a, str> {
+        let label = text::fit(label);
+        if label.trim().is_empty() { self.description().into() } else { label.trim().to_owned().into() }
+    }
+
+    /// The quote with another label.
+    pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
+        template(&self.merchant, label)
+    }
+
+    pub(crate) fn description(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.resource)
+    }
+
+    /// The standard's quote, where there is any way to pay by it.
+    pub(crate) fn challenge(&self) -> Option<Cow<'_, Challenge>> {
+        if self.challenge.get().is_none() && !self.merchant.knows_ways_to_pay() {
+            return self.challenge_saying(self.description()).map(Cow::Owned);
+        }
+        let known = self.challenge.get_or_init(|| self.challenge_saying(self.description()));
+        known.as_ref().map(Cow::Borrowed)
+    }
+
+    /// The same with another label.
+    pub(crate) fn challenge_saying(&self, label: &str) -> Option<Challenge> {
+        let ways = self.merchant.ways_to_pay();
+        if ways.is_empty() {
+            return None;
+        }
+        let (network, recipient) = (self.merchant.network, self.merchant.recipient());
+        let room = self.template.room_for_challenge();
+        let challenge = Challenge::new(network, recipient, &ways, label).fitting(room);
+        // Who lists what it settles is a settler.
+        let bazaars = self.bazaars.iter().filter(|_| self.merchant.standard.is_some());
+        Some(
+            bazaars.fold(challenge, |challenge, bazaar| {
+                challenge.extended(room, bazaar.method(), |room| bazaar.within(room))
+            }),
+        )
+    }
+
+    /// How a quote writes this amount.
+    pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
+        match &self.price_text {
+            Some(ready) => Cow::Borrowed(ready),
+            None => Cow::Owned(self.template.price(amount)),
+        }
+    }
+}
+
+fn template(merchant: &MerchantInner, label: &str) -> QuoteTemplate {
+    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets, merchant.unbound.refuse)
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("resource", &self.resource)
+            .field("label", &self.label)
+            .field("prices", &self.prices)
+            .field("bypass", &self.bypass)
+            .field("body_limit", &self.body_limit)
+            .field("body_timeout", &self.body_timeout)
+            .field("body_rate", &self.body_rate)
+            .field("header_only", &self.header_only)
+            .field("keep_ranges", &self.keep_ranges)
+            .field("strip_proof", &self.strip_proof)
+            .field("bind", &self.bind)
+            .field("bound_headers", &self.bound_headers)
+            .field("consumes_body", &self.consumes_body.is_some())
+            .field("answer_limit", &self.answer_limit)
+            .field("on_sold", &self.on_sold.get())
+            .field("settle_first", &self.settle_first)
+            .field("redelivery", &self.redelivery)
+            .field("page", &self.page)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! `Start`: what must be proved before the first quote and the first sale.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    clock::Clock,
+    ledger::ErasedLedger,
+    paywall::{
+        error::HealthError,
+        seller::time_limits::{ledger_in_time, verifier_in_time},
+    },
+    protocol::{Asset, Network},
+    verify::ErasedVerifier,
+};
+
+/// How long after a failed attempt its error is reported without another attempt.
+const REST: Duration = Duration::from_secs(1);
+/// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
+const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(250));
+
+/// Proves that the chain is the right one, and lets the ledger begin: once for all routes of a merchant.
+pub(crate) struct Start {
+    network: Network,
+    accepted: Arc<[Asset]>,
+    verifier: Arc<dyn ErasedVerifier>,
+    ledger: Arc<dyn ErasedLedger>,
+    clock: Arc<dyn Clock>,
+    done: AtomicBool,
+    /// The last attempt, where it failed: when, in monotonic time, and why. The holder of the lock makes the next one.
+    failed: Mutex<Option<(Duration, HealthError)>>,
+}
+
+impl Start {
+    pub(crate) fn new(
+        network: Network,
+        accepted: Arc<[Asset]>,
+        verifier: Arc<dyn ErasedVerifier>,
+        ledger: Arc<dyn ErasedLedger>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { network, accepted, verifier, ledger, clock, done: AtomicBool::new(false), failed: Mutex::default() }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Makes sure of it at opening, when no request waits yet: a new ledger's mark is the present, and the next blocks are
+    /// given the time to come.
+    pub(crate) async fn open(&self) -> Result<(), HealthError> {
+        let (patience, again) = CATCHING_UP;
+        let (deadline, mut told) = (Instant::now() + patience, false);
+        loop {
+            match self.attempt().await {
+                Err(HealthError::HeadBehindMark { seconds })
+                    if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
+                {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::info!(seconds, "waiting for the chain to reach the ledger's mark");
+                    }
+                    sleep(again).await;
+                }
+                outcome => {
+                    self.done.store(outcome.is_ok(), Ordering::Release);
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    /// Makes sure of it. Of many callers at once one makes the attempt, and all are told what came of it.
+    ///
+    /// Dropping the future is harmless: every step can be repeated.
+    pub(crate) async fn ensure(&self) -> Result<(), HealthError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        let mut failed = self.failed.lock().await;
+        if self.is_done() {
+            return Ok(());
+        }
+        if let Some((at, error)) = &*failed
+            && self.clock.monotonic() < *at + REST
+        {
+            return Err(error.clone());
+        }
+        let attempt = self.attempt().await;
+        match &attempt {
+            Ok(()) => self.done.store(true, Ordering::Release),
+            Err(error) => {
+                tracing::warn!(%error, "nothing can be sold yet");
+                *failed = Some((self.clock.monotonic(), error.clone()));
+            }
+        }
+        attempt
+    }
+
+    /// The chain first: a ledger begins at a time that is believed. Then the chain once more: a price quoted now is paid in
+    /// one of the blocks to come, and that must be one that the ledger does not refuse.
+    async fn attempt(&self) -> Result<(), HealthError> {
+        let now = verifier_in_time(async {
+            self.verifier.check(self.network, &self.accepted).await?;
+            self.verifier.horizon().await
+        });
+        let now = now.await?;
+        let mark = ledger_in_time(self.ledger.begin(now)).await?;
+        match mark.unix().saturating_sub(verifier_in_time(self.verifier.head()).await?.unix()) {
+            0 => Ok(()),
+            seconds => Err(HealthError::HeadBehindMark { seconds }),
+        }
+    }
+}
+
+impl fmt::Debug for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Start").field(&self.is_done()).finish()
+    }
+}

@@ -1,0 +1,305 @@
+//! `Unsettled`: a reserved payment that is still to be settled, and what the chain says of it. Nobody's word is believed without the
+//! chain's, where that can be read.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    ledger::Settling,
+    paywall::{
+        door::problem::Problem,
+        sale::{opened::Opened, redelivery::Shown},
+        seller::{
+            inner::MerchantInner,
+            standard::Standard,
+            time_limits::{settler_in_time, verifier_in_time},
+        },
+        way::authorization::{
+            judgement::{Case, Found, Settled},
+            promises::{Account, Promise},
+        },
+    },
+    protocol::{
+        Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
+        v2::{PaymentRequirements, Reason},
+    },
+    settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
+    verify::{NonceState, Verdict, VerifyError},
+};
+
+/// How long a settler may take to settle. Facilitators wait for a block.
+const SETTLE: Duration = Duration::from_secs(100);
+/// How long a settled payment may take to be confirmed by the verifier.
+const CONFIRM: Duration = Duration::from_secs(60);
+/// How often it is looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// All of it.
+pub(crate) const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
+/// How much before its quote a payment may seem to have been settled, by the clocks of others.
+const SKEW: Duration = Duration::from_secs(120);
+
+/// A payment, and the quote that it names.
+pub(crate) struct ShownPayment {
+    pub(crate) payment: SignedPayment,
+    /// The intent as the client showed it; the payment's name where it showed none.
+    pub(crate) intent: IntentId,
+    /// Whether it names a quote, whose intent its payer alone knows.
+    pub(crate) quoted: bool,
+    /// Whether that, or without one the present price, covers this request. A payment that was settled for another request does not buy
+    /// this one.
+    pub(crate) honoured: bool,
+}
+
+/// A payment that is reserved, or about to be, and may have been settled before.
+pub(crate) struct Unsettled {
+    merchant: Arc<MerchantInner>,
+    standard: Standard,
+    pub(crate) payment: SignedPayment,
+    /// Counts against the payer's balance until this ends, once it is reserved.
+    promise: Option<Promise>,
+    intent: IntentId,
+    /// Whether it names a quote.
+    quoted: bool,
+    /// Whether that, or without one the present price, covers this request.
+    honoured: bool,
+    terms: Terms,
+    /// It was not settled before, where it names a quote.
+    since: ChainTime,
+    /// The digest of the request that it pays for.
+    request: [u8; 16],
+    /// The chain's head when it was reserved.
+    head: ChainTime,
+}
+
+impl Unsettled {
+    pub(crate) fn new(
+        standard: &Standard,
+        opened: &Opened<'_>,
+        shown: ShownPayment,
+        request: [u8; 16],
+        head: ChainTime,
+    ) -> Self {
+        let ShownPayment { payment, intent, quoted, honoured } = shown;
+        let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
+        let terms = opened.route.terms(opened.recipient, opened.terms.amount);
+        let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
+        Self { merchant, standard, payment, promise: None, intent, quoted, honoured, terms, since, request, head }
+    }
+
+    /// Takes it on, once it is reserved: a payment that is sold, or held, counts against nobody. Tells whether its payer has no more
+    /// payments than it may that are not settled yet.
+    pub(crate) fn take_on(&mut self) -> bool {
+        let account = Account {
+            token: self.payment.requirements.asset,
+            payer: self.payment.authorization.authorization.from,
+            is_signed: self.standard.settler.is_signed_by_key(&self.payment),
+        };
+        self.promise = self.standard.promises.take_on(account, self.amount());
+        self.payment.promised = self.promise.as_ref().map_or(Amount::ZERO, |promise| promise.others);
+        self.promise.is_some()
+    }
+
+    /// The record that it is about to be settled.
+    pub(crate) const fn begun(&self) -> Settling {
+        Settling::new(self.request, self.head)
+    }
+
+    /// What is to be judged, where this settlement was begun before.
+    pub(crate) fn case(&self, begun: Option<&Settling>) -> Case {
+        let over = self.payment.authorization.authorization.valid_before <= self.head;
+        let over = over && self.merchant.chain().is_some();
+        Case { quoted: self.quoted, honoured: self.honoured, over, request: self.request, begun: begun.copied() }
+    }
+
+    /// The chain's head when it was reserved.
+    pub(crate) const fn head(&self) -> ChainTime {
+        self.head
+    }
+
+    pub(crate) fn payment_id(&self) -> PaymentId {
+        let requirements = &self.payment.requirements;
+        self.payment.authorization.authorization.payment_id(requirements.network, requirements.asset)
+    }
+
+    /// The transfer that it will be.
+    pub(crate) fn transfer(&self, now: ChainTime) -> Transfer {
+        let requirements = &self.payment.requirements;
+        let authorization = &self.payment.authorization.authorization;
+        Transfer::unsettled(requirements.network, requirements.asset, authorization, now)
+    }
+
+    /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
+    pub(crate) async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
+        let recorded = begun.and_then(|begun| begun.transaction);
+        if let Some(transfer) = self.settled_in(recorded).await {
+            return Found::Settled(transfer);
+        }
+        let reason = match payable {
+            Err(reason) => reason,
+            Ok(()) => match settler_in_time(self.standard.settler.verify(&self.payment)).await {
+                // A settler may be behind. What is recorded from here on was unused when it was recorded.
+                Ok(Validity::Valid) => match self.nonce_state().await {
+                    Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                    _ => return Found::Valid,
+                },
+                Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                Ok(Validity::Refused(reason)) => reason,
+                Err(error) => {
+                    tracing::warn!(%error, "a signed payment could not be checked");
+                    return Found::Unavailable;
+                }
+            },
+        };
+        self.on_chain(reason).await
+    }
+
+    /// Its transfer in the transaction that was recorded for it, if that is mined.
+    async fn settled_in(&self, recorded: Option<TxHash>) -> Option<Transfer> {
+        let (transaction, verifier) = (recorded?, self.merchant.chain()?);
+        match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
+            Ok(Verdict::Paid { transfers, .. }) => self.ours(transfers),
+            _ => None,
+        }
+    }
+
+    /// What the chain says of a payment that cannot be settled for this reason.
+    async fn on_chain(&self, reason: Reason) -> Found {
+        let transaction = match self.nonce_state().await {
+            None => return self.believed(reason),
+            Some(Ok(NonceState::Unused)) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => {
+                // One of the two is behind.
+                return Found::Unavailable;
+            }
+            Some(Ok(NonceState::Unused)) => return Found::Refused(reason),
+            Some(Ok(NonceState::Spent)) => return Found::Spent,
+            Some(Ok(NonceState::Used(transaction))) => transaction,
+            Some(Err(_)) => return Found::Unavailable,
+        };
+        match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+            Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
+                Some(transfer) => Found::Settled(transfer),
+                None => Found::Spent,
+            },
+            // It paid somebody else, or less.
+            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Found::Spent,
+            Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
+            Ok(Verdict::TooOld) => Found::TooOld,
+            Err(_) => Found::Unavailable,
+        }
+    }
+
+    /// What is left where no one reads the chain: the settler's word. A nonce that it calls used may have been used here.
+    fn believed(&self, reason: Reason) -> Found {
+        if calls_it_used(&reason) { Found::Unavailable } else { Found::Refused(reason) }
+    }
+
+    /// Settles it, and waits until the verifier confirms it.
+    pub(crate) async fn settle(&self, recorder: &TransactionRecorder) -> Settled {
+        match timeout(SETTLE, self.standard.settler.settle(&self.payment, recorder)).await {
+            // In no transaction, nothing is settled that anyone can name.
+            Ok(Settlement::Settled(transaction)) if transaction == TxHash::NONE => self.look(None).await,
+            Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
+            Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
+                None if calls_it_used(&reason) => Settled::Unknown(None),
+                None | Some(Ok(NonceState::Unused)) => Settled::Refused(reason),
+                Some(Ok(NonceState::Spent)) => Settled::Spent,
+                Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
+                Some(Err(_)) => Settled::Unknown(None),
+            },
+            Ok(Settlement::Unknown(transaction)) => {
+                self.look(transaction.filter(|transaction| *transaction != TxHash::NONE)).await
+            }
+            Err(_) => self.look(None).await,
+        }
+    }
+
+    /// Asks the chain, where the settler does not know.
+    async fn look(&self, named: Option<TxHash>) -> Settled {
+        match self.nonce_state().await {
+            Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
+            Some(Ok(NonceState::Spent)) => Settled::Spent,
+            _ => Settled::Unknown(named),
+        }
+    }
+
+    /// Waits until the verifier sees the payment in this transaction.
+    async fn confirm(&self, transaction: TxHash) -> Settled {
+        if self.merchant.chain().is_none() {
+            // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
+            let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
+            return Settled::Done(Transfer { transaction, ..self.transfer(now) });
+        }
+        let deadline = Instant::now() + CONFIRM;
+        let mut transaction = transaction;
+        loop {
+            let wait = match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+                Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
+                    Some(transfer) => return Settled::Done(transfer),
+                    None => None,
+                },
+                Ok(Verdict::NotConfirmed { retry_after }) => Some(retry_after),
+                Err(_) => Some(LOOK_AGAIN),
+                Ok(_) => None,
+            };
+            if Instant::now() >= deadline {
+                return Settled::Unknown(Some(transaction));
+            }
+            if wait.is_none() {
+                // That was not the transaction: the chain may know the right one.
+                match self.nonce_state().await {
+                    Some(Ok(NonceState::Used(other))) if other != transaction => transaction = other,
+                    Some(Ok(NonceState::Spent)) => return Settled::Spent,
+                    _ => return Settled::Unknown(None),
+                }
+            }
+            sleep(wait.unwrap_or_default().min(LOOK_AGAIN)).await;
+        }
+    }
+
+    /// The transfer that was made from this authorization.
+    fn ours(&self, transfers: Vec<Transfer>) -> Option<Transfer> {
+        let id = self.payment_id();
+        let mut ours = transfers.into_iter().filter(|transfer| transfer.payment_id() == id);
+        ours.find(|transfer| self.terms.are_met_by(transfer))
+    }
+
+    /// What the chain says of its nonce; `None` where nothing reads the chain.
+    async fn nonce_state(&self) -> Option<Result<NonceState, VerifyError>> {
+        let verifier = self.merchant.chain()?;
+        let authorization = &self.payment.authorization.authorization;
+        let asset = self.payment.requirements.asset;
+        let asked = verifier.authorization(asset, authorization.from, &authorization.nonce, self.since);
+        Some(verifier_in_time(asked).await)
+    }
+
+    /// What it shows to a client that asks for its sold answer again.
+    pub(crate) fn shown(&self) -> Shown {
+        shown_by(&self.payment, self.quoted)
+    }
+
+    /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
+    pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
+        let message = redemption_message(self.merchant.network, transaction, &self.intent);
+        Problem::to_prove(ProblemCode::PaymentBound, message)
+    }
+
+    /// What is paid.
+    pub(crate) fn amount(&self) -> Amount {
+        self.payment.requirements.amount
+    }
+}
+
+/// Whether this says that the payment was made, perhaps here.
+fn calls_it_used(reason: &Reason) -> bool {
+    [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(reason)
+}
+
+/// What a payment shows of itself. Without a quote it is public once it is settled, and gives no sold answer again.
+pub(super) fn shown_by(payment: &SignedPayment, quoted: bool) -> Shown {
+    let PaymentRequirements { network, asset, .. } = payment.requirements;
+    match quoted {
+        true => Shown::Authorization(payment.authorization.authorization.payment_id(network, asset)),
+        false => Shown::Public,
+    }
+}

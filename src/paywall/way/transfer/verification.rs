@@ -1,0 +1,117 @@
+//! Which transfers a redemption may claim: what the chain says of its transaction, and who shows it.
+
+use crate::{
+    paywall::{
+        dialect::client_submitted::Presented,
+        door::{
+            priced_request::PricedRequest,
+            problem::{ASK_AGAIN, Problem, Rejection},
+        },
+        sale::opened::Opened,
+        seller::time_limits::verifier_in_time,
+        way::transfer::claimant::{Claimable, Claimant, NotClaimable, UnboundPolicy},
+    },
+    protocol::{Address, Amount, ChainTime, IntentId, ProblemCode, Redemption, Transfer, TxHash, redemption_message},
+    verify::Verdict,
+};
+
+impl Opened<'_> {
+    /// The transfers of this transaction that may be consumed with this intent by who shows it, and the chain's head.
+    pub(crate) async fn claimable(
+        &self,
+        request: &PricedRequest,
+        presented: &Presented,
+        amount: Result<Amount, Rejection>,
+    ) -> Result<(Claimable, ChainTime), Rejection> {
+        let now = amount?;
+        // For the recipient that was paid, if that is a former one.
+        let renewed = |code| request.with_new_intent(code, self.route.seals.of(self.recipient), now).into();
+        if !self.honours(request, now) || !presented.is_as_offered(self) {
+            return Err(renewed(ProblemCode::IntentNotFound));
+        }
+        if self.aged_out() {
+            return Err(renewed(ProblemCode::IntentExpired));
+        }
+        let (mut transfers, head) = self.verify(presented.redemption.transaction).await?;
+        transfers.retain(|transfer| transfer.block_time <= self.pay_until());
+        if transfers.is_empty() {
+            return Err(renewed(ProblemCode::IntentExpired));
+        }
+        Ok((self.claimable_by(presented, transfers, head).await?, head))
+    }
+
+    /// Those that are the claimant's, and those that are anyone's.
+    async fn claimable_by(
+        &self,
+        presented: &Presented,
+        transfers: Vec<Transfer>,
+        head: ChainTime,
+    ) -> Result<Claimable, Problem> {
+        let redemption = &presented.redemption;
+        let Redemption { intent, secret, .. } = redemption;
+        let signer = self.signer(redemption, &transfers).await?;
+        let unbound = self.route.merchant.unbound;
+        let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
+        let claimant = Claimant { intent, secret: secret.as_ref(), signer };
+        claimant.claimable(transfers, head, unbound).map_err(|reason| self.not_claimable(redemption, reason))
+    }
+
+    /// What to answer where no transfer is left that this redemption may claim.
+    pub(crate) fn not_claimable(&self, redemption: &Redemption, reason: NotClaimable) -> Problem {
+        let prove = |code| Problem::to_prove(code, self.message(redemption.transaction, &redemption.intent));
+        match reason {
+            NotClaimable::Bound => prove(ProblemCode::PaymentBound),
+            NotClaimable::ProofRequired => prove(ProblemCode::PayerProofRequired),
+            NotClaimable::Held(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait),
+        }
+    }
+
+    /// The payer whose signature is shown; `None` where none is shown.
+    async fn signer(&self, redemption: &Redemption, transfers: &[Transfer]) -> Result<Option<Address>, Problem> {
+        let Some(signature) = &redemption.signature else { return Ok(None) };
+        let message = self.message(redemption.transaction, &redemption.intent);
+        let mut payers: Vec<Address> = transfers.iter().map(|transfer| transfer.payer).collect();
+        payers.sort_unstable();
+        payers.dedup();
+        match verifier_in_time(self.route.merchant.verifier.signer(&message, signature, &payers)).await {
+            // A verifier that names another account must not open its transfers.
+            Ok(Some(signer)) if payers.contains(&signer) => Ok(Some(signer)),
+            Ok(_) => Err(Problem::to_prove(ProblemCode::InvalidSignature, message)),
+            Err(_) => Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+        }
+    }
+
+    /// What a payer signs to redeem this transaction with this intent.
+    fn message(&self, transaction: TxHash, intent: &IntentId) -> String {
+        redemption_message(self.route.merchant.network, transaction, intent)
+    }
+
+    async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
+        let merchant = &self.route.merchant;
+        merchant.started().await?;
+        let terms = self.route.terms(self.recipient, self.terms.amount);
+        let verdict = verifier_in_time(merchant.verifier.verify(&terms, transaction)).await;
+        tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
+        Err(match verdict {
+            Ok(Verdict::Paid { mut transfers, head }) => {
+                // A verifier that judged by other terms, or another transaction, must not sell here.
+                // Nor does what the seller moves from an account of before.
+                transfers.retain(|transfer| {
+                    let own = merchant.recipients.contains(&transfer.payer);
+                    transfer.transaction == transaction && terms.are_met_by(transfer) && !own
+                });
+                if !transfers.is_empty() {
+                    return Ok((transfers, head));
+                }
+                ProblemCode::TransferNotFound.into()
+            }
+            Ok(Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
+            Ok(Verdict::NotConfirmed { retry_after }) => Problem::after(ProblemCode::TxNotConfirmed, retry_after),
+            Ok(Verdict::Insufficient { paid }) => {
+                Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
+            }
+            Ok(Verdict::TooOld) => self.too_old(),
+            Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN),
+        })
+    }
+}
