@@ -15,19 +15,20 @@ use crate::{
     metrics,
     paywall::{
         body::ResponseBody,
-        dialect::{
-            client_submitted::redemption_in,
-            quote::{quote, quote_when_ready},
-        },
+        dialect::client_submitted::redemption_in,
         door::{
             body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
+            format::ReplyFormat,
+            free::{AnswerFilter, without_bill},
             page::{FormPage, is_asked_by_script, tell_redirect},
-            priced_request::PricedRequest,
-            problem::{Rejection, without_bill},
+            quote::{quote, quote_when_ready},
+            refuse::{deny, turn_away},
         },
         inner_service::InnerService,
+        priced_request::PricedRequest,
+        refusal::Rejection,
         sale::deliver::deliver,
-        seller::{bypass::AnswerFilter, route::Route},
+        seller::route::Route,
         way::{reserve, unless_consumed},
     },
     protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
@@ -72,7 +73,7 @@ impl<S, B> Checkout<S, B> {
 
     /// Refuses the request before a payment was looked at.
     pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        self.request.turn_away(rejection)
+        turn_away(&self.request, rejection)
     }
 }
 
@@ -150,7 +151,7 @@ where
                 None => Next::Answer(self.refuse_body(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
-                    Ok(checkout.request.deny(rejection))
+                    Ok(deny(&checkout.request, rejection))
                 }),
             },
         }
@@ -162,8 +163,10 @@ where
         let request = &self.request;
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
-            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
-            Ok(None) if request.query_shows_proof() => Next::Answer(self.request.deny(ProblemCode::InvalidRedemption)),
+            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption)),
+            Ok(None) if request.query_shows_proof() => {
+                Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
+            }
             Ok(None) if !request.route.merchant.start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
@@ -207,10 +210,10 @@ where
             Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
             Ok(None) => {
                 metrics::redeemed(&self.request.route.resource, "free");
-                let format = self.request.format();
+                let format = ReplyFormat::of_request(&self.request);
                 self.serve().await.map(|answer| without_bill(answer, format))
             }
-            Err(rejection) => Ok(self.request.deny(rejection)),
+            Err(rejection) => Ok(deny(&self.request, rejection)),
         }
     }
 
@@ -227,7 +230,7 @@ where
     /// Refuses a request for its body. If that is a form on a route with a page, a person may read it.
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
         let answer = match code {
-            ProblemCode::InvalidRedemption => self.request.deny(code),
+            ProblemCode::InvalidRedemption => deny(&self.request, code),
             _ => self.turn_away(code),
         };
         match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {

@@ -16,9 +16,8 @@ use tower_service::Service;
 use crate::paywall::{
     body::{RequestBody, ResponseBody},
     checkout::{Answer, Checkout, Next, Running},
-    door::body_reader::BodyReader,
+    door::{body_reader::BodyReader, free::AnswerFilter},
     inner_service::InnerService,
-    seller::bypass::AnswerFilter,
 };
 
 pin_project! {

@@ -10,11 +10,17 @@ use crate::{
     discovery::{Bazaar, Endpoint},
     ledger::BookedSale,
     paywall::{
-        door::page::quote_page::{PageHook, QuotePage},
         error::BuildError,
         inner_service::CloneService,
-        sale::{consumption::BodyRule, redelivery::Redelivery, sold_hook::SoldHook},
-        seller::{pricing::PriceTag, route::Route, text},
+        seller::{
+            consumption::BodyRule,
+            pricing::PriceTag,
+            quote_page::{PageHook, QuotePage},
+            redelivery::Redelivery,
+            route::Route,
+            sold_hook::SoldHook,
+            text,
+        },
         service::X402,
     },
 };

@@ -12,23 +12,29 @@ mod error;
 mod future;
 mod inner_service;
 mod layer;
+mod merchant;
+mod priced_request;
+mod refusal;
 mod sale;
 mod seller;
 mod service;
 mod way;
 
 pub use body::{RequestBody, ResponseBody};
-pub use door::page::quote_page::{Offer, QuotePage};
 pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
-pub use sale::consumption::Consumption;
-pub use sale::json_rpc::json_rpc_succeeded;
-pub use sale::redelivery::Redelivery;
-pub use seller::builder::MerchantBuilder;
-pub(crate) use seller::catalog::Described;
-pub(crate) use seller::inner::MerchantInner;
-pub use seller::merchant::Merchant;
-pub use seller::pricing::{Price, PriceTag, Pricing, Refusal};
-pub use seller::unredeemed::{Unredeemed, UnredeemedReason};
+pub use merchant::{
+    Merchant,
+    builder::MerchantBuilder,
+    unredeemed::{Unredeemed, UnredeemedReason},
+};
+pub(crate) use seller::{catalog::Described, inner::MerchantInner};
+pub use seller::{
+    consumption::Consumption,
+    json_rpc::json_rpc_succeeded,
+    pricing::{Price, PriceTag, Pricing, Refusal},
+    quote_page::{Offer, QuotePage},
+    redelivery::Redelivery,
+};
 pub use service::X402;

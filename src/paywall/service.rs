@@ -14,9 +14,11 @@ use tower_service::Service;
 use crate::paywall::{
     body::{RequestBody, ResponseBody},
     checkout::Checkout,
-    door::{problem::Fault, strip::strip_headers},
+    door::free::AnswerFilter,
     future::ResponseFuture,
     inner_service::InnerService,
+    priced_request::strip::strip_headers,
+    refusal::Fault,
     seller::{nested, route::Route},
 };
 
@@ -99,7 +101,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(filter) = self.route.bypass.decide(&request) {
+        if let Some(filter) = AnswerFilter::of(&self.route.bypass, &request) {
             if self.route.strip_proof {
                 strip_headers(request.headers_mut());
             }

@@ -150,12 +150,16 @@ pub(crate) struct Challenged<'a> {
     pub(crate) challenge: &'a Challenge,
     pub(crate) method: &'a Method,
     pub(crate) url: ResourceUrl<'a>,
+    /// Why a payment was refused, where one was.
+    pub(crate) error: Option<&'a str>,
 }
 
 impl Challenged<'_> {
     /// At least as long as what is written.
     pub(super) fn longest(&self, price: &PriceText) -> usize {
-        self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len()
+        // Reasons are short, and rare.
+        let error = self.error.map_or(0, |error| 2 * error.len() + 16);
+        self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len() + error
     }
 
     /// Appends the header's value. `intent`: where the intent id stands before it.
@@ -173,6 +177,10 @@ impl Challenged<'_> {
         self.url.write(&mut hole);
         fill(&mut hole, out);
         out.extend_from_slice(self.challenge.end.as_bytes());
+        if let Some(error) = self.error {
+            let error = format!(r#","error":{}"#, ascii_json(error));
+            out.extend_from_slice(encoded(&error, "").as_bytes());
+        }
         out.extend_from_slice(self.challenge.closing(self.method).as_bytes());
     }
 }

@@ -36,6 +36,9 @@ pub const X402_PAGE: HeaderName = HeaderName::from_static("x402-page");
 /// `x402-location`, on a paid answer to the script of a page: where the answer lies that was sold as a redirect.
 pub const X402_LOCATION: HeaderName = HeaderName::from_static("x402-location");
 
+/// `grpc-status`, of gRPC: `0` where a call succeeded.
+pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
 /// The content type of every body that the layer writes (RFC 9457).
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 

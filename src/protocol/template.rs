@@ -13,6 +13,7 @@ use super::{
     },
     intent::SEALED_MAX,
     price_text::PriceText,
+    v2::Reason,
 };
 
 /// Each marks the place of a header that hangs on the request. No other header of a quote says this.
@@ -73,6 +74,19 @@ impl RenderedQuote {
         self.body = body.into();
         self.headers.remove(PAY);
         self.headers.remove(X_PAYMENT_CONTRACTS);
+        self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+    }
+
+    /// Says why a payment was refused: what stands before the intent is replaced.
+    pub(crate) fn explain(&mut self, code: ProblemCode, reason: &Reason) {
+        let (title, detail, status) = (code.title(), code.detail(), code.status().as_u16());
+        let reason = ascii_json(reason.as_str());
+        let before = format!(
+            r#"{{"title":"{title}","status":{status},"detail":"{detail}","error":"{code}","reason":{reason},"intentId":""#
+        );
+        let behind = self.body.get(self.intent.start..).unwrap_or_default();
+        self.body = [before.as_bytes(), behind].concat().into();
+        self.intent = before.len()..before.len() + self.intent.len();
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     paywall::{
-        door::problem::{Problem, Rejection},
+        refusal::{Problem, Rejection},
         sale::opened::Opened,
         seller::inner::MerchantInner,
     },

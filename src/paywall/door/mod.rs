@@ -1,7 +1,8 @@
 //! How requests reach the paywall, and how its answers leave.
 
 pub(crate) mod body_reader;
+pub(crate) mod format;
+pub(crate) mod free;
 pub(crate) mod page;
-pub(crate) mod priced_request;
-pub(crate) mod problem;
-pub(crate) mod strip;
+pub(crate) mod quote;
+pub(crate) mod refuse;

@@ -10,15 +10,13 @@ use tokio::time::Instant;
 use crate::{
     paywall::{
         body::ResponseBody,
-        door::problem::{ASK_AGAIN, Problem},
+        refusal::{ASK_AGAIN, Problem},
         sale::{
-            consumption::BodyRule,
             ending::Ending,
             read_ahead::{Read, ReadAhead},
-            redelivery::Redelivery,
             reservation::{HoldOutcome, LeaseGuard},
         },
-        seller::route::Route,
+        seller::{consumption::BodyRule, redelivery::Redelivery, route::Route},
     },
     protocol::ProblemCode,
 };

@@ -19,20 +19,21 @@ use crate::{
     metrics,
     paywall::{
         body::{RequestBody, ResponseBody},
-        dialect::quote::Requote,
-        door::{
-            priced_request::PricedRequest,
-            problem::{ASK_AGAIN, Problem, Rejection, ReplyFormat},
-        },
+        door::{format::ReplyFormat, refuse::write},
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
             answer::{Answer, Candidate, read},
-            consumption::{ByHead, by_head},
             ending::{Ending, Unsold},
+            kept::{Shown, keep, sold_before},
             recording::commit,
-            redelivery::Shown,
             reservation::{Committed, HoldOutcome, LeaseGuard},
         },
-        seller::{nested, route::Route},
+        seller::{
+            consumption::{ByHead, by_head},
+            nested,
+            route::Route,
+        },
         way::{
             Purchase,
             authorization::{
@@ -60,7 +61,7 @@ where
     ResB: Body<Data = Bytes>,
 {
     let Purchase { mut guard, mut receipt, unsettled } = purchase;
-    let (route, format) = (Arc::clone(&request.route), request.format());
+    let (route, format) = (Arc::clone(&request.route), ReplyFormat::of_request(&request));
     let mut made = None;
     if let Some(pending) = unsettled.as_deref().filter(|_| route.settle_first) {
         let (unsettled, requote) = pending;
@@ -107,7 +108,7 @@ fn answer<ResB, E>(
         Ok(response) => Ok(response),
         Err(Unsold::Rejected(rejection)) => {
             metrics::redeemed(&route.resource, rejection.outcome());
-            Ok(rejection.into_response(format, &route.resource))
+            Ok(write(rejection, format, &route.resource))
         }
         Err(Unsold::Failed(error)) => {
             metrics::redeemed(&route.resource, "service_failed");
@@ -210,7 +211,7 @@ async fn settle<A, ResB, E>(
             Ending::NoSale(Err(unsettled.to_prove(transaction).into()))
         }
         Conclusion::Refuse(reason) => match guard.is_not_settled().await {
-            true => Ending::NoSale(Err(requote.refuse(reason, unsettled).into())),
+            true => Ending::NoSale(Err(requote.clone().refuse(reason, Some(unsettled.payer())).into())),
             false => Ending::LeaseLost,
         },
         Conclusion::Unknown(transaction) => {
@@ -241,7 +242,7 @@ async fn conclude<ResB, E>(
     };
     let paid = guard.transfer();
     mark_sold(response.headers_mut(), paid);
-    let kept = kept.map(|(redelivery, body)| redelivery.keep(paid, response.status(), response.headers(), &body));
+    let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
     let unknown = |taken| match unsettled {
         Some(unsettled) => unsettled.outcome_unknown(Some(taken)),
         None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
@@ -297,7 +298,7 @@ async fn withheld(guard: LeaseGuard, unsettled: Option<&Unsettled>, route: &Rout
     let paid = guard.transfer();
     let shown = unsettled.map_or(Shown::Transaction(paid.transaction), Unsettled::shown);
     match guard.lost().await {
-        Some(sale) => Rejection::sold_before(sale, shown, route.redelivery().is_some()),
+        Some(sale) => sold_before(sale, shown, route.redelivery().is_some()),
         None => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into(),
     }
 }

@@ -4,7 +4,7 @@ use http::Response;
 
 use crate::paywall::{
     body::ResponseBody,
-    door::problem::{Problem, Rejection},
+    refusal::{Problem, Rejection},
 };
 
 /// What becomes of the lease once the handler is done.

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use crate::{
     ledger::{Claim, ClaimBuilder, LedgerError, ReserveOutcome, Sale},
     paywall::{
-        door::{
-            priced_request::PricedRequest,
-            problem::{ASK_AGAIN, Problem, Rejection},
-        },
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{
-            redelivery::Shown,
+            kept::{Shown, sold_before},
             reservation::{LeaseGuard, PendingReservation},
         },
         seller::{route::Route, time_limits::ledger_in_time},
@@ -72,7 +70,7 @@ impl<'a> Opened<'a> {
             return rejection;
         }
         match (self.consumed().await, rejection) {
-            (Ok(Some(sale)), _) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
+            (Ok(Some(sale)), _) => sold_before(sale, shown, self.route.redelivery().is_some()),
             (Err(_), Rejection::Problem(_)) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
             (_, rejection) => rejection,
         }
@@ -84,7 +82,7 @@ impl<'a> Opened<'a> {
             return ProblemCode::AlreadyConsumed.into();
         }
         match self.consumed().await {
-            Ok(Some(sale)) => Rejection::sold_before(sale, shown, self.route.redelivery().is_some()),
+            Ok(Some(sale)) => sold_before(sale, shown, self.route.redelivery().is_some()),
             Ok(None) => ProblemCode::AlreadyConsumed.into(),
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into(),
         }

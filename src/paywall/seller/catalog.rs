@@ -9,7 +9,7 @@ use crate::{
     discovery::Endpoint,
     paywall::{
         error::BuildError,
-        sale::sold_hook::{SoldHook, SoldHookCell},
+        seller::sold_hook::{SoldHook, SoldHookCell},
     },
     protocol::Amount,
 };

@@ -6,10 +6,9 @@ use crate::{
     clock::Clock,
     ledger::ErasedLedger,
     paywall::{
-        door::{page::quote_page::PageHook, problem::Problem},
         error::HealthError,
-        seller::{catalog::Catalog, standard::Standard, start::Start},
-        way::transfer::claimant::UnboundPolicy,
+        refusal::Problem,
+        seller::{catalog::Catalog, quote_page::PageHook, standard::Standard, start::Start, unbound::UnboundPolicy},
     },
     protocol::{Address, Asset, Network, SealingKeys, Way},
     verify::ErasedVerifier,

@@ -1,17 +1,20 @@
-//! Who sells: the merchant, its routes and its prices.
+//! What the seller set: the merchant's backends, its routes, prices and rules.
 
-pub(crate) mod builder;
 pub(crate) mod bypass;
 pub(crate) mod catalog;
+pub(crate) mod consumption;
 pub(crate) mod inner;
-pub(crate) mod merchant;
+pub(crate) mod json_rpc;
 pub(crate) mod nested;
 pub(crate) mod pricing;
-pub(crate) mod replay;
+pub(crate) mod promises;
+pub(crate) mod quote_page;
+pub(crate) mod redelivery;
 pub(crate) mod route;
+pub(crate) mod sold_hook;
 pub(crate) mod standard;
 pub(crate) mod start;
 pub(crate) mod text;
 pub(crate) mod time_limits;
+pub(crate) mod unbound;
 pub(crate) mod unread;
-pub(crate) mod unredeemed;

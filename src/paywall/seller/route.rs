@@ -14,13 +14,18 @@ use crate::{
     metrics::Quotes,
     paywall::{
         body::arrival::Pace,
-        door::page::quote_page::PageHook,
-        sale::{
+        seller::{
+            bypass::Bypass,
+            catalog::Listing,
             consumption::{BodyRule, ConsumeRule, delivers},
+            inner::MerchantInner,
+            nested::Nested,
+            pricing::Prices,
+            quote_page::PageHook,
             redelivery::Redelivery,
             sold_hook::SoldHookCell,
+            text,
         },
-        seller::{bypass::Bypass, catalog::Listing, inner::MerchantInner, nested::Nested, pricing::Prices, text},
     },
     protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
 };

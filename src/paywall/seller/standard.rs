@@ -11,8 +11,10 @@ use crate::{
     clock::Clock,
     paywall::{
         error::HealthError,
-        seller::time_limits::{settler_in_time, verifier_in_time},
-        way::authorization::promises::Promises,
+        seller::{
+            promises::Promises,
+            time_limits::{settler_in_time, verifier_in_time},
+        },
     },
     protocol::{Address, Asset, Network, TokenDomain},
     settle::ErasedSettler,

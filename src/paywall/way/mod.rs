@@ -7,17 +7,12 @@ use std::{pin::pin, sync::Arc};
 
 use crate::{
     paywall::{
-        dialect::{
-            client_submitted::{Presented, is_submitted},
-            quote::Requote,
-        },
-        door::{
-            priced_request::PricedRequest,
-            problem::{ASK_AGAIN, Problem, Rejection},
-        },
+        dialect::client_submitted::{Presented, is_submitted},
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
+            kept::Shown,
             opened::Opened,
-            redelivery::Shown,
             reservation::{HoldOutcome, LeaseGuard},
         },
         seller::{
@@ -33,7 +28,7 @@ use crate::{
     },
     protocol::{
         Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Redemption, TxHash,
-        v2::{PaymentPayload, Reason, SettleResponse},
+        v2::{PaymentPayload, Reason, SchemePayload, SettleResponse},
     },
     verify::NonceState,
 };
@@ -181,7 +176,7 @@ async fn reserve_signed(
     };
     let rejection = match judge(found, &case) {
         Judgement::Settle => {
-            let requote = Requote::of(request, now);
+            let requote = request.requote(now);
             return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: Some(Box::new((unsettled, requote))) });
         }
         // The process that settled it is gone.
@@ -200,7 +195,7 @@ async fn reserve_signed(
             if case.begun.is_some() {
                 guard.is_not_settled().await;
             }
-            Requote::of(request, now).refuse(reason, &unsettled)
+            request.requote(now).refuse(reason, Some(unsettled.payer()))
         }
         Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
         Judgement::TooOld => opened.too_old().into(),
@@ -220,7 +215,11 @@ async fn unmatched(
 ) -> Rejection {
     let merchant = &request.route.merchant;
     let now = now.unwrap_or(Amount::ZERO);
-    let refused = |reason| Requote::of(request, now).refuse_unmatched(reason, payload);
+    let payer = match &payload.payload {
+        SchemePayload::Authorization(signed) => Some(signed.authorization.from),
+        _ => None,
+    };
+    let refused = |reason| request.requote(now).refuse(reason, payer);
     let Ok((accepted, signed)) = exact(payload) else { return refused(reason) };
     let known = accepted.network == merchant.network
         && merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);

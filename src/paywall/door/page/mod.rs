@@ -1,7 +1,6 @@
 //! Dressing: the layer's own answer as the page that a [`QuotePage`](quote_page::QuotePage) makes of it.
 
 pub(crate) mod negotiation;
-pub(crate) mod quote_page;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
@@ -10,13 +9,9 @@ use http_body::Body;
 use crate::{
     paywall::{
         body::ResponseBody,
-        door::{
-            page::{
-                negotiation::{opens_page, shows_page},
-                quote_page::{Offer, PageHook},
-            },
-            priced_request::PricedRequest,
-        },
+        door::page::negotiation::{opens_page, shows_page},
+        priced_request::PricedRequest,
+        seller::quote_page::{Offer, PageHook},
     },
     protocol::{
         Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,

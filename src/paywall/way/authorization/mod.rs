@@ -1,16 +1,14 @@
 //! `Authorized`: a signed payment of the standard that is one of those that this route offers.
 
 pub(crate) mod judgement;
-pub(crate) mod promises;
 pub(crate) mod unsettled;
 
 use std::time::Duration;
 
 use crate::{
     paywall::{
-        dialect::quote::resource_url,
-        door::priced_request::PricedRequest,
-        sale::{opened::Opened, redelivery::Shown},
+        priced_request::PricedRequest,
+        sale::{kept::Shown, opened::Opened},
         seller::inner::MerchantInner,
         way::authorization::unsettled::{ShownPayment, shown_by},
     },
@@ -71,7 +69,7 @@ impl<'a> Authorized<'a> {
             false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = timely(merchant, &opened, &signed.authorization, quoted);
-        let resource = ResourceInfo::new(resource_url(&request.route, &request.parts).to_string());
+        let resource = ResourceInfo::new(request.url().to_string());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
             .with_extensions(request.route.bazaar(&request.parts.method));

@@ -8,20 +8,18 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     ledger::Settling,
     paywall::{
-        door::problem::Problem,
-        sale::{opened::Opened, redelivery::Shown},
+        refusal::Problem,
+        sale::{kept::Shown, opened::Opened},
         seller::{
             inner::MerchantInner,
+            promises::{Account, Promise},
             standard::Standard,
             time_limits::{settler_in_time, verifier_in_time},
         },
-        way::authorization::{
-            judgement::{Case, Found, Settled},
-            promises::{Account, Promise},
-        },
+        way::authorization::judgement::{Case, Found, Settled},
     },
     protocol::{
-        Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
+        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
         v2::{PaymentRequirements, Reason},
     },
     settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
@@ -282,6 +280,11 @@ impl Unsettled {
     pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
         let message = redemption_message(self.merchant.network, transaction, &self.intent);
         Problem::to_prove(ProblemCode::PaymentBound, message)
+    }
+
+    /// Who pays.
+    pub(crate) fn payer(&self) -> Address {
+        self.payment.authorization.authorization.from
     }
 
     /// What is paid.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     ledger::ClaimBuilder,
+    paywall::seller::unbound::UnboundPolicy,
     protocol::{Address, Binding, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer},
 };
 
@@ -14,15 +15,6 @@ pub(crate) struct Claimant<'a> {
     pub(crate) secret: Option<&'a PaymentSecret>,
     /// The payer whose signature is shown.
     pub(crate) signer: Option<Address>,
-}
-
-/// What a merchant decided about transfers that are bound to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnboundPolicy {
-    /// How much chain time has to pass over one before it can be claimed without proof.
-    pub(crate) hold: Duration,
-    /// They can be claimed by their payer's signature only.
-    pub(crate) refuse: bool,
 }
 
 /// The transfers that a claimant may claim, never none.

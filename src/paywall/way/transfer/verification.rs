@@ -3,13 +3,11 @@
 use crate::{
     paywall::{
         dialect::client_submitted::Presented,
-        door::{
-            priced_request::PricedRequest,
-            problem::{ASK_AGAIN, Problem, Rejection},
-        },
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
         sale::opened::Opened,
-        seller::time_limits::verifier_in_time,
-        way::transfer::claimant::{Claimable, Claimant, NotClaimable, UnboundPolicy},
+        seller::{time_limits::verifier_in_time, unbound::UnboundPolicy},
+        way::transfer::claimant::{Claimable, Claimant, NotClaimable},
     },
     protocol::{Address, Amount, ChainTime, IntentId, ProblemCode, Redemption, Transfer, TxHash, redemption_message},
     verify::Verdict,

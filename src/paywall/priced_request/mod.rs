@@ -1,27 +1,26 @@
 //! `PricedRequest`: one request to a priced route, with its head and, where it was read, its body.
 
+pub(crate) mod strip;
+
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header, request::Parts};
+use http::{Method, Request, header, request::Parts, uri::Authority};
 use tokio::time::timeout;
 
 use crate::{
-    metrics,
     paywall::{
-        body::{RequestBody, ResponseBody, Trailers},
-        door::{
-            problem::{ASK_AGAIN, Fault, Problem, Rejection, ReplyFormat},
-            strip::{mark_sensitive, strip_headers, strip_members},
-        },
+        body::{RequestBody, Trailers},
+        priced_request::strip::{mark_sensitive, strip_headers, strip_members},
+        refusal::{ASK_AGAIN, Fault, Problem, Rejection, Requote},
         seller::{
             pricing::{Price, Prices},
             route::Route,
         },
     },
     protocol::{
-        Amount, DigestedHeaders, IntentTerms, Media, ProblemCode, ProofMembers, Receipt, RedeemBy, RequestDigest,
-        RouteSeal, digest_request, query_names_proof,
+        Amount, DigestedHeaders, IntentTerms, Media, Origin, ProblemCode, ProofMembers, Receipt, RedeemBy,
+        RequestDigest, ResourceUrl, RouteSeal, digest_request, query_names_proof,
     },
 };
 
@@ -81,30 +80,6 @@ impl PricedRequest {
         };
         mark_sensitive(&mut self.parts.headers);
         Request::from_parts(self.parts, body)
-    }
-
-    /// In what format the layer itself answers.
-    #[inline]
-    pub(crate) fn format(&self) -> ReplyFormat {
-        ReplyFormat::of(&self.parts.method, self.media)
-    }
-
-    pub(crate) fn reject<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        rejection.into().into_response(self.format(), &self.route.resource)
-    }
-
-    /// The same, before a payment was looked at.
-    pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        let rejection = rejection.into();
-        metrics::refused(&self.route.resource, rejection.outcome());
-        self.reject(rejection)
-    }
-
-    /// The same, to a request that shows a payment.
-    pub(crate) fn deny<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
-        let rejection = rejection.into();
-        metrics::redeemed(&self.route.resource, rejection.outcome());
-        self.reject(rejection)
     }
 
     /// The price, where it is known without waiting.
@@ -204,8 +179,34 @@ impl PricedRequest {
         Problem { intent: Some(String::from_utf8(intent).unwrap_or_default()), ..code.into() }
     }
 
+    /// The URL that is paid for, as far as the request tells it.
+    pub(crate) fn url(&self) -> ResourceUrl<'_> {
+        let origin = match &self.route.merchant.public_url {
+            Some(url) => Origin::Public(url),
+            None => host(&self.parts).map_or(Origin::Unknown, Origin::Host),
+        };
+        ResourceUrl { origin, path: self.parts.uri.path() }
+    }
+
+    /// What a new quote for this request is made of.
+    pub(crate) fn requote(&self, amount: Amount) -> Requote {
+        Requote {
+            terms: self.intent_terms(self.route.seals.current(), amount),
+            redeem_by: self.redeem_by,
+            method: self.parts.method.clone(),
+            url: self.url().to_string(),
+            route: Arc::clone(&self.route),
+        }
+    }
+
     /// Whether the query names a proof. None is read there, and that mistake must not cost the payer another bill.
     pub(crate) fn query_shows_proof(&self) -> bool {
         !self.route.header_only && self.parts.uri.query().is_some_and(query_names_proof)
     }
+}
+
+/// The host that the client named, with its port.
+fn host(parts: &Parts) -> Option<&str> {
+    let of_header = || parts.headers.get(header::HOST)?.to_str().ok();
+    parts.uri.authority().map(Authority::as_str).or_else(of_header)
 }

@@ -1,76 +1,14 @@
-//! `Redelivery`: whether a route's answers are kept, and the form in which a ledger keeps one.
-
-use std::time::Duration;
+//! The form in which a ledger keeps an answer.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ledger::KeptAnswer,
-    protocol::{PaymentId, Transfer, TxHash},
+    ledger::{KeptAnswer, Sale},
+    paywall::{refusal::Rejection, seller::redelivery::Redelivery},
+    protocol::{PaymentId, ProblemCode, Transfer, TxHash},
 };
-
-/// Keeps a route's answers for a while, so that one that was sold is not lost with a connection.
-///
-/// The same intent shown again with the same transaction gets the same answer, byte for byte, and the handler does not run. What is
-/// kept is the response as the payer got it: status, headers and body, in the ledger, unencrypted, and for as long as is set here.
-/// Answers may be personal data: whoever can read the ledger can read them.
-///
-/// An answer is read to its end before it is sold. One that is larger than [`up_to`](Self::up_to), that takes longer than ten
-/// seconds to end, or that has trailers is delivered without being kept; so are a switch of protocols (101), event streams and gRPC, which are not waited for. One that breaks off, or
-/// is not as long as its `Content-Length`, is not sold: the client gets 502 `answer_broken`.
-///
-/// ```
-/// use std::time::Duration;
-/// use tower_x402::Redelivery;
-/// # fn layer(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
-/// layer.redeliver(Redelivery::for_(Duration::from_secs(15 * 60)).up_to(64 * 1024))
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Redelivery {
-    keep_for: Duration,
-    limit: usize,
-}
-
-impl Redelivery {
-    /// Keeps answers of up to 256 KiB for that long, at least a second and at most 30 days. Zero keeps none.
-    pub const fn for_(keep_for: Duration) -> Self {
-        Self { keep_for, limit: 256 * 1024 }
-    }
-
-    /// Sets the largest body that is kept, in bytes.
-    pub const fn up_to(mut self, bytes: usize) -> Self {
-        self.limit = bytes;
-        self
-    }
-
-    pub(crate) const fn is_on(&self) -> bool {
-        !self.keep_for.is_zero()
-    }
-
-    pub(crate) const fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// The answer to this payment, as it is kept.
-    pub(crate) fn keep(&self, paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> KeptAnswer {
-        let keep_for = self.keep_for.clamp(Duration::from_secs(1), LONGEST);
-        KeptAnswer::new(write(paid, status, headers, body), keep_for)
-    }
-}
-
-/// Fifteen minutes, 256 KiB.
-impl Default for Redelivery {
-    fn default() -> Self {
-        Self::for_(Duration::from_secs(15 * 60))
-    }
-}
-
-/// How long an answer is kept at most: a ledger need not hold what no payer asks for any more.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// On an answer that was delivered before.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -89,6 +27,26 @@ struct Head {
     status: u16,
     /// Each byte of a value as the character of that number: values need not be UTF-8.
     headers: Vec<(String, String)>,
+}
+
+/// The answer to this payment, as it is kept.
+pub(crate) fn keep(
+    redelivery: &Redelivery,
+    paid: &Transfer,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> KeptAnswer {
+    KeptAnswer::new(write(paid, status, headers, body), redelivery.keep_for())
+}
+
+/// For an intent that bought its answer already: that answer again, if the route still redelivers, and it is kept and was sold
+/// for this payment.
+pub(crate) fn sold_before(sale: Sale, shown: Shown, redelivers: bool) -> Rejection {
+    match sale.answer.filter(|_| redelivers).and_then(|kept| read(kept, shown)) {
+        Some(answer) => Rejection::Replay(Box::new(answer)),
+        None => ProblemCode::AlreadyConsumed.into(),
+    }
 }
 
 fn write(paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
@@ -152,6 +110,8 @@ fn is_of_the_connection(name: &HeaderName) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::protocol::{Address, Binding, Network};
 
@@ -197,7 +157,7 @@ mod tests {
         for (asked, kept) in [(Duration::from_nanos(1), 1), (Duration::from_secs(900), 900), (Duration::MAX, 2_592_000)]
         {
             let redelivery = Redelivery::for_(asked);
-            let answer = redelivery.keep(&paid(), StatusCode::OK, &HeaderMap::new(), &Bytes::new());
+            let answer = keep(&redelivery, &paid(), StatusCode::OK, &HeaderMap::new(), &Bytes::new());
             assert!(redelivery.is_on());
             assert_eq!(answer.keep_for().as_secs(), kept);
         }

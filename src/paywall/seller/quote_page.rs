@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Response, request::Parts};
 
 use crate::{
-    paywall::sale::redelivery::Redelivery,
+    paywall::seller::redelivery::Redelivery,
     protocol::{Asset, ChainTime, Quote, Redemption, v2::PaymentRequired},
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::{
     ledger::{Refund, SalesBook},
-    paywall::{error::HealthError, seller::merchant::Merchant},
+    paywall::{error::HealthError, merchant::Merchant},
     protocol::{Amount, ChainTime, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };

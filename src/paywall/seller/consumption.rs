@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, response::Parts};
 
-use crate::paywall::door::problem::is_grpc_failure;
+use crate::protocol::headers::GRPC_STATUS;
 
 /// Decides, in the extensions of a handler's response, whether this very answer is sold, whatever the route's rule says.
 ///
@@ -58,6 +58,11 @@ pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
         || status.is_success()
         || status.is_redirection() && status != StatusCode::NOT_MODIFIED;
     by_status && !is_grpc_failure(headers)
+}
+
+/// Whether an answer says that it is a failure of gRPC, which is HTTP 200 all the same.
+fn is_grpc_failure(headers: &HeaderMap) -> bool {
+    headers.get_all(GRPC_STATUS).iter().any(|status| status != "0")
 }
 
 /// What the head of an answer says about its sale.

@@ -1,5 +1,9 @@
 //! `Merchant`: the seller, and the layers that sell for it.
 
+pub(crate) mod builder;
+mod replay;
+pub(crate) mod unredeemed;
+
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;

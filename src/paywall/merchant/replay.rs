@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     ledger::{LedgerError, SalesBook, SalesQuery},
-    paywall::seller::merchant::Merchant,
+    paywall::merchant::Merchant,
 };
 
 impl Merchant {

@@ -1,0 +1,78 @@
+//! `AnswerFilter`: how the answer to a request leaves that is free.
+
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+
+use crate::{
+    paywall::{
+        body::ResponseBody,
+        door::{format::ReplyFormat, refuse::write_problem},
+        seller::bypass::{Bypass, Passage},
+    },
+    protocol::{
+        Media, ProblemCode,
+        headers::{PAY, PAYMENT_REQUIRED, X402_PAYMENT, keep_preflight_headers},
+    },
+};
+
+/// How the answer to a request leaves that bypassed the paywall.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AnswerFilter {
+    Untouched,
+    /// A proof was shown.
+    WithoutBill(ReplyFormat),
+    /// A CORS preflight: its answer leaves without a body, so that nothing is sold by it.
+    Preflight,
+}
+
+impl AnswerFilter {
+    /// How the answer to this request leaves, if it bypasses the paywall at once; `None` if it is priced.
+    pub(crate) fn of<B>(bypass: &Bypass, request: &Request<B>) -> Option<Self> {
+        Some(match bypass.decide(request)? {
+            Passage::Free => Self::free(request.method(), request.headers()),
+            Passage::Preflight => Self::Preflight,
+        })
+    }
+
+    /// For the answer to a free request.
+    pub(crate) fn free(method: &Method, headers: &HeaderMap) -> Self {
+        if headers.contains_key(X402_PAYMENT) {
+            Self::WithoutBill(ReplyFormat::of(method, Media::of(headers)))
+        } else {
+            Self::Untouched
+        }
+    }
+
+    pub(crate) fn apply<ResB>(self, response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
+        match self {
+            Self::Untouched => response,
+            Self::WithoutBill(format) => without_bill(response, format),
+            Self::Preflight => without_answer(response),
+        }
+    }
+}
+
+/// The answer to a preflight, with nothing in it that is sold: neither a body, nor a switch of protocols, the address of an
+/// answer, or a bill. Browsers take none of these for a permission. Only the headers that a preflight is about are kept, for
+/// any other may hold what is sold.
+fn without_answer<ResB>(response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
+    let mut response = response.map(|_| ResponseBody::default());
+    let status = response.status();
+    if status.is_informational() || status.is_redirection() || status == StatusCode::PAYMENT_REQUIRED {
+        *response.status_mut() = StatusCode::FORBIDDEN;
+    }
+    keep_preflight_headers(response.headers_mut());
+    response
+}
+
+/// The handler's answer to a request that shows a proof and is served for free: never a bill, not even the handler's own.
+pub(crate) fn without_bill<ResB>(
+    mut answer: Response<ResponseBody<ResB>>,
+    format: ReplyFormat,
+) -> Response<ResponseBody<ResB>> {
+    if answer.status() == StatusCode::PAYMENT_REQUIRED {
+        return write_problem(ProblemCode::UpstreamPaymentRequired.into(), format);
+    }
+    answer.headers_mut().remove(PAY);
+    answer.headers_mut().remove(PAYMENT_REQUIRED);
+    answer
+}

@@ -1,0 +1,102 @@
+//! Quotes: the answers to requests without payment, and to payments that are refused.
+
+use http::{HeaderValue, Response};
+
+use crate::{
+    paywall::{
+        body::ResponseBody,
+        dialect::quote::Bill,
+        door::{
+            format::ReplyFormat,
+            page::{dress_quote, vary},
+            refuse::turn_away,
+        },
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Fault, Problem, RefusedPayment, Rejection, Requote},
+        seller::pricing::Price,
+    },
+    protocol::{
+        Amount, Origin, ProblemCode, RenderedQuote, ResourceUrl,
+        headers::{PAYMENT_RESPONSE, X402_ERROR},
+        v2::SettleResponse,
+    },
+};
+
+/// Answers a request without proof whose price is known; `None` where it is free.
+pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Response<ResponseBody<ResB>>> {
+    let route = &*request.route;
+    Some(match price {
+        Price::Free => return None,
+        Price::Refuse(refusal) => turn_away(request, refusal),
+        // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
+        // been for something else behind this layer.
+        _ if route.nested.is_known() => turn_away(request, Fault::NestedPrice),
+        Price::Charge(amount) => answer(request, amount, &Bill::of(route)),
+        Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label)),
+    })
+}
+
+/// The same for a price that must be waited for, or a merchant who has not started yet.
+pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
+    match ready(request).await {
+        Ok(price) => quote(request, price),
+        Err(rejection) => Some(turn_away(request, rejection)),
+    }
+}
+
+async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
+    let price = request.price().await?;
+    if matches!(price, Price::Charge(_) | Price::Labelled { .. }) {
+        request.route.merchant.started().await?;
+    }
+    Ok(price)
+}
+
+fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Response<ResponseBody<ResB>> {
+    if amount.is_zero() {
+        return turn_away(request, Fault::ZeroPrice);
+    }
+    let route = &*request.route;
+    if !bill.can_be_paid(route) {
+        return turn_away(request, Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
+    }
+    let terms = request.intent_terms(route.seals.current(), amount);
+    let url = || request.url();
+    let quote = bill.render(route, &terms, request.redeem_by, &request.parts.method, None, url);
+    let mut response = Response::new(ResponseBody::whole(quote.body));
+    *response.status_mut() = ProblemCode::PaymentRequired.status();
+    *response.headers_mut() = quote.headers;
+    if let Some(page) = &route.page {
+        response = dress_quote(page, request, &terms, &bill.label, response);
+    }
+    ReplyFormat::of_request(request).apply(&mut response, ProblemCode::PaymentRequired);
+    tracing::debug!(resource = &*route.resource, %amount, "quoted");
+    route.quotes.count();
+    response
+}
+
+/// Writes the refusal of a signed payment that is certainly not used, with a new quote.
+pub(crate) fn write_refused_payment<ResB>(
+    refused: &RefusedPayment,
+    format: ReplyFormat,
+) -> Response<ResponseBody<ResB>> {
+    let RefusedPayment { requote: Requote { route, terms, redeem_by, method, url }, reason, payer } = refused;
+    let code = ProblemCode::AuthorizationRefused;
+    tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
+    let url = || ResourceUrl { origin: Origin::Unknown, path: url };
+    let RenderedQuote { body, mut headers, .. } =
+        Bill::of(route).render(route, terms, *redeem_by, method, Some(reason), url);
+    let told = SettleResponse::failed(reason.clone(), route.merchant.network);
+    let told = payer.into_iter().fold(told, |told, payer| told.with_payer(*payer));
+    headers.insert(PAYMENT_RESPONSE, told.to_header());
+    headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
+    if route.page.is_some() {
+        vary(&mut headers);
+    }
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = code.status();
+    *response.headers_mut() = headers;
+    response.extensions_mut().insert(code);
+    format.apply(&mut response, code);
+    response
+}

@@ -1,0 +1,187 @@
+//! Refusals, as values: why a request is not answered by the handler. The door writes them.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Response};
+
+use crate::{
+    paywall::{
+        error::HealthError,
+        seller::{pricing::Refusal, route::Route},
+    },
+    protocol::{
+        Address, Amount, IntentTerms, ProblemCode, RedeemBy,
+        v2::{Reason, SettleResponse},
+    },
+};
+
+/// When to ask again where a backend did not answer, or another redemption is under way.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// What a refusal says beside its code.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) code: ProblemCode,
+    pub(crate) retry_after: Option<Duration>,
+    /// A fresh intent for this very request.
+    pub(crate) intent: Option<String>,
+    /// What was paid, and what was asked.
+    pub(crate) short: Option<(Amount, Amount)>,
+    pub(crate) contact: Option<String>,
+    /// What the payer signs.
+    pub(crate) message: Option<String>,
+    /// What became of a signed payment, in the standard's form.
+    pub(crate) settlement: Option<Box<SettleResponse>>,
+    /// In place of what the code says to do next.
+    pub(crate) detail: Option<&'static str>,
+}
+
+impl From<ProblemCode> for Problem {
+    fn from(code: ProblemCode) -> Self {
+        Self {
+            code,
+            retry_after: None,
+            intent: None,
+            short: None,
+            contact: None,
+            message: None,
+            settlement: None,
+            detail: None,
+        }
+    }
+}
+
+impl From<HealthError> for Problem {
+    fn from(error: HealthError) -> Self {
+        let code = match error {
+            HealthError::Verifier(_) | HealthError::Settler(_) | HealthError::HeadBehindMark { .. } => {
+                ProblemCode::VerificationUnavailable
+            }
+            HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
+        };
+        Self::after(code, ASK_AGAIN)
+    }
+}
+
+impl Problem {
+    pub(crate) fn after(code: ProblemCode, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..code.into() }
+    }
+
+    /// For a signed payment where none is taken.
+    pub(crate) fn takes_transfers_only() -> Self {
+        let detail =
+            "This seller takes transfers only: send one as the quote says, and show it in the x402-payment header.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// For a transfer in the standard's header, where that is not taken there.
+    pub(crate) fn takes_no_payment_proofs() -> Self {
+        let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// For a transfer in the standard's header that is not shown as it must be.
+    pub(crate) fn is_no_payment_proof() -> Self {
+        let detail = "The payload that shows a transfer has `type` (`payment-proof`) and `txRef` (0x and 64 hexadecimal digits), and may have `paymentSecret` and `paymentSignature`; `accepted` is the entry of PAYMENT-REQUIRED with `extra.assetTransferMethod` `txid`, as it was offered. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// For a transfer where nothing reads the chain.
+    pub(crate) fn takes_signed_only() -> Self {
+        let detail =
+            "This seller takes signed payments only, in the PAYMENT-SIGNATURE header, as PAYMENT-REQUIRED says.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// Asks who redeems to show that it is the payer, by a signature over `message`.
+    pub(crate) fn to_prove(code: ProblemCode, message: String) -> Self {
+        Self { message: Some(message), ..code.into() }
+    }
+}
+
+/// A signed payment that is refused, and certainly not used.
+#[derive(Debug)]
+pub(crate) struct RefusedPayment {
+    pub(crate) requote: Requote,
+    pub(crate) reason: Reason,
+    /// Who signed, as far as that is known.
+    pub(crate) payer: Option<Address>,
+}
+
+/// What a new quote for a request is made of, once the request itself is the handler's.
+#[derive(Clone, Debug)]
+pub(crate) struct Requote {
+    pub(crate) route: Arc<Route>,
+    pub(crate) terms: IntentTerms,
+    pub(crate) redeem_by: RedeemBy,
+    pub(crate) method: Method,
+    pub(crate) url: String,
+}
+
+impl Requote {
+    /// Refuses a payment with a new quote.
+    pub(crate) fn refuse(self, reason: Reason, payer: Option<Address>) -> Rejection {
+        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, payer }))
+    }
+}
+
+/// Why a request is not answered by the handler.
+#[derive(Debug)]
+pub(crate) enum Rejection {
+    Problem(Problem),
+    /// The service's own answer to a request that it does not price.
+    Refusal(Refusal),
+    Fault(Fault),
+    /// The answer that was sold for this payment before.
+    Replay(Box<Response<Bytes>>),
+    /// A signed payment is refused, and certainly not used: a new quote.
+    Quoted(Box<RefusedPayment>),
+}
+
+/// The service is put together wrongly: nothing is served or charged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// A price of nothing is no price.
+    ZeroPrice,
+    /// Two layers around one service ask for two payments, and neither honours the other's intents.
+    NestedPrice,
+}
+
+impl From<Problem> for Rejection {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<ProblemCode> for Rejection {
+    fn from(code: ProblemCode) -> Self {
+        Self::Problem(code.into())
+    }
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refusal(refusal)
+    }
+}
+
+impl From<Fault> for Rejection {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Rejection {
+    /// What became of a request that is answered so, in a word.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Problem(problem) => problem.code.as_str(),
+            Self::Refusal(_) => "refused_by_service",
+            Self::Fault(_) => "misconfigured",
+            Self::Replay(_) => "redelivered",
+            Self::Quoted(_) => ProblemCode::AuthorizationRefused.as_str(),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `Redelivery`: whether a route's answers are kept.
+
+use std::time::Duration;
+
+/// Keeps a route's answers for a while, so that one that was sold is not lost with a connection.
+///
+/// The same intent shown again with the same transaction gets the same answer, byte for byte, and the handler does not run. What is
+/// kept is the response as the payer got it: status, headers and body, in the ledger, unencrypted, and for as long as is set here.
+/// Answers may be personal data: whoever can read the ledger can read them.
+///
+/// An answer is read to its end before it is sold. One that is larger than [`up_to`](Self::up_to), that takes longer than ten
+/// seconds to end, or that has trailers is delivered without being kept; so are a switch of protocols (101), event streams and gRPC, which are not waited for. One that breaks off, or
+/// is not as long as its `Content-Length`, is not sold: the client gets 502 `answer_broken`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::Redelivery;
+/// # fn layer(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
+/// layer.redeliver(Redelivery::for_(Duration::from_secs(15 * 60)).up_to(64 * 1024))
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Redelivery {
+    keep_for: Duration,
+    limit: usize,
+}
+
+impl Redelivery {
+    /// Keeps answers of up to 256 KiB for that long, at least a second and at most 30 days. Zero keeps none.
+    pub const fn for_(keep_for: Duration) -> Self {
+        Self { keep_for, limit: 256 * 1024 }
+    }
+
+    /// Sets the largest body that is kept, in bytes.
+    pub const fn up_to(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        !self.keep_for.is_zero()
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How long an answer is kept: within what every ledger can keep.
+    pub(crate) fn keep_for(&self) -> Duration {
+        self.keep_for.clamp(Duration::from_secs(1), LONGEST)
+    }
+}
+
+/// Fifteen minutes, 256 KiB.
+impl Default for Redelivery {
+    fn default() -> Self {
+        Self::for_(Duration::from_secs(15 * 60))
+    }
+}
+
+/// How long an answer is kept at most: a ledger need not hold what no payer asks for any more.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
