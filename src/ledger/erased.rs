@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     metrics,
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, PaymentId},
 };
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
@@ -23,6 +23,7 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome>;
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
+    fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>>;
     fn health(&self) -> Boxed<'_, ()>;
 }
 
@@ -57,6 +58,10 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>> {
         Box::pin(metrics::ledger("consumed", Ledger::consumed(self, intent)))
+    }
+
+    fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>> {
+        Box::pin(metrics::ledger("begun", Ledger::begun(self, intent, payment)))
     }
 
     fn health(&self) -> Boxed<'_, ()> {

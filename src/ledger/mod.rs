@@ -67,7 +67,7 @@ pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
 
-use crate::protocol::{ChainTime, IntentKey};
+use crate::protocol::{ChainTime, IntentKey, PaymentId};
 
 /// Records what was sold, so that each payment and each intent buys one answer.
 ///
@@ -152,6 +152,13 @@ pub trait Ledger: Send + Sync + 'static {
     /// Returns what this intent bought; `None` if it is not consumed.
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send;
 
+    /// Returns the record that the settlement of this payment was [begun](Self::settling) for this intent; `None` if there is none.
+    fn begun(
+        &self,
+        intent: IntentKey,
+        payment: PaymentId,
+    ) -> impl Future<Output = Result<Option<Settling>, LedgerError>> + Send;
+
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 }
@@ -196,6 +203,14 @@ impl<L: Ledger> Ledger for Arc<L> {
 
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send {
         L::consumed(self, intent)
+    }
+
+    fn begun(
+        &self,
+        intent: IntentKey,
+        payment: PaymentId,
+    ) -> impl Future<Output = Result<Option<Settling>, LedgerError>> + Send {
+        L::begun(self, intent, payment)
     }
 
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {

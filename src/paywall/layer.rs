@@ -312,9 +312,8 @@ impl X402Layer {
     ///
     /// The price of it is a payment that is made before the answer is there. If the handler then fails, the payment is unspent. The
     /// response has `PAYMENT-RESPONSE` with `success: false`, `settlement_pending` and the transaction, and the same
-    /// `PAYMENT-SIGNATURE` buys the answer when it is shown again, once the [lease](crate::MerchantBuilder::lease) has run out; until
-    /// then it is 409 `redemption_in_progress`. A payment that names no quote is then given only to its payer's
-    /// signature, because its header can be copied from the chain.
+    /// `PAYMENT-SIGNATURE`, or the intent with the transaction's hash, buys the answer when it is shown again. A payment that names no
+    /// quote is then given only to its payer's signature, because its header can be copied from the chain.
     ///
     /// Transfers that the payer sends itself are made before the handler runs in any case.
     pub fn settle_first(self) -> Self {

@@ -106,7 +106,8 @@ pub enum ProvedBy {
     Nonce,
     /// By a signature of the payer.
     Signature,
-    /// By the authorization itself, which nobody but its payer had before it was settled.
+    /// By the authorization itself, which nobody but its payer had before it was settled; or, once this merchant has settled it, by the
+    /// intent that it was settled for.
     Authorization,
 }
 

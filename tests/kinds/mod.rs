@@ -93,6 +93,10 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.consumed(intent).await)
     }
 
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        of_each!(self, ledger => ledger.begun(intent, payment).await)
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.health().await)
     }

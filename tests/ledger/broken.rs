@@ -283,6 +283,11 @@ impl Ledger for Broken {
         Ok(sale.map(|sale| if own.is_some() { sale.with_answer(own) } else { sale }))
     }
 
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        let begun = self.inner.begun(intent, payment).await?;
+        Ok(begun.filter(|_| self.fault != Fault::TellsNoSettling))
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.inner.health().await
     }
@@ -358,7 +363,15 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::RecordsTheReservation, &["recorded_as_settled"]),
         (Fault::UnfencedSettling, &["only_the_holder_records"]),
         (Fault::ForgetsSettlements, &["a_release_leaves_the_record", "the_last_record_counts"]),
-        (Fault::TellsNoSettling, &["its_own_intent_goes_on", "kept_for_its_intent", "only_its_intent_resumes"]),
+        (
+            Fault::TellsNoSettling,
+            &[
+                "its_own_intent_goes_on",
+                "kept_for_its_intent",
+                "only_its_intent_resumes",
+                "found_by_intent_and_payment",
+            ],
+        ),
         (Fault::TellsTheHeadAlone, &["the_last_record_counts", "its_own_intent_goes_on"]),
         (Fault::LosesDroppedCommits, &["a_dropped_commit_is_repeated"]),
         (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),

@@ -23,7 +23,9 @@ use tower_x402::{
     ledger::{
         Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{Address, Asset, ChainTime, IntentKey, Network, PaymentSignature, Terms, TokenDomain, TxHash},
+    protocol::{
+        Address, Asset, ChainTime, IntentKey, Network, PaymentId, PaymentSignature, Terms, TokenDomain, TxHash,
+    },
     testing::ScriptedVerifier,
     verify::{NonceState, Verdict, Verifier, VerifyError},
 };
@@ -467,6 +469,10 @@ impl Ledger for PanicsInReserve {
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         self.0.consumed(intent).await
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        self.0.begun(intent, payment).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

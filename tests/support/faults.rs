@@ -26,7 +26,7 @@ use tower_x402::{
         AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
         RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, Transfer},
+    protocol::{ChainTime, IntentKey, PaymentId, Transfer},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -59,6 +59,7 @@ pub enum Op {
     Renew,
     Settling,
     NotSettled,
+    Begun,
     Commit,
     Release,
     IsConsumed,
@@ -207,6 +208,10 @@ impl Ledger for Faulty {
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         self.through(Op::IsConsumed, self.inner.consumed(intent)).await
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        self.through(Op::Begun, self.inner.begun(intent, payment)).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

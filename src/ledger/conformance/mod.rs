@@ -252,6 +252,7 @@ checks! {
     settling::a_release_leaves_the_record: "a release frees the lease, and not the payment that was begun to be settled";
     settling::a_foreign_claim_changes_nothing: "a refused claim of another intent leaves the holder's lease as it was";
     settling::the_last_record_counts: "a settlement is recorded as it was told last, all of it";
+    settling::found_by_intent_and_payment: "the record of a settlement is found by its intent and its payment, until its end";
     settling::only_the_holder_records: "only the holder of a lease records a settlement, or removes the record";
     settling::a_record_renews: "recording a settlement renews the lease";
     settling::not_settled_is_free: "what was begun to be settled, and certainly was not, is free after a release";

@@ -130,6 +130,35 @@ pub(super) async fn the_last_record_counts<H: Harness>(fixture: &Fixture<'_, H>)
     Ok(())
 }
 
+pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    let other = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    let (intent, payment) = (claim.intent(), claim.transfers()[0].payment_id());
+    let lease = fixture.hold(&claim).await?;
+    must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record before it is made");
+    let sent = BEGUN.with_transaction(TxHash::new([0xab; 32]));
+    for record in [BEGUN, sent] {
+        must_be!(fixture.twin.settling(&lease, &record).await?, RenewOutcome::Held, "the record under a held lease");
+        must_be!(fixture.ledger.begun(intent, payment).await?, Some(begun) if begun == record, "the record");
+    }
+    let _ = begin_settling(fixture, &other).await?;
+    let (stranger, elsewhere) = (other.intent(), other.transfers()[0].payment_id());
+    for (intent, payment) in [(intent, elsewhere), (stranger, payment), (fixture.intent(), payment)] {
+        must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record of another pair");
+    }
+    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == sent, "the record after a release");
+    // Shown as settled, it is the same payment.
+    let mined = settled(fixture, &claim.transfers()[0]);
+    must_be!(fixture.ledger.begun(intent, mined.payment_id()).await?, Some(_), "the record of what is settled");
+    let lease = fixture.hold(&fixture.claim(intent, &[mined])).await?;
+    must_be!(lease.settling(), Some(begun) if *begun == sent, "the record in a lease of what is settled");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "its commit");
+    must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record after the sale");
+    Ok(())
+}
+
 pub(super) async fn only_the_holder_records<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     // Released, taken over, sold.

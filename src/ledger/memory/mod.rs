@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, PaymentId},
 };
 
 /// A ledger in memory: for tests, for development, and where a restart may refuse every payment made before it.
@@ -147,6 +147,10 @@ impl Ledger for MemoryLedger {
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         let now = self.now();
         Ok(self.state()?.consumed(intent, now))
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        Ok(self.state()?.begun(intent, payment))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -18,7 +18,7 @@ use super::{
     attempt_log::{AttemptLog, KEPT},
     settlements::Settlements,
 };
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Transfer};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, PaymentId, Transfer};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
@@ -133,6 +133,10 @@ impl State {
             self.settlements.begin(lease.intent(), payment, settling, lease.keep_until());
         }
         outcome
+    }
+
+    pub(super) fn begun(&self, intent: IntentKey, payment: PaymentId) -> Option<Settling> {
+        self.settlements.of(intent, &payment.compact())
     }
 
     pub(super) fn not_settled(&mut self, lease: &Lease) {

@@ -17,7 +17,7 @@ use super::{
     statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
     sweeps::Sweep,
 };
-use crate::protocol::{ChainTime, IntentKey, Transfer};
+use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
 
 /// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
 type Reserved = (
@@ -376,6 +376,14 @@ impl Ledger for PostgresLedger {
         let (consumed, answer) = in_time(self.time_limit, question).await?.ok_or(LedgerError::unavailable())?;
         let answer = answer.map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
         Ok(consumed.then(|| Sale::new().with_answer(answer.map(Into::into))))
+    }
+
+    async fn begun(&self, intent: IntentKey, id: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        let values = [bytes(intent.as_bytes()), payment(id)];
+        let question =
+            ask(|| self.rows::<(String, i64, Option<String>)>(Flush::Later, &self.statements.begun, &values));
+        let rows = in_time(self.time_limit, question).await?;
+        rows.first().map(|(request, head, transaction)| begun(request, *head, transaction.as_deref())).transpose()
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

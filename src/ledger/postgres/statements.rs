@@ -106,6 +106,10 @@ const SOLD: &str = "
 SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL),
     (SELECT encode(content, 'hex') FROM ledger_answers WHERE intent = $1 AND kept_until > clock_timestamp())";
 
+/// The settlement of a payment that was begun for an intent, written in the same way.
+const BEGUN: &str = "
+SELECT encode(request, 'hex'), head, encode(tx_hash, 'hex') FROM ledger_settling WHERE intent = $1 AND payment = $2";
+
 // `$1` is the version, in each of these.
 const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = $1";
 const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, mark";
@@ -291,7 +295,7 @@ macro_rules! statements {
 
 statements! {
     reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
-    sold: SOLD, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
+    sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 

@@ -16,7 +16,7 @@ use super::{
     handle::RedisLedger,
     words::{NAME, hex, millis, name, recorded, seconds, word},
 };
-use crate::protocol::{ChainTime, IntentKey};
+use crate::protocol::{ChainTime, IntentKey, PaymentId};
 
 /// What several questions together may take beyond the time of one.
 const SLACK: Duration = Duration::from_millis(50);
@@ -140,6 +140,12 @@ impl Ledger for RedisLedger {
         let consumed = word(&told, &[("yes", true), ("no", false)])?;
         let answer = told.drain(..).nth(1).map(Into::into);
         Ok(consumed.then(|| Sale::new().with_answer(answer)))
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        let told: Vec<String> = self.ask(&self.inner.scripts.begun, &[hex(intent), payment.to_string()]).await?;
+        let is_begun = word(&told, &[("yes", true), ("no", false)])?;
+        is_begun.then(|| begun(told.get(1..).unwrap_or_default())).transpose()
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -27,6 +27,7 @@ macro_rules! scripts {
             release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
             // Not `no-writes`: a replica must not answer, it may be behind.
             consumed: script!(" flags=allow-oom", "consumed.lua"),
+            begun: script!(" flags=allow-oom", "begun.lua"),
             health: script!("", "last_sale.lua", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
             // It frees memory.
@@ -51,6 +52,8 @@ pub(super) struct Scripts {
     pub(super) keep: Script,
     pub(super) release: Script,
     pub(super) consumed: Script,
+    /// A settlement that was begun.
+    pub(super) begun: Script,
     pub(super) health: Script,
     pub(super) counts: Script,
     pub(super) sweep: Script,

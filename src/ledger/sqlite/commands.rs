@@ -3,13 +3,14 @@
 use super::{
     super::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events, sql::in_time,
+        Sale, Settling, events,
+        sql::{self, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
     question::{Answer, Question, Word},
 };
-use crate::protocol::{ChainTime, IntentKey};
+use crate::protocol::{ChainTime, IntentKey, PaymentId};
 
 impl Ledger for SqliteLedger {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
@@ -66,6 +67,18 @@ impl Ledger for SqliteLedger {
         };
         let (consumed, answer) = in_time(self.time_limit, ask(question)).await?;
         Ok(consumed.then(|| Sale::new().with_answer(answer.map(Into::into))))
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        if !self.queue.home().is_sound() {
+            return Err(LedgerError::unavailable());
+        }
+        let question = || {
+            let question = sqlx::query_as::<_, (Vec<u8>, i64, Option<Vec<u8>>)>(self.statements.begun.sql());
+            question.bind(intent.as_bytes().to_vec()).bind(payment.to_string()).fetch_optional(&self.readers)
+        };
+        let begun = in_time(self.time_limit, ask(question)).await?;
+        begun.map(|(request, head, transaction)| sql::settling(request, head, transaction)).transpose()
     }
 
     /// Writes, and flushes.

@@ -322,6 +322,9 @@ const SOLD: &str = concat!(
     ")"
 );
 
+/// The settlement of a payment that was begun for an intent.
+const BEGUN: &str = "SELECT request, head, tx_hash FROM ledger_settling WHERE intent = ?1 AND payment = ?2";
+
 /// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases, attempts and answers
 /// are to be forgotten too, and settlements that were begun.
 const FORGETTABLE: &str = concat!(
@@ -491,7 +494,7 @@ macro_rules! statements {
 statements! {
     begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
     renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE, untried: UNTRIED,
-    keep: KEEP, sold: SOLD, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
+    keep: KEEP, sold: SOLD, begun: BEGUN, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
     start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS,
@@ -541,6 +544,7 @@ mod tests {
             UNTRIED,
             KEEP,
             SOLD,
+            BEGUN,
             FORGETTABLE,
             BOOK,
             DROP_ANSWERS,

@@ -96,7 +96,7 @@ pub(crate) struct LeaseGuard {
     settled: bool,
     runtime: Option<Handle>,
     started: AtomicBool,
-    /// The payment is being settled, or was: the lease is left to run out, so that the same payment is not sent twice at once.
+    /// The payment may be on its way to be settled: the lease is left to run out, so that the same payment is not sent twice at once.
     kept: bool,
     /// The first transaction that was recorded under this lease, and then sent.
     sent: Option<Arc<OnceLock<TxHash>>>,
@@ -192,9 +192,10 @@ impl LeaseGuard {
         !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
     }
 
-    /// The payment is settled, by this transfer: the sale is recorded with it.
+    /// The payment is settled, by this transfer: the sale is recorded with it. It is not sent again, so that the lease need not run out,
+    /// and the record of its settlement keeps it for its intent.
     pub(crate) fn paid_by(&mut self, transfer: Transfer) {
-        (self.kept, self.lease) = (true, self.lease.clone().settled_by(transfer));
+        (self.kept, self.lease) = (false, self.lease.clone().settled_by(transfer));
     }
 
     /// Counts this attempt from here on.

@@ -7,7 +7,7 @@ use tower_x402::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
         Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, PaymentId},
 };
 
 /// While there is a file of this name, commits are applied and seem to fail.
@@ -64,6 +64,10 @@ impl<L: Ledger> Ledger for Unsure<L> {
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         self.ledger.consumed(intent).await
+    }
+
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        self.ledger.begun(intent, payment).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

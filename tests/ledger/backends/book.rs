@@ -253,7 +253,7 @@ mod as_before {
             AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
             Sale, Settling,
         },
-        protocol::{ChainTime, IntentKey},
+        protocol::{ChainTime, IntentKey, PaymentId},
     };
 
     impl Ledger for super::Broken {
@@ -287,6 +287,10 @@ mod as_before {
 
         async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
             self.inner.consumed(intent).await
+        }
+
+        async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+            self.inner.begun(intent, payment).await
         }
 
         async fn health(&self) -> Result<(), LedgerError> {

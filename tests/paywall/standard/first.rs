@@ -11,7 +11,11 @@ use tower_x402::{
 };
 
 use super::{Stall, by_hash, intent, offered, paid, pays, settled, unquoted::unquoted};
-use crate::support::{Counter, Handler, Shop, ask, assert_problem, layered, payer, read};
+use crate::support::{
+    Counter, Handler, Shop, ask, assert_problem,
+    faults::{Fault, Op},
+    layered, payer, read,
+};
 
 fn first(shop: &Shop) -> X402Layer {
     shop.layer().settle_first()
@@ -75,7 +79,7 @@ async fn the_handler_sees_the_transaction_that_is_sold() {
     assert_eq!(stall.settler.settlements(), 1);
 }
 
-/// The same header goes on, and settles nothing again.
+/// The same header goes on at once, and settles nothing again.
 #[tokio::test(start_paused = true)]
 async fn a_failed_handler_leaves_a_payment_that_the_same_header_spends() {
     let stall = Stall::open().await;
@@ -89,7 +93,6 @@ async fn a_failed_handler_leaves_a_payment_that_the_same_header_spends() {
     assert!(told.transaction.is_some());
     assert!(failed.headers()["access-control-expose-headers"].to_str().unwrap().contains("PAYMENT-RESPONSE"));
     for status in [500, 200] {
-        stall.lease_runs_out();
         let answer = ask(&service, paid(&payment)).await;
         assert_eq!(answer.status().as_u16(), status);
         if status == 200 {
@@ -99,6 +102,44 @@ async fn a_failed_handler_leaves_a_payment_that_the_same_header_spends() {
     assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
     assert_eq!((counter.runs(), stall.settler.settlements()), (3, 1));
     assert_eq!(stall.shop.faults.committed().len(), 1);
+}
+
+/// Its payer, who alone knows the intent, can also show that with the transaction.
+#[tokio::test(start_paused = true)]
+async fn a_failed_handler_leaves_a_payment_that_its_intent_and_hash_spend() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&first(&stall.shop), credits(counter.clone(), 2));
+    let offer = offered(&service).await;
+    let transaction = settled(&ask(&service, paid(&pays(&offer))).await).transaction.unwrap();
+    let other = intent(&offered(&service).await);
+    let stranger = || ask(&service, by_hash(&other, transaction));
+    assert_problem(stranger().await, 403, "payment_bound").await;
+    for status in [500, 200] {
+        assert_eq!(ask(&service, by_hash(&intent(&offer), transaction)).await.status().as_u16(), status);
+    }
+    assert_problem(stranger().await, 403, "payment_bound").await;
+    for again in [by_hash(&intent(&offer), transaction), paid(&pays(&offer))] {
+        assert_problem(ask(&service, again).await, 409, "already_consumed").await;
+    }
+    assert_eq!((counter.runs(), stall.settler.settlements()), (3, 1));
+    assert_eq!(stall.shop.faults.committed().len(), 1);
+}
+
+/// Unless the ledger says that it was settled for this intent, none opens it.
+#[tokio::test(start_paused = true)]
+async fn an_intent_opens_nothing_while_the_ledger_does_not_answer() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&first(&stall.shop), credits(counter.clone(), 1));
+    let offer = offered(&service).await;
+    let transaction = settled(&ask(&service, paid(&pays(&offer))).await).transaction.unwrap();
+    for fault in [Fault::Fail, Fault::AnswerLost, Fault::Hang] {
+        stall.shop.faults.next(Op::Begun, [fault]);
+        assert_problem(ask(&service, by_hash(&intent(&offer), transaction)).await, 503, "ledger_unavailable").await;
+    }
+    assert_eq!(counter.runs(), 1);
+    assert_eq!(ask(&service, by_hash(&intent(&offer), transaction)).await.status(), 200);
 }
 
 /// Its payer can also show the transaction, with a signature; and without a quote in no other way.
@@ -112,10 +153,8 @@ async fn a_failed_handler_leaves_a_payment_that_its_payers_signature_spends() {
         let payment = pays(&if names_quote { offer.clone() } else { unquoted(&offer) });
         let failed = ask(&service, paid(&payment)).await;
         let transaction = settled(&failed).transaction.unwrap();
-        stall.lease_runs_out();
         if !names_quote {
             assert_problem(ask(&service, paid(&payment)).await, 403, "payment_bound").await;
-            stall.lease_runs_out();
         }
         let stranger = by_hash(&intent(&offered(&service).await), transaction);
         assert_problem(ask(&service, stranger).await, 403, "payment_bound").await;

@@ -140,7 +140,7 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
 
 /// Returns whether a transfer is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
 /// then, so within the second of its beginning it was settled afterwards.
-fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
+pub(crate) fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
     begun.transaction == Some(transfer.transaction) || transfer.block_time >= begun.head
 }
 

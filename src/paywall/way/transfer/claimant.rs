@@ -121,6 +121,11 @@ fn held_for(transfer: &Transfer, head: ChainTime, hold: Duration) -> Option<Dura
 }
 
 impl Claimable {
+    /// A signed payment that was settled for the claimant's intent.
+    pub(crate) fn settled_here(transfer: Transfer) -> Self {
+        Self { proven: vec![(transfer, ProvedBy::Authorization)], unbound: Vec::new(), others: None }
+    }
+
     /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.
     pub(crate) fn add_to(self, claim: ClaimBuilder) -> (ClaimBuilder, Proofs) {
         let proofs = self.proven.iter().map(|(transfer, proof)| (transfer.payment_id(), *proof)).collect();

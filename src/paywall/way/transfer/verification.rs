@@ -6,8 +6,14 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::opened::Opened,
-        seller::{time_limits::verifier_in_time, unbound::UnboundPolicy},
-        way::transfer::claimant::{Claimable, Claimant, NotClaimable},
+        seller::{
+            time_limits::{ledger_in_time, verifier_in_time},
+            unbound::UnboundPolicy,
+        },
+        way::{
+            authorization::judgement::is_of,
+            transfer::claimant::{Claimable, Claimant, NotClaimable},
+        },
     },
     protocol::{Address, Amount, ChainTime, IntentId, ProblemCode, Redemption, Transfer, TxHash, redemption_message},
     verify::Verdict,
@@ -51,7 +57,33 @@ impl Opened<'_> {
         let unbound = self.route.merchant.unbound;
         let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
         let claimant = Claimant { intent, secret: secret.as_ref(), signer };
-        claimant.claimable(transfers, head, unbound).map_err(|reason| self.not_claimable(redemption, reason))
+        let signed = self.signed(&transfers);
+        match claimant.claimable(transfers, head, unbound) {
+            Ok(claimable) => Ok(claimable),
+            Err(reason) => {
+                let settled = self.settled_here(signed).await?.map(Claimable::settled_here);
+                settled.ok_or_else(|| self.not_claimable(redemption, reason))
+            }
+        }
+    }
+
+    /// The transfers that were made from authorizations, which this merchant may have settled.
+    fn signed(&self, transfers: &[Transfer]) -> Vec<Transfer> {
+        let signed = transfers.iter().filter(|transfer| transfer.binding.nonce().is_some());
+        if self.route.merchant.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
+    }
+
+    /// The first of them that was settled for this very intent, which its payer alone knows.
+    async fn settled_here(&self, signed: Vec<Transfer>) -> Result<Option<Transfer>, Problem> {
+        for transfer in signed {
+            let begun = self.route.merchant.ledger.begun(self.key, transfer.payment_id());
+            match ledger_in_time(begun).await {
+                Ok(Some(begun)) if is_of(&transfer, &begun) => return Ok(Some(transfer)),
+                Ok(_) => {}
+                Err(_) => return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
+            }
+        }
+        Ok(None)
     }
 
     /// What to answer where no transfer is left that this redemption may claim.
