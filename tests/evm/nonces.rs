@@ -197,7 +197,9 @@ async fn a_nonce_costs_a_call_and_the_block_of_it() {
     assert_eq!(node.take_calls(), 2);
     node.script().usdc.uses.push(used_at(95));
     assert_eq!(state(&verifier).await, used());
-    assert_eq!(node.take_calls(), 3);
+    assert_eq!(node.take_calls(), 5, "the receipt of what used it, and its transaction");
+    verifier.verify(&terms(), tx(1)).await.expect("a verdict");
+    assert_eq!(node.take_calls(), 1, "of which neither is asked for again");
 }
 
 #[tokio::test]
@@ -230,4 +232,44 @@ async fn a_cancellation_counts_from_every_endpoint_and_in_a_block_of_the_chain()
         node.script().usdc.bend = |log| log["blockHash"] = json!(format!("0x{:064x}", 1));
     }
     assert_eq!(state_since(&connect_at(&[&liar, &good], 200).await, 190).await, UNAVAILABLE, "in a foreign block");
+}
+
+/// The log of one endpoint names an unrelated transaction, which pays nothing here: its payer would be told to sign anew.
+#[tokio::test]
+async fn a_transaction_counts_only_if_its_receipt_says_that_it_used_the_nonce() {
+    let (liar, good) = (node(200, Some(195)).await, node(200, Some(195)).await);
+    let unrelated = tx(9);
+    for node in [&liar, &good] {
+        node.pay(unrelated, 194, 1);
+    }
+    liar.script().usdc.bend = |log| log["transactionHash"] = json!(tx(9).to_string());
+    for nodes in [[&liar, &good], [&good, &liar]] {
+        assert_eq!(state_since(&connect_at(&nodes, 200).await, 190).await, used(), "the other one names the right one");
+    }
+    assert_eq!(state_since(&connect_at(&[&liar], 200).await, 190).await, UNAVAILABLE);
+    // One that no node knows is no use either.
+    liar.forget(unrelated);
+    assert_eq!(state_since(&connect_at(&[&liar], 200).await, 190).await, UNAVAILABLE);
+    // Nor is a receipt whose log is about something else.
+    let logs: [fn(&mut serde_json::Value); 6] = [
+        |receipt| receipt["logs"][0]["topics"][1] = json!(format!("0x{:064x}", 1)),
+        |receipt| receipt["logs"][0]["topics"][2] = json!(format!("0x{:064x}", 1)),
+        |receipt| receipt["logs"][0]["address"] = json!(format!("0x{:040x}", 1)),
+        |receipt| receipt["logs"][0]["data"] = json!(format!("0x{:064x}", 1)),
+        |receipt| receipt["status"] = json!("0x0"),
+        |receipt| receipt["logs"] = json!([]),
+    ];
+    for canceled in [false, true] {
+        good.script().usdc.uses[0].canceled = canceled;
+        let honest = good.used_receipt(tx(1));
+        for spoil in logs {
+            let mut receipt = honest.clone();
+            spoil(&mut receipt);
+            good.receipt(tx(1), receipt.clone());
+            assert_eq!(state_since(&connect_at(&[&good], 200).await, 190).await, UNAVAILABLE, "{receipt}");
+        }
+        good.forget(tx(1));
+        let state = state_since(&connect_at(&[&good], 200).await, 190).await;
+        assert_eq!(state, if canceled { Ok(NonceState::Spent) } else { used() });
+    }
 }

@@ -78,6 +78,12 @@ impl Token {
         None
     }
 
+    /// What this transaction used: its hash, its block, and the log that its receipt has.
+    pub(super) fn used_by(&self, hash: &str) -> Option<(TxHash, u64, Value)> {
+        let one = self.uses.iter().find(|one| one.transaction.to_string() == hash)?;
+        Some((one.transaction, one.height, log(one)))
+    }
+
     /// The answer to `eth_getLogs`.
     pub(super) fn logs(&mut self, filter: &Value, head: u64) -> Result<Value, Value> {
         let height = |name: &str| match filter[name].as_str().expect("a block") {

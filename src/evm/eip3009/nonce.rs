@@ -27,8 +27,8 @@ pub(crate) struct Nonce {
 pub(crate) enum Trace {
     /// A transfer, in this transaction.
     Used(TxHash),
-    /// A cancellation, in this block.
-    Canceled(MinedIn),
+    /// A cancellation, in this transaction of this block.
+    Canceled(TxHash, MinedIn),
 }
 
 impl Nonce {
@@ -81,12 +81,21 @@ impl Nonce {
             && rest.iter().map(|topic| topic.0).eq([payer, nonce])
             && log.data().data.is_empty()
             && !log.removed;
-        let transaction = log.transaction_hash.filter(|_| is_asked_for)?;
+        let transaction = TxHash::new(log.transaction_hash.filter(|_| is_asked_for)?.0);
         let number = log.block_number.filter(|height| range.has(*height))?;
         match kind.0 {
-            kind if kind == used => Some(Trace::Used(TxHash::new(transaction.0))),
-            kind if kind == canceled => Some(Trace::Canceled(MinedIn { number, hash: log.block_hash?.0 })),
+            kind if kind == used => Some(Trace::Used(transaction)),
+            kind if kind == canceled => Some(Trace::Canceled(transaction, MinedIn { number, hash: log.block_hash?.0 })),
             _ => None,
+        }
+    }
+
+    /// Returns the transaction that left this trace, and the topics of the log that its receipt must have.
+    pub(crate) fn told_by(&self, trace: &Trace) -> (TxHash, [[u8; 32]; 3]) {
+        let [used, canceled, payer, nonce] = self.topics();
+        match *trace {
+            Trace::Used(transaction) => (transaction, [used, payer, nonce]),
+            Trace::Canceled(transaction, _) => (transaction, [canceled, payer, nonce]),
         }
     }
 
@@ -151,7 +160,10 @@ mod tests {
         let mut hash = [0; 32];
         hash[31] = 5;
         let at = MinedIn { number: 150, hash };
-        assert_eq!(read(&json!([log(|log| log["topics"][0] = canceled.clone())])), Ok(Some(Trace::Canceled(at))));
+        assert_eq!(
+            read(&json!([log(|log| log["topics"][0] = canceled.clone())])),
+            Ok(Some(Trace::Canceled(TxHash::new(transaction), at)))
+        );
         let nowhere = log(|log| (log["topics"][0], log["blockHash"]) = (canceled, Value::Null));
         assert_eq!(read(&json!([nowhere])), Err(Fault::Answer));
         for height in ["0x65", "0xc8"] {

@@ -6,7 +6,9 @@ use super::{
     endpoint_pool::EndpointPool,
     gate::Gate,
     head::Head,
-    pool_answer::{NoAnswer, PoolAnswer},
+    pool_answer::{NoAnswer, PoolAnswer, Whom},
+    receipts::Receipts,
+    view::{Log, TxReceipt},
 };
 use crate::{
     evm::{
@@ -33,13 +35,20 @@ pub(super) struct Authorizations {
     network: Network,
     pool: Arc<EndpointPool>,
     head: Arc<Head>,
+    receipts: Arc<Receipts>,
     /// Authorizations that nobody made must not hold up anything else.
     gate: Gate,
 }
 
 impl Authorizations {
-    pub(super) const fn new(network: Network, pool: Arc<EndpointPool>, head: Arc<Head>, gate: Gate) -> Self {
-        Self { network, pool, head, gate }
+    pub(super) const fn new(
+        network: Network,
+        pool: Arc<EndpointPool>,
+        head: Arc<Head>,
+        receipts: Arc<Receipts>,
+        gate: Gate,
+    ) -> Self {
+        Self { network, pool, head, receipts, gate }
     }
 
     /// Returns the domain that a token's contract states, if it has authorizations.
@@ -79,12 +88,8 @@ impl Authorizations {
         let mut width = RANGE_MAX;
         let mut range = BlockRange::up_to_latest(head, width);
         for _ in 0..SEARCHES_MAX {
-            match self.pool.trace(nonce, &range, first).await {
-                Ok(Some(Trace::Used(transaction))) => return Ok(NonceState::Used(transaction)),
-                Ok(Some(Trace::Canceled(mined_in))) if self.is_canonical(mined_in).await? => {
-                    return Ok(NonceState::Spent);
-                }
-                Ok(Some(Trace::Canceled(_))) => return Err(VerifyError::unavailable()),
+            match self.pool.trace(nonce, &range, Whom { first: Some(first), but: None }).await {
+                Ok(Some((by, trace))) => return self.confirmed(nonce, &range, by, trace).await,
                 Ok(None) if self.is_early_enough(range.from(), head, since).await? => {
                     return self.used_longer_ago(nonce, head).await;
                 }
@@ -99,6 +104,39 @@ impl Authorizations {
         }
         tracing::debug!(%nonce.payer, "what used an authorization was not found with as many calls as are made");
         Err(VerifyError::unavailable())
+    }
+
+    /// Returns what a trace means, once the receipt of its transaction says the same. A log alone is one endpoint's word: it may name a
+    /// transaction that has nothing to do with the nonce, pays nothing here, and would have the payer sign anew.
+    async fn confirmed(
+        &self,
+        nonce: &Nonce,
+        range: &BlockRange,
+        by: usize,
+        trace: Trace,
+    ) -> Result<NonceState, VerifyError> {
+        if self.is_in_receipt(nonce, &trace).await {
+            return match trace {
+                Trace::Used(transaction) => Ok(NonceState::Used(transaction)),
+                Trace::Canceled(_, mined_in) if self.is_canonical(mined_in).await? => Ok(NonceState::Spent),
+                Trace::Canceled(..) => Err(VerifyError::unavailable()),
+            };
+        }
+        tracing::warn!(endpoint = by, payer = %nonce.payer, "a log says what used an authorization, and the receipt does not");
+        // The others may name the right one. What they do not say is no proof, as long as one of them all says something else.
+        match self.pool.trace(nonce, range, Whom { first: None, but: Some(by) }).await? {
+            Some((_, trace @ Trace::Used(transaction))) if self.is_in_receipt(nonce, &trace).await => {
+                Ok(NonceState::Used(transaction))
+            }
+            _ => Err(VerifyError::unavailable()),
+        }
+    }
+
+    /// Returns whether the receipt of a trace's transaction has the log that the trace stands for.
+    async fn is_in_receipt(&self, nonce: &Nonce, trace: &Trace) -> bool {
+        let (transaction, topics) = nonce.told_by(trace);
+        let found = self.receipts.get(transaction).await;
+        found.is_ok_and(|found| found.is_some_and(|found| has_log(found.receipt(), nonce.token, topics)))
     }
 
     /// Returns whether that block is the one at its height.
@@ -124,4 +162,10 @@ impl Authorizations {
         tracing::warn!(payer = %nonce.payer, "an authorization was used lately, and no endpoint has the log of it");
         Err(VerifyError::unavailable())
     }
+}
+
+/// Returns whether a receipt says that its transaction succeeded, and has a log of that contract with these topics and no data.
+fn has_log(receipt: &TxReceipt, emitter: Address, topics: [[u8; 32]; 3]) -> bool {
+    let has_it = |log: &Log| log.emitter == emitter && log.topics == topics && log.data.is_empty();
+    receipt.success == Some(true) && receipt.logs.iter().any(has_it)
 }

@@ -251,7 +251,8 @@ impl EvmVerifierBuilder {
         let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
         let receipts = Arc::new(receipts);
         let signatures = Signatures::new(Arc::clone(&pool), gate());
-        let authorizations = Authorizations::new(network, Arc::clone(&pool), Arc::clone(&head), gate());
+        let known = Arc::clone(&receipts);
+        let authorizations = Authorizations::new(network, Arc::clone(&pool), Arc::clone(&head), known, gate());
         let retry_after = finality.retry_after(block_time);
         let policy = Policy { deny: self.deny, retry_after };
         EvmVerifier {

@@ -33,7 +33,7 @@ struct Logs {
     logs_bloom: Bloom,
 }
 
-/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what authorized one are left out, to keep
+/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization are left out, to keep
 /// caches small.
 pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
     let Some(Inclusion { mined_in, success }) = Inclusion::read(raw.get(), transaction)? else { return Ok(None) };
@@ -41,7 +41,8 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
     if mined_in.is_some() && !(follow_each_other(&logs) && are_all(&logs, &logs_bloom)) {
         return Err(Fault::Answer);
     }
-    let kept = [erc20::TRANSFER_TOPIC, eip3009::AUTHORIZATION_USED_TOPIC].map(B256::new);
+    let about_nonces = [eip3009::AUTHORIZATION_USED_TOPIC, eip3009::AUTHORIZATION_CANCELED_TOPIC];
+    let kept = [erc20::TRANSFER_TOPIC, about_nonces[0], about_nonces[1]].map(B256::new);
     let logs = logs.into_iter().enumerate();
     let logs = logs.filter(|(_, log)| log.topic0().is_some_and(|topic| kept.contains(topic)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;

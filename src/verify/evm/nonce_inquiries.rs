@@ -54,14 +54,15 @@ impl EndpointPool {
         Ok(matches!(said, PoolAnswer::Doubtful(_)))
     }
 
-    /// Returns what used a nonce in those blocks. One endpoint is enough for a transfer, whose receipt is judged afterwards. That nothing
-    /// did, and that the nonce was cancelled, is believed only when every live endpoint says so: after it the payer signs anew.
+    /// Returns what used a nonce in those blocks, and an endpoint that says so. One endpoint is enough for a transfer, whose receipt is
+    /// judged afterwards. That nothing did, and that the nonce was cancelled, is believed only when every live endpoint says so: after
+    /// it the payer signs anew.
     pub(super) async fn trace(
         &self,
         nonce: &Nonce,
         range: &BlockRange,
-        first: usize,
-    ) -> Result<Option<Trace>, NoAnswer> {
+        whom: Whom,
+    ) -> Result<Option<(usize, Trace)>, NoAnswer> {
         let question = &nonce.logs(range);
         let patience = self.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
@@ -72,13 +73,12 @@ impl EndpointPool {
                 answer => nonce.read_logs(&answer?, range),
             }
         };
-        let whom = Whom { first: Some(first), but: None };
         let is_used = |_, found: &Option<Trace>| matches!(found, Some(Trace::Used(_)));
         Ok(match self.ask_each("eth_getLogs", whom, |transport| ask(transport).boxed(), is_used).await? {
-            PoolAnswer::Decided(_, found) => found,
+            PoolAnswer::Decided(by, found) => found.map(|found| (by, found)),
             PoolAnswer::Doubtful(said) => {
-                let first = said.first().and_then(|(_, found)| *found);
-                first.filter(|first| said.iter().all(|(_, found)| found.as_ref() == Some(first)))
+                let first = said.first().and_then(|(by, found)| Some((*by, (*found)?)));
+                first.filter(|(_, first)| said.iter().all(|(_, found)| found.as_ref() == Some(first)))
             }
         })
     }
