@@ -11,13 +11,13 @@ use crate::{
         merchant::Merchant,
         seller::{
             catalog::Catalog,
+            chain::Chain,
             inner::MerchantInner,
             quote_page::{PageHook, QuotePage},
             standard::Standard,
             start::Start,
             text,
             unbound::UnboundPolicy,
-            unread::Unread,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -309,15 +309,15 @@ impl MerchantBuilder {
         if self.client_submitted && self.verifier.is_none() {
             return Err(BuildError::NoVerifierForTransfers);
         }
-        let verifier = match (&self.verifier, &self.settler) {
-            (Some(verifier), _) => Arc::clone(verifier),
-            (None, Some(_)) => Arc::new(Unread(Arc::clone(&self.clock))),
+        let chain = match (&self.verifier, &self.settler) {
+            (Some(verifier), _) => Chain::Read(Arc::clone(verifier)),
+            (None, Some(_)) => Chain::Unread(Arc::clone(&self.clock)),
             (None, None) => return Err(BuildError::NoVerifier),
         };
         let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;
         let keys = self.keys.clone().ok_or(BuildError::NoSealingKeys)?;
         let lazily = self.lazily;
-        let inner = self.check(verifier, ledger, keys)?;
+        let inner = self.check(chain, ledger, keys)?;
         let started = match lazily {
             true => inner.start.ensure().await,
             false => inner.start.open().await,
@@ -335,7 +335,7 @@ impl MerchantBuilder {
 
     fn check(
         self,
-        verifier: Arc<dyn ErasedVerifier>,
+        chain: Chain,
         ledger: Arc<dyn ErasedLedger>,
         keys: SealingKeys,
     ) -> Result<MerchantInner, BuildError> {
@@ -365,7 +365,7 @@ impl MerchantBuilder {
         let start = Start::new(
             self.network,
             Arc::clone(&accepted),
-            Arc::clone(&verifier),
+            chain.clone(),
             Arc::clone(&ledger),
             Arc::clone(&self.clock),
         );
@@ -382,8 +382,7 @@ impl MerchantBuilder {
             accepted,
             realm: self.realm,
             keys,
-            verifier,
-            reads_chain: self.verifier.is_some(),
+            chain,
             standard,
             client_submitted: self.client_submitted,
             public_url: self.public_url,

@@ -151,7 +151,7 @@ impl Merchant {
     /// [`HealthError`] names the backend that does not answer.
     pub async fn health(&self) -> Result<(), HealthError> {
         self.inner.start.ensure().await?;
-        self.inner.verifier.head().await?;
+        self.inner.chain.head().await?;
         self.inner.ledger.health().await?;
         if let Some(standard) = &self.inner.standard {
             standard.learn().await?;

@@ -84,7 +84,7 @@ impl Merchant {
         let inner = &self.inner;
         let query = TransferQuery::new(inner.recipients.iter().copied(), inner.accepted.iter().cloned()).since(since);
         let query = until.into_iter().fold(query, TransferQuery::until);
-        let head = inner.verifier.head().await?;
+        let head = inner.chain.head().await?;
         let mut transfers = history.transfers(&query).await?;
         transfers.retain(|transfer| !inner.recipients.contains(&transfer.payer));
         // A payment has one name: nothing is listed twice.

@@ -8,7 +8,10 @@ use crate::{
     paywall::{
         error::HealthError,
         refusal::Problem,
-        seller::{catalog::Catalog, quote_page::PageHook, standard::Standard, start::Start, unbound::UnboundPolicy},
+        seller::{
+            catalog::Catalog, chain::Chain, quote_page::PageHook, standard::Standard, start::Start,
+            unbound::UnboundPolicy,
+        },
     },
     protocol::{Address, Asset, Network, SealingKeys, Way},
     verify::ErasedVerifier,
@@ -28,9 +31,7 @@ pub(crate) struct MerchantInner {
     pub(crate) accepted: Arc<[Asset]>,
     pub(crate) realm: String,
     pub(crate) keys: SealingKeys,
-    pub(crate) verifier: Arc<dyn ErasedVerifier>,
-    /// Whether the verifier does.
-    pub(crate) reads_chain: bool,
+    pub(crate) chain: Chain,
     /// Where signed payments are taken.
     pub(crate) standard: Option<Standard>,
     /// Whether transfers are taken in the standard's header, too. Then the verifier reads the chain.
@@ -54,7 +55,7 @@ pub(crate) struct MerchantInner {
 impl MerchantInner {
     /// What reads the chain; `None` where nothing does.
     pub(crate) fn chain(&self) -> Option<&Arc<dyn ErasedVerifier>> {
-        self.reads_chain.then_some(&self.verifier)
+        self.chain.reader()
     }
 
     pub(crate) fn decimals(&self) -> u8 {
@@ -97,7 +98,7 @@ impl MerchantInner {
     pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
         let Some(standard) = &self.standard else { return Ok(()) };
         match standard.learn().await {
-            Err(error) if error.is_transient() && self.reads_chain => {
+            Err(error) if error.is_transient() && self.chain().is_some() => {
                 tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
                 Ok(())
             }

@@ -2,6 +2,7 @@
 
 pub(crate) mod bypass;
 pub(crate) mod catalog;
+pub(crate) mod chain;
 pub(crate) mod consumption;
 pub(crate) mod inner;
 pub(crate) mod json_rpc;
@@ -17,4 +18,3 @@ pub(crate) mod start;
 pub(crate) mod text;
 pub(crate) mod time_limits;
 pub(crate) mod unbound;
-pub(crate) mod unread;

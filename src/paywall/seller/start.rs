@@ -19,10 +19,12 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::HealthError,
-        seller::time_limits::{ledger_in_time, verifier_in_time},
+        seller::{
+            chain::Chain,
+            time_limits::{ledger_in_time, verifier_in_time},
+        },
     },
     protocol::{Asset, Network},
-    verify::ErasedVerifier,
 };
 
 /// How long after a failed attempt its error is reported without another attempt.
@@ -34,7 +36,7 @@ const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::fr
 pub(crate) struct Start {
     network: Network,
     accepted: Arc<[Asset]>,
-    verifier: Arc<dyn ErasedVerifier>,
+    chain: Chain,
     ledger: Arc<dyn ErasedLedger>,
     clock: Arc<dyn Clock>,
     done: AtomicBool,
@@ -46,11 +48,11 @@ impl Start {
     pub(crate) fn new(
         network: Network,
         accepted: Arc<[Asset]>,
-        verifier: Arc<dyn ErasedVerifier>,
+        chain: Chain,
         ledger: Arc<dyn ErasedLedger>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { network, accepted, verifier, ledger, clock, done: AtomicBool::new(false), failed: Mutex::default() }
+        Self { network, accepted, chain, ledger, clock, done: AtomicBool::new(false), failed: Mutex::default() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -110,13 +112,9 @@ impl Start {
     /// The chain first: a ledger begins at a time that is believed. Then the chain once more: a price quoted now is paid in
     /// one of the blocks to come, and that must be one that the ledger does not refuse.
     async fn attempt(&self) -> Result<(), HealthError> {
-        let now = verifier_in_time(async {
-            self.verifier.check(self.network, &self.accepted).await?;
-            self.verifier.horizon().await
-        });
-        let now = now.await?;
+        let now = verifier_in_time(self.chain.start(self.network, &self.accepted)).await?;
         let mark = ledger_in_time(self.ledger.begin(now)).await?;
-        match mark.unix().saturating_sub(verifier_in_time(self.verifier.head()).await?.unix()) {
+        match mark.unix().saturating_sub(verifier_in_time(self.chain.head()).await?.unix()) {
             0 => Ok(()),
             seconds => Err(HealthError::HeadBehindMark { seconds }),
         }

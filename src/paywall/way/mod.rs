@@ -75,15 +75,13 @@ async fn redeem(
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let redemption = &presented.redemption;
-    if request.route.merchant.chain().is_none() {
-        return Err(Problem::takes_signed_only().into());
-    }
+    let Some(verifier) = request.route.merchant.chain() else { return Err(Problem::takes_signed_only().into()) };
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
         let seal = request.route.seals.current();
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
     let shown = Shown::Transaction(redemption.transaction);
-    let (claimable, head) = match opened.claimable(request, &presented, amount).await {
+    let (claimable, head) = match opened.claimable(request, &**verifier, &presented, amount).await {
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
     };
@@ -149,7 +147,7 @@ async fn reserve_signed(
     let payable = authorized.is_payable();
     let Authorized { opened, payment, .. } = authorized;
     let intent = payment.intent.clone();
-    let Ok(head) = verifier_in_time(route.merchant.verifier.head()).await else {
+    let Ok(head) = verifier_in_time(route.merchant.chain.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
         return Err(opened.unless_consumed(shown, unavailable.into()).await);
     };

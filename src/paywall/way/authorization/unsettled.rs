@@ -174,7 +174,8 @@ impl Unsettled {
             Some(Ok(NonceState::Used(transaction))) => transaction,
             Some(Err(_)) => return Found::Unavailable,
         };
-        match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+        let Some(verifier) = self.merchant.chain() else { return self.believed(reason) };
+        match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
                 Some(transfer) => Found::Settled(transfer),
                 None => Found::Spent,
@@ -223,15 +224,15 @@ impl Unsettled {
 
     /// Waits until the verifier sees the payment in this transaction.
     async fn confirm(&self, transaction: TxHash) -> Settled {
-        if self.merchant.chain().is_none() {
+        let Some(verifier) = self.merchant.chain() else {
             // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
             let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
             return Settled::Done(Transfer { transaction, ..self.transfer(now) });
-        }
+        };
         let deadline = Instant::now() + CONFIRM;
         let mut transaction = transaction;
         loop {
-            let wait = match verifier_in_time(self.merchant.verifier.verify(&self.terms, transaction)).await {
+            let wait = match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
                 Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
                     Some(transfer) => return Settled::Done(transfer),
                     None => None,

@@ -24,6 +24,7 @@ impl Opened<'_> {
     pub(crate) async fn claimable(
         &self,
         request: &PricedRequest,
+        verifier: &dyn ErasedVerifier,
         presented: &Presented,
         amount: Result<Amount, Rejection>,
     ) -> Result<(Claimable, ChainTime), Rejection> {
@@ -36,24 +37,25 @@ impl Opened<'_> {
         if self.aged_out() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        let (mut transfers, head) = self.verify(presented.redemption.transaction).await?;
+        let (mut transfers, head) = self.verify(verifier, presented.redemption.transaction).await?;
         transfers.retain(|transfer| transfer.block_time <= self.pay_until());
         if transfers.is_empty() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        Ok((self.claimable_by(presented, transfers, head).await?, head))
+        Ok((self.claimable_by(verifier, presented, transfers, head).await?, head))
     }
 
     /// Those that are the claimant's, and those that are anyone's.
     async fn claimable_by(
         &self,
+        verifier: &dyn ErasedVerifier,
         presented: &Presented,
         transfers: Vec<Transfer>,
         head: ChainTime,
     ) -> Result<Claimable, Problem> {
         let redemption = &presented.redemption;
         let Redemption { intent, secret, .. } = redemption;
-        let signer = self.signer(redemption, &transfers).await?;
+        let signer = self.signer(verifier, redemption, &transfers).await?;
         let unbound = self.route.merchant.unbound;
         let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
         let claimant = Claimant { intent, secret: secret.as_ref(), signer };
@@ -97,13 +99,18 @@ impl Opened<'_> {
     }
 
     /// The payer whose signature is shown; `None` where none is shown.
-    async fn signer(&self, redemption: &Redemption, transfers: &[Transfer]) -> Result<Option<Address>, Problem> {
+    async fn signer(
+        &self,
+        verifier: &dyn ErasedVerifier,
+        redemption: &Redemption,
+        transfers: &[Transfer],
+    ) -> Result<Option<Address>, Problem> {
         let Some(signature) = &redemption.signature else { return Ok(None) };
         let message = self.message(redemption.transaction, &redemption.intent);
         let mut payers: Vec<Address> = transfers.iter().map(|transfer| transfer.payer).collect();
         payers.sort_unstable();
         payers.dedup();
-        match verifier_in_time(self.route.merchant.verifier.signer(&message, signature, &payers)).await {
+        match verifier_in_time(verifier.signer(&message, signature, &payers)).await {
             // A verifier that names another account must not open its transfers.
             Ok(Some(signer)) if payers.contains(&signer) => Ok(Some(signer)),
             Ok(_) => Err(Problem::to_prove(ProblemCode::InvalidSignature, message)),
@@ -116,11 +123,15 @@ impl Opened<'_> {
         redemption_message(self.route.merchant.network, transaction, intent)
     }
 
-    async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
+    async fn verify(
+        &self,
+        verifier: &dyn ErasedVerifier,
+        transaction: TxHash,
+    ) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.route.merchant;
         merchant.started().await?;
         let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = verifier_in_time(merchant.verifier.verify(&terms, transaction)).await;
+        let verdict = verifier_in_time(verifier.verify(&terms, transaction)).await;
         tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
