@@ -152,6 +152,11 @@ async fn reserve_signed(
         return Err(opened.unless_consumed(shown, unavailable.into()).await);
     };
     let mut unsettled = Unsettled::new(standard, &opened, payment, opened.digest(request), head);
+    if let Some(found) = unsettled.forged().await {
+        let judgement = judge(found, &unsettled.case(None));
+        return Err(opened.unless_consumed(shown, rejection(request, &opened, &unsettled, judgement, now)).await);
+    }
+    unsettled.begin().await;
     // In a block to come: after whatever this ledger has forgotten.
     let transfer = unsettled.transfer(ChainTime::from_unix(head.unix() + 1));
     let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
@@ -185,23 +190,38 @@ async fn reserve_signed(
             }
             Err(problem) => problem.into(),
         },
-        Judgement::Prove(transaction) => unsettled.to_prove(transaction).into(),
-        Judgement::Elsewhere => {
-            request.with_new_intent(ProblemCode::IntentNotFound, route.seals.of(opened.recipient), now).into()
-        }
-        Judgement::Refuse(reason) => {
-            if case.begun.is_some() {
+        judgement => {
+            if case.begun.is_some() && matches!(judgement, Judgement::Refuse(_)) {
                 guard.is_not_settled().await;
             }
-            request.requote(now).refuse(reason, Some(unsettled.payer()))
+            rejection(request, &opened, &unsettled, judgement, now)
         }
-        Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
-        Judgement::TooOld => opened.too_old().into(),
-        Judgement::Unknown => unsettled.outcome_unknown(None).into(),
-        Judgement::Unavailable => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
     };
     guard.release().await;
     Err(rejection)
+}
+
+/// What to answer to a payment that buys nothing now.
+fn rejection(
+    request: &PricedRequest,
+    opened: &Opened<'_>,
+    unsettled: &Unsettled,
+    judgement: Judgement,
+    now: Amount,
+) -> Rejection {
+    match judgement {
+        Judgement::Prove(transaction) => unsettled.to_prove(transaction).into(),
+        Judgement::Elsewhere => {
+            request.with_new_intent(ProblemCode::IntentNotFound, request.route.seals.of(opened.recipient), now).into()
+        }
+        Judgement::Refuse(reason) => request.requote(now).refuse(reason, Some(unsettled.payer())),
+        Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
+        Judgement::TooOld => opened.too_old().into(),
+        Judgement::Unknown => unsettled.outcome_unknown(None).into(),
+        Judgement::Settle | Judgement::Resume(_) | Judgement::Unavailable => {
+            Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
+        }
+    }
 }
 
 /// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.

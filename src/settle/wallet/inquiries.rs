@@ -13,10 +13,11 @@ use crate::protocol::Address;
 /// How many payments are checked at once that their payers' keys signed, and how many others, which cost their sender nothing.
 const BY_KEY: usize = 16;
 const OTHERS: usize = 4;
-/// How many checks of each kind may be under way or wait, and how many of one payer.
+/// How many checks of each kind may be under way or wait, of one payer an eighth or a quarter of them.
 const BY_KEY_MAX: usize = 256;
 const OTHERS_MAX: usize = 32;
-const OF_ONE_PAYER: usize = 32;
+const BY_KEY_SHARE: usize = 32;
+const OTHERS_SHARE: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Inquiries {
@@ -29,6 +30,8 @@ pub(super) struct Inquiries {
 struct Line {
     places: Semaphore,
     most: usize,
+    /// How many of them one payer may have.
+    share: usize,
     entered: Mutex<HashMap<Address, usize>>,
 }
 
@@ -42,7 +45,10 @@ pub(super) struct Inquiry<'a> {
 
 impl Default for Inquiries {
     fn default() -> Self {
-        Self { by_key: Line::new(BY_KEY, BY_KEY_MAX), others: Line::new(OTHERS, OTHERS_MAX) }
+        Self {
+            by_key: Line::new(BY_KEY, BY_KEY_MAX, BY_KEY_SHARE),
+            others: Line::new(OTHERS, OTHERS_MAX, OTHERS_SHARE),
+        }
     }
 }
 
@@ -56,8 +62,8 @@ impl Inquiries {
 }
 
 impl Line {
-    fn new(places: usize, most: usize) -> Self {
-        Self { places: Semaphore::new(places), most, entered: Mutex::default() }
+    fn new(places: usize, most: usize, share: usize) -> Self {
+        Self { places: Semaphore::new(places), most, share, entered: Mutex::default() }
     }
 
     async fn enter(&self, payer: Address) -> Option<Inquiry<'_>> {
@@ -70,7 +76,7 @@ impl Line {
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = entered.values().sum::<usize>() >= self.most;
         let of_payer = entered.get(&payer).copied().unwrap_or_default();
-        if is_full || of_payer >= OF_ONE_PAYER {
+        if is_full || of_payer >= self.share {
             return None;
         }
         entered.insert(payer, of_payer + 1);
@@ -98,10 +104,20 @@ mod tests {
         Address::new([byte; 20])
     }
 
+    #[test]
+    fn one_payer_leaves_places_to_others() {
+        let Inquiries { by_key, others } = Inquiries::default();
+        for line in [by_key, others] {
+            let taken: Vec<_> = std::iter::from_fn(|| line.queue(payer(1))).collect();
+            assert!(taken.len() <= line.most / 4, "{} of {}", taken.len(), line.most);
+            assert!(line.queue(payer(2)).is_some());
+        }
+    }
+
     #[tokio::test]
     async fn one_payer_takes_a_part_of_the_places_and_leaves_none_behind() {
-        let line = Line::new(1, OF_ONE_PAYER + 1);
-        let mut taken: Vec<_> = (0..OF_ONE_PAYER).map(|_| line.queue(payer(1)).unwrap()).collect();
+        let line = Line::new(1, 3, 2);
+        let mut taken: Vec<_> = (0..2).map(|_| line.queue(payer(1)).unwrap()).collect();
         assert!(line.queue(payer(1)).is_none(), "as many as one payer may have");
         taken.push(line.queue(payer(2)).unwrap());
         assert!(line.queue(payer(3)).is_none(), "as many as there may be");

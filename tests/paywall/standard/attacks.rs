@@ -42,6 +42,23 @@ async fn a_refusal_to_settle_again_is_no_proof_that_the_first_attempt_failed() {
     assert_eq!(stall.settler.settlements(), 2);
 }
 
+/// A head that is ahead of the clock does not end an authorization: it may be one node's invention, and a transaction that was sent may
+/// still be mined.
+#[tokio::test(start_paused = true)]
+async fn a_head_ahead_of_the_clock_has_no_payer_sign_anew() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let payment = pays(&offered(&service).await);
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    stall.settler.answer_verify(Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 301));
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.shop.clock.set_unix(NOW + 301);
+    assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+}
+
 /// A process that was cut off from the ledger has nothing to say about a payment that another one settles by now.
 #[tokio::test(start_paused = true)]
 async fn whose_lease_was_taken_over_refuses_nothing() {

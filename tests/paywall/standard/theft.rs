@@ -1,15 +1,18 @@
 //! Once it is settled, an authorization and its signature are public: nobody but its payer gets the answer for it.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use http::Request;
 use tower_x402::{
     X402,
     protocol::{
-        Address, ChainTime, Network, TokenDomain, TxHash, redemption_message,
-        v2::{PaymentPayload, Reason},
+        Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, Transfer, TxHash, redemption_message,
+        v2::{PaymentPayload, PaymentRequirements, Reason},
     },
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
-    testing::{ScriptedSettler, Settling, scripted_signature},
+    testing::{ScriptedSettler, ScriptedVerifier, Settling, scripted_signature},
+    verify::{NonceState, Verdict, Verifier, VerifyError},
 };
 
 use super::{NONCE, Stall, authorization, by_hash, intent, offered, paid, pays, sign, unquoted::unquoted};
@@ -74,20 +77,125 @@ async fn what_was_sent_in_vain_stays_its_payers_until_its_time_is_over() {
 /// Without a quote all that is shown is public from the moment at which it is sent, not only once it is mined.
 #[tokio::test(start_paused = true)]
 async fn what_was_sent_without_a_quote_is_not_sold_to_whoever_copies_it() {
-    let stall = Stall::open().await;
-    let merchant = stall.shop.sibling(|builder| builder.settler(Recording(stall.settler.clone()))).await;
-    let service = layered(&merchant.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
-    let copied = pays(&unquoted(&offered(&service).await));
-    stall.settler.script([Settling::Held]);
-    assert_problem(ask(&service, paid(&copied)).await, 503, "outcome_unknown").await;
-    for _ in 0..2 {
-        stall.lease_runs_out();
+    for records in [true, false] {
+        let stall = Stall::open().await;
+        let merchant = match records {
+            true => stall.shop.sibling(|builder| builder.settler(Recording(stall.settler.clone()))).await,
+            // As a facilitator's client, which knows no transaction beforehand.
+            false => stall.shop.merchant.clone(),
+        };
+        let service = layered(&merchant.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+        let copied = pays(&unquoted(&offered(&service).await));
+        stall.settler.script([Settling::Held]);
         assert_problem(ask(&service, paid(&copied)).await, 503, "outcome_unknown").await;
+        for _ in 0..2 {
+            stall.lease_runs_out();
+            assert_problem(ask(&service, paid(&copied)).await, 503, "outcome_unknown").await;
+        }
+        assert_eq!(stall.settler.release().len(), 1);
+        stall.lease_runs_out();
+        assert_problem(ask(&service, paid(&copied)).await, 403, "payment_bound").await;
+        assert_eq!(stall.settler.settlements(), 1);
     }
-    assert_eq!(stall.settler.release().len(), 1);
-    stall.lease_runs_out();
-    assert_problem(ask(&service, paid(&copied)).await, 403, "payment_bound").await;
-    assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// Its payer had it settled by a relayer. A thief reads it on the chain, and the seller's only node does not know it yet.
+#[tokio::test(start_paused = true)]
+async fn what_was_mined_before_the_node_knew_it_is_sold_only_to_whom_the_settler_names() {
+    for (named, answer) in [(false, 403), (true, 200)] {
+        let stall = Stall::open().await;
+        let chain = stall.shop.chain.clone();
+        let late = Late { settler: stall.settler.clone(), chain: chain.clone(), named };
+        let node = Behind(chain.clone());
+        let merchant = stall.shop.sibling(|builder| builder.settler(late).verifier(node)).await;
+        let service = layered(&merchant.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+        let offer = offered(&service).await;
+        chain.set_head(ChainTime::from_unix(NOW - 60));
+        let told = ask(&service, paid(&pays(&offer))).await;
+        assert_eq!(told.status(), answer, "named by the settler: {named}");
+    }
+}
+
+/// A settler by whose turn a payment was mined half a minute ago: by itself, as it says, or by somebody else.
+struct Late {
+    settler: ScriptedSettler,
+    chain: ScriptedVerifier,
+    named: bool,
+}
+
+impl Settler for Late {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        self.settler.domain(network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        self.settler.verify(payment).await
+    }
+
+    async fn settle(&self, payment: &SignedPayment, _: &TransactionRecorder) -> Settlement {
+        let (offer, transaction) = (&payment.requirements, TxHash::new([6; 32]));
+        let signed = &payment.authorization.authorization;
+        let mined = ChainTime::from_unix(NOW - 30);
+        self.chain.mine(transaction, [Transfer::unsettled(offer.network, offer.asset, signed, mined)]);
+        self.chain.set_head(ChainTime::from_unix(NOW));
+        match self.named {
+            true => Settlement::Settled(transaction),
+            false => Settlement::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+        }
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.settler.health().await
+    }
+}
+
+/// A node that is behind, and a clock that is not.
+struct Behind(ScriptedVerifier);
+
+impl Verifier for Behind {
+    async fn check(&self, network: Network, assets: &[Asset]) -> Result<(), VerifyError> {
+        self.0.check(network, assets).await
+    }
+
+    async fn verify(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
+        self.0.verify(terms, transaction).await
+    }
+
+    async fn signer(
+        &self,
+        message: &str,
+        signature: &PaymentSignature,
+        accounts: &[Address],
+    ) -> Result<Option<Address>, VerifyError> {
+        self.0.signer(message, signature, accounts).await
+    }
+
+    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
+        self.0.domain(token).await
+    }
+
+    async fn authorization(
+        &self,
+        token: Address,
+        payer: Address,
+        nonce: &[u8; 32],
+        since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
+        self.0.authorization(token, payer, nonce, since).await
+    }
+
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        self.0.head().await
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        Ok(ChainTime::from_unix(NOW))
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,6 +257,27 @@ async fn what_another_settled_is_its_payers_by_signature() {
     assert_eq!((counter.runs(), stall.settler.settlements()), (1, 0));
 }
 
+/// Whoever cannot sign for the payer holds nothing of what is settled, not even while it is looked at.
+#[tokio::test(start_paused = true)]
+async fn a_settled_payment_that_is_shown_without_its_signature_stays_free() {
+    for unquoted_copy in [false, true] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let (prepared, offer) = (offered(&service).await, offered(&service).await);
+        let transaction = settled_by_another(&stall, &offer).await;
+        let copy = if unquoted_copy { unquoted(&prepared) } else { prepared };
+        let forged = sign(&copy, authorization(&offer, NONCE));
+        stall.settler.answer_verify(Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)));
+        // A chain that takes its time.
+        stall.shop.chain.delay(Duration::from_secs(5));
+        let mut looked_at = Box::pin(ask(&service, paid(&forged)));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut looked_at).await.is_err());
+        stall.shop.chain.delay(Duration::ZERO);
+        assert_eq!(ask(&service, by_payer(&offer, transaction)).await.status(), 200);
+        assert_problem(looked_at.await, 403, "payment_bound").await;
+    }
+}
+
 /// The release of a thief's reservation was lost, with the process or with the ledger: it is no sign that he settled anything.
 #[tokio::test(start_paused = true)]
 async fn a_thief_whose_reservation_was_left_behind_gets_nothing() {
@@ -186,22 +315,33 @@ async fn nor_does_he_by_a_settler_that_is_behind() {
 /// A thief's payment, reserved under his intent after somebody else settled it, and not released; and what its payer shows.
 async fn left_behind<S: Handler>(stall: &Stall, service: &X402<S>) -> (PaymentPayload, Request<Body>) {
     let (prepared, offer) = (offered(service).await, offered(service).await);
-    let settler = ScriptedSettler::new(stall.shop.chain.clone());
-    let signed = SignedPayment::new(
-        super::SignedAuthorization::new(authorization(&offer, NONCE), "0x00".parse().unwrap()),
-        offer.clone(),
-        TokenDomain::usdc_of(Network::BASE).unwrap(),
-    );
-    let settled = settler.settle(&signed, &TransactionRecorder::none()).await;
-    let Settlement::Settled(transaction) = settled else { panic!("{settled:?}") };
+    let transaction = settled_by_another(stall, &offer).await;
     let stolen = sign(&prepared, authorization(&offer, NONCE));
     stall.shop.faults.always(Op::Release, Fault::Fail);
     assert_problem(ask(service, paid(&stolen)).await, 403, "payment_bound").await;
     stall.shop.faults.heal();
+    (stolen, by_payer(&offer, transaction))
+}
+
+/// What a payer shows whose payment was settled by somebody else: the transaction, and a signature.
+fn by_payer(offer: &PaymentRequirements, transaction: TxHash) -> Request<Body> {
     let intent = offer.intent().unwrap().unwrap();
     let signature = scripted_signature(payer(), &redemption_message(Network::BASE, transaction, &intent));
     let proof = format!(r#"{{"intentId":"{intent}","txHash":"{transaction}","paymentSignature":"{signature}"}}"#);
     let mut owner = by_hash(intent.as_str(), transaction);
     owner.headers_mut().insert("x402-payment", proof.parse().unwrap());
-    (stolen, owner)
+    owner
+}
+
+/// Settles it as a relayer does that the seller knows nothing of.
+async fn settled_by_another(stall: &Stall, offer: &PaymentRequirements) -> TxHash {
+    let settler = ScriptedSettler::new(stall.shop.chain.clone());
+    let signed = SignedPayment::new(
+        super::SignedAuthorization::new(authorization(offer, NONCE), "0x00".parse().unwrap()),
+        offer.clone(),
+        TokenDomain::usdc_of(Network::BASE).unwrap(),
+    );
+    let settled = settler.settle(&signed, &TransactionRecorder::none()).await;
+    let Settlement::Settled(transaction) = settled else { panic!("{settled:?}") };
+    transaction
 }

@@ -10,7 +10,10 @@ use std::{
 
 use tower_x402::{
     Price,
-    protocol::{Amount, Asset, ChainTime, Network, Terms, TxHash, v2::PaymentRequirements},
+    protocol::{
+        Amount, Asset, ChainTime, Network, Terms, TxHash,
+        v2::{PaymentPayload, PaymentRequirements},
+    },
     testing::{ScriptedVerifier, Settling},
     verify::{Verdict, Verifier as _},
 };
@@ -82,9 +85,11 @@ async fn a_payment_without_a_quote_that_may_still_be_mined_is_not_billed_anew_at
     assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
     *price.lock().unwrap() = 490_000;
     stall.lease_runs_out();
-    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.settler.release();
     *price.lock().unwrap() = 500_000;
-    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+    stall.lease_runs_out();
+    assert_problem(ask(&service, paid(&payment)).await, 403, "payment_bound").await;
     // One that nobody has seen is refused, and asked for again.
     let other = sign(payment.accepted.exact().unwrap(), authorization(payment.accepted.exact().unwrap(), [9; 32]));
     let answer = ask(&service, paid(&other)).await;
@@ -107,28 +112,55 @@ async fn a_payment_without_a_quote_to_a_former_recipient_is_refused() {
     assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
 }
 
-/// By the end of a quote a payment is over; without one, what the ledger forgets must be over as well.
+/// What the ledger forgets must be over.
 #[tokio::test]
-async fn a_payment_without_a_quote_is_over_before_the_ledger_forgets_it() {
+async fn a_payment_is_over_before_the_ledger_forgets_it() {
     const HOUR: u64 = 3_600;
     let age = Duration::from_secs(2 * HOUR);
     let stall = Stall::open_with(|builder| builder.max_payment_age(age)).await;
     let counter = Counter::default();
     let service = layered(&stall.shop.layer(), echo(counter.clone()));
     let quoted = offered(&service).await;
-    let offer = unquoted(&quoted);
-    let until = |offer: &PaymentRequirements, nonce, end| {
-        sign(offer, authorization(offer, nonce).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(end)))
-    };
-    for end in [NOW + 2 * HOUR + 1, u64::MAX] {
-        let body =
-            assert_problem(ask(&service, paid(&until(&offer, NONCE, end))).await, 402, "authorization_refused").await;
-        assert_eq!(body["reason"], "invalid_exact_evm_payload_authorization_valid_before");
+    for (nonce, offer) in [(NONCE, unquoted(&quoted)), ([9; 32], quoted)] {
+        let runs = counter.runs();
+        for end in [NOW + 2 * HOUR + 1, u64::MAX] {
+            let answer = ask(&service, paid(&until(&offer, nonce, end))).await;
+            let body = assert_problem(answer, 402, "authorization_refused").await;
+            assert_eq!(body["reason"], "invalid_exact_evm_payload_authorization_valid_before");
+        }
+        assert_eq!((counter.runs(), stall.settler.settlements()), (runs, runs));
+        assert_eq!(ask(&service, paid(&until(&offer, nonce, NOW + 2 * HOUR))).await.status(), 200);
     }
-    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
-    assert_eq!(ask(&service, paid(&until(&offer, NONCE, NOW + 2 * HOUR))).await.status(), 200);
-    // Under a quote the quote ends it.
-    assert_eq!(ask(&service, paid(&until(&quoted, [9; 32], u64::MAX))).await.status(), 200);
+}
+
+fn until(offer: &PaymentRequirements, nonce: [u8; 32], end: u64) -> PaymentPayload {
+    sign(offer, authorization(offer, nonce).valid_between(ChainTime::from_unix(0), ChainTime::from_unix(end)))
+}
+
+/// A reorganisation removes what settled it, and days later the same authorization is shown under another quote.
+#[tokio::test]
+async fn an_authorization_buys_nothing_once_the_ledger_has_forgotten_what_it_bought() {
+    const DAY: u64 = 86_400;
+    for end in [NOW + DAY, u64::MAX] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let first = ask(&service, paid(&until(&offered(&service).await, NONCE, end))).await;
+        let mut sold = usize::from(first.status() == 200);
+        if sold == 1 {
+            stall.shop.chain.forget(super::settled(&first).transaction.unwrap());
+        }
+        for day in [4, 8] {
+            stall.shop.clock.set_unix(NOW + day * DAY);
+            stall.shop.chain.set_head(ChainTime::from_unix(NOW + day * DAY));
+            // Another customer's payment, by which the ledger forgets.
+            let offer = offered(&service).await;
+            let other = until(&offer, [u8::try_from(day).unwrap(); 32], NOW + day * DAY + 300);
+            assert_eq!(ask(&service, paid(&other)).await.status(), 200);
+            let again = ask(&service, paid(&until(&offered(&service).await, NONCE, end))).await;
+            sold += usize::from(again.status() == 200);
+        }
+        assert!(sold <= 1, "valid before {end}: sold {sold} times");
+    }
 }
 
 /// All that it shows is public once it is settled: nobody resumes it, and nobody has its answer again.

@@ -105,3 +105,17 @@ async fn without_its_settler_it_quotes_nothing() {
     tokio::task::yield_now().await;
     assert_eq!(ask(&service, post("{}")).await.status(), 402);
 }
+
+/// The time of such a sale is the clock's. Set back while the payment is settled, it makes the sale no older than its reservation.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_while_a_payment_is_settled_loses_no_sale() {
+    let (merchant, settler, clock) = open(false, true).await.unwrap();
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
+    let payment = pays(&offered(&service).await);
+    settler.delay(std::time::Duration::from_secs(2));
+    let mut asking = Box::pin(ask(&service, paid(&payment)));
+    let settles = std::time::Duration::from_secs(3);
+    assert!(tokio::time::timeout(settles, &mut asking).await.is_err(), "it is checked, and being settled");
+    clock.set_unix(NOW - 60);
+    assert_eq!(asking.await.status(), 200);
+}

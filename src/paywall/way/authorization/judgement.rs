@@ -30,6 +30,8 @@ pub(crate) enum Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done(Transfer),
+    /// The same, in the transaction that the settler named.
+    Named(Transfer),
     /// It is not settled by this attempt, as far as anyone can tell.
     Refused(Reason),
     /// Its nonce is used, and not for this: it can never be settled.
@@ -37,17 +39,21 @@ pub(crate) enum Settled {
     Unknown(Option<TxHash>),
 }
 
-/// How a payment is case.
+/// How a payment is shown, and what is known of it beside the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     /// It names a quote, whose intent its payer alone knows, and which tells since when to search the chain.
     pub(crate) quoted: bool,
     /// Its quote covers this request.
     pub(crate) honoured: bool,
-    /// It can no longer be settled at the chain's head. Never where nothing reads the chain.
+    /// Something reads the chain.
+    pub(crate) read: bool,
+    /// It can no longer be settled, by the chain's head and by the clock. Never where nothing reads the chain.
     pub(crate) over: bool,
     /// The digest of this request.
     pub(crate) request: [u8; 16],
+    /// From when on a settlement that begins now can be mined, by the head and the clock.
+    pub(crate) from: ChainTime,
     /// The settlement that was begun for this intent before.
     pub(crate) begun: Option<Settling>,
 }
@@ -88,8 +94,9 @@ pub(crate) enum Conclusion {
 /// Decides before the handler runs.
 pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
     match found {
-        // Without a quote all that is shown is public once it is sent: who shows it may be anybody.
-        Found::Valid if !case.quoted && case.begun.is_some_and(|begun| begun.transaction.is_some()) => {
+        // Without a quote all that is shown is public once it is sent: who shows it may be anybody. Once it is mined, or over, its payer
+        // is told what to do. Where nothing reads the chain, neither is ever known, and the settler decides.
+        Found::Valid if !case.quoted && case.begun.is_some_and(|begun| case.read || begun.transaction.is_some()) => {
             Judgement::Unknown
         }
         Found::Valid => Judgement::Settle,
@@ -126,10 +133,14 @@ fn judge_settled(transfer: Transfer, case: &Case) -> Judgement {
 
 /// Decides once the settler was asked to settle it, by the record that stood before, and the head under which it was settled now.
 pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclusion {
-    let begun = case.begun.unwrap_or(Settling::new(case.request, head));
+    let begun = case.begun.unwrap_or(Settling::new(case.request, case.from));
     match settled {
-        Settled::Done(transfer) if is_of(&transfer, &begun) => Conclusion::Sell(transfer),
-        Settled::Done(transfer) => Conclusion::Prove(transfer.transaction),
+        // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
+        Settled::Named(transfer) if transfer.block_time >= begun.head.min(head) => Conclusion::Sell(transfer),
+        Settled::Named(transfer) | Settled::Done(transfer) => match is_of(&transfer, &begun) {
+            true => Conclusion::Sell(transfer),
+            false => Conclusion::Prove(transfer.transaction),
+        },
         Settled::Spent if case.quoted => Conclusion::Refuse(Reason::INVALID_TRANSACTION_STATE),
         // What was sent for it may still be mined, or be sent again by others.
         Settled::Refused(reason) if case.begun.is_none() => Conclusion::Refuse(reason),
@@ -163,7 +174,7 @@ mod tests {
     }
 
     fn case(quoted: bool, honoured: bool, begun: Option<Settling>) -> Case {
-        Case { quoted, honoured, over: false, request: THIS, begun }
+        Case { quoted, honoured, read: true, over: false, request: THIS, from: HEAD, begun }
     }
 
     #[test]
@@ -207,7 +218,9 @@ mod tests {
             (Found::Valid, true, None, false, Judgement::Settle),
             (Found::Valid, true, begun(THIS), false, Judgement::Settle),
             (Found::Valid, true, sent, false, Judgement::Settle),
-            (Found::Valid, false, begun(THIS), false, Judgement::Settle),
+            // Without a quote it is public once it is sent: a copy does not settle it again.
+            (Found::Valid, false, None, false, Judgement::Settle),
+            (Found::Valid, false, begun(THIS), false, Judgement::Unknown),
             (Found::Valid, false, sent, false, Judgement::Unknown),
             (Found::Refused(poor.clone()), true, None, false, Judgement::Refuse(poor.clone())),
             (Found::Refused(poor.clone()), true, begun(THIS), false, Judgement::Unknown),
@@ -224,6 +237,10 @@ mod tests {
             let case = Case { over, ..case(quoted, true, begun) };
             assert_eq!(judge(found.clone(), &case), expected, "{found:?} {case:?}");
         }
+        // Where nothing reads the chain, nothing else ever ends it.
+        let unread = |begun| Case { read: false, ..case(false, true, begun) };
+        assert_eq!(judge(Found::Valid, &unread(begun(THIS))), Judgement::Settle);
+        assert_eq!(judge(Found::Valid, &unread(sent)), Judgement::Unknown);
     }
 
     #[test]
@@ -246,5 +263,22 @@ mod tests {
         let since = Settling::new(THIS, ChainTime::from_unix(900));
         let case = case(true, true, Some(since));
         assert_eq!(conclude(Settled::Done(mined(950)), &case, HEAD), Conclusion::Sell(mined(950)));
+    }
+
+    #[test]
+    fn a_node_that_is_behind_sells_nothing_that_was_mined_before_by_the_clock() {
+        // The clock is a minute ahead of the node.
+        let behind = |begun| Case { from: ChainTime::from_unix(1_060), ..case(true, true, begun) };
+        for (time, sold) in [(1_059, false), (1_060, true)] {
+            let expected = if sold { Conclusion::Sell(mined(time)) } else { Conclusion::Prove(TX) };
+            assert_eq!(conclude(Settled::Done(mined(time)), &behind(None), HEAD), expected);
+        }
+        // The settler names what it made, whatever the clock says, unless the node knew of it before.
+        for (time, begun, sold) in [(1_000, None, true), (999, None, false), (1_001, begun(THIS), true)] {
+            let expected = if sold { Conclusion::Sell(mined(time)) } else { Conclusion::Prove(TX) };
+            assert_eq!(conclude(Settled::Named(mined(time)), &behind(begun), HEAD), expected);
+        }
+        let earlier = Some(Settling::new(THIS, ChainTime::from_unix(900)));
+        assert_eq!(conclude(Settled::Named(mined(900)), &behind(earlier), HEAD), Conclusion::Sell(mined(900)));
     }
 }

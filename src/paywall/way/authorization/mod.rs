@@ -68,7 +68,7 @@ impl<'a> Authorized<'a> {
             // Only open quotes name a former recipient.
             false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
-        let timely = timely(merchant, &opened, &signed.authorization, quoted);
+        let timely = timely(merchant, &opened, &signed.authorization);
         let resource = ResourceInfo::new(request.url().to_string());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
@@ -143,12 +143,7 @@ fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantI
 }
 
 /// Whether the quote's time and the authorization's window allow settling it now.
-fn timely(
-    merchant: &MerchantInner,
-    opened: &Opened<'_>,
-    authorization: &Authorization,
-    quoted: bool,
-) -> Result<(), Reason> {
+fn timely(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
     let clock = merchant.clock.unix();
     if clock > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
@@ -156,8 +151,8 @@ fn timely(
     if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
         return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
     }
-    // A quote's payment is refused after the quote's time. Without one it could still be settled when the ledger has forgotten it.
-    if !quoted && authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
+    // It must be over when the ledger forgets it: after a reorganisation it could be settled, and sold, a second time.
+    if authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
         return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
     }
     if authorization.valid_after.unix() > clock {

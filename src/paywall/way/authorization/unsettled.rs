@@ -36,6 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
 /// How much before its quote a payment may seem to have been settled, by the clocks of others.
 const SKEW: Duration = Duration::from_secs(120);
+/// How much before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
+const EARLY: Duration = Duration::from_secs(4);
 
 /// A payment, and the quote that it names.
 pub(crate) struct ShownPayment {
@@ -68,6 +70,10 @@ pub(crate) struct Unsettled {
     request: [u8; 16],
     /// The chain's head when it was reserved.
     head: ChainTime,
+    /// From when on a settlement that begins now can be mined.
+    from: ChainTime,
+    /// Its nonce was unused just before it was reserved.
+    unused: bool,
 }
 
 impl Unsettled {
@@ -82,7 +88,48 @@ impl Unsettled {
         let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
         let terms = opened.route.terms(opened.recipient, opened.terms.amount);
         let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
-        Self { merchant, standard, payment, promise: None, intent, quoted, honoured, terms, since, request, head }
+        let (promise, from, unused) = (None, head, false);
+        Self {
+            merchant,
+            standard,
+            payment,
+            promise,
+            intent,
+            quoted,
+            honoured,
+            terms,
+            since,
+            request,
+            head,
+            from,
+            unused,
+        }
+    }
+
+    /// Learns what the clock says of the moment from which on it can be settled: a node may be minutes behind, and know nothing yet of
+    /// what a relayer settled for the payer.
+    pub(crate) async fn begin(&mut self) {
+        let now = verifier_in_time(self.merchant.chain.horizon()).await.unwrap_or(self.head);
+        self.from = self.head.max(ChainTime::from_unix(now.unix().saturating_sub(EARLY.as_secs())));
+    }
+
+    /// Looks at a payment that the payer's key did not sign, before it is reserved: what is used already, and shown without any signature
+    /// of its payer, would be kept from the payer meanwhile. Returns what the chain says of such a payment.
+    pub(crate) async fn forged(&mut self) -> Option<Found> {
+        if self.standard.settler.is_signed_by_key(&self.payment) {
+            return None;
+        }
+        let state = self.nonce_state().await?;
+        self.unused = state == Ok(NonceState::Unused);
+        if !matches!(state, Ok(NonceState::Used(_) | NonceState::Spent)) {
+            return None;
+        }
+        match settler_in_time(self.standard.settler.verify(&self.payment)).await {
+            Ok(Validity::Refused(reason)) if reason == Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE => {
+                Some(self.on_chain(reason).await)
+            }
+            _ => None,
+        }
     }
 
     /// Takes it on, once it is reserved: a payment that is sold, or held, counts against nobody. Tells whether its payer has no more
@@ -100,14 +147,17 @@ impl Unsettled {
 
     /// The record that it is about to be settled.
     pub(crate) const fn begun(&self) -> Settling {
-        Settling::new(self.request, self.head)
+        Settling::new(self.request, self.from)
     }
 
     /// What is to be judged, where this settlement was begun before.
     pub(crate) fn case(&self, begun: Option<&Settling>) -> Case {
-        let over = self.payment.authorization.authorization.valid_before <= self.head;
-        let over = over && self.merchant.chain().is_some();
-        Case { quoted: self.quoted, honoured: self.honoured, over, request: self.request, begun: begun.copied() }
+        let read = self.merchant.chain().is_some();
+        // A head that is ahead of the clock may be wrong.
+        let now = self.head.min(ChainTime::from_unix(self.merchant.clock.unix()));
+        let over = read && self.payment.authorization.authorization.valid_before <= now;
+        let Self { quoted, honoured, request, from, .. } = *self;
+        Case { quoted, honoured, read, over, request, from, begun: begun.copied() }
     }
 
     /// The chain's head when it was reserved.
@@ -163,6 +213,9 @@ impl Unsettled {
 
     /// What the chain says of a payment that cannot be settled for this reason.
     async fn on_chain(&self, reason: Reason) -> Found {
+        if self.unused && reason == Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE {
+            return Found::Refused(reason);
+        }
         let transaction = match self.nonce_state().await {
             None => return self.believed(reason),
             Some(Ok(NonceState::Unused)) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => {
@@ -198,7 +251,10 @@ impl Unsettled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment, recorder)).await {
             // In no transaction, nothing is settled that anyone can name.
             Ok(Settlement::Settled(transaction)) if transaction == TxHash::NONE => self.look(None).await,
-            Ok(Settlement::Settled(transaction)) => self.confirm(transaction).await,
+            Ok(Settlement::Settled(transaction)) => match self.confirm(transaction).await {
+                Settled::Done(transfer) if transfer.transaction == transaction => Settled::Named(transfer),
+                other => other,
+            },
             Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
                 None if calls_it_used(&reason) => Settled::Unknown(None),
                 None | Some(Ok(NonceState::Unused)) => Settled::Refused(reason),

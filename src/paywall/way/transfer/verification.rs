@@ -16,7 +16,7 @@ use crate::{
         },
     },
     protocol::{Address, Amount, ChainTime, IntentId, ProblemCode, Redemption, Transfer, TxHash, redemption_message},
-    verify::Verdict,
+    verify::{ErasedVerifier, Verdict},
 };
 
 impl Opened<'_> {
