@@ -50,7 +50,7 @@ pub use future::ResponseFuture;
 pub use json_rpc::json_rpc_succeeded;
 pub use layer::X402Layer;
 pub(crate) use merchant::{Described, MerchantInner};
-pub use merchant::{Merchant, MerchantBuilder, Unredeemed, UnredeemedReason};
+pub use merchant::{LoggedSale, Merchant, MerchantBuilder, RestoredSales, Unredeemed, UnredeemedReason};
 pub use pricing::{Price, PriceTag, Pricing, Refusal};
 pub use quote_page::{Offer, QuotePage};
 pub use redelivery::Redelivery;

@@ -4,6 +4,7 @@ mod builder;
 mod catalog;
 mod inner;
 mod replay;
+mod restored;
 mod standard;
 mod start;
 mod unread;
@@ -18,6 +19,7 @@ pub use builder::MerchantBuilder;
 pub(crate) use catalog::Described;
 pub(super) use catalog::Listing;
 pub(crate) use inner::MerchantInner;
+pub use restored::{LoggedSale, RestoredSales};
 pub(super) use standard::Standard;
 pub use unredeemed::{Unredeemed, UnredeemedReason};
 
