@@ -16,6 +16,8 @@ pub(crate) mod approval;
 mod args;
 #[path = "buy/screen.rs"]
 mod screen;
+#[path = "buy/secret_file.rs"]
+mod secret_file;
 #[path = "agent/task.rs"]
 mod task;
 
@@ -96,7 +98,7 @@ async fn run(args: &Args) -> Result<(), BoxError> {
 async fn layer(args: &Args) -> Result<PayLayer, BoxError> {
     let wallet = WalletPayer::builder().endpoint(&args.rpc_url);
     let wallet = match &args.key_file {
-        Some(file) => wallet.key_file(file),
+        Some(file) => wallet.key(&secret_file::read("the key file", file)?),
         None => wallet
             .key(&env::var("X402_BUYER_KEY").map_err(|_| "name the account that pays: --key-file, or X402_BUYER_KEY")?),
     };

@@ -60,6 +60,8 @@ mod requests;
 mod resume;
 #[path = "buy/screen.rs"]
 mod screen;
+#[path = "buy/secret_file.rs"]
+mod secret_file;
 #[path = "datasets/steps.rs"]
 mod steps;
 #[path = "buy/when.rs"]

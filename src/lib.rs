@@ -140,9 +140,9 @@ pub mod testing;
 pub mod verify;
 
 pub use paywall::{
-    BuildError, Consumption, HealthError, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing, QuotePage,
-    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, Unredeemed, UnredeemedReason, X402, X402Layer,
-    json_rpc_succeeded,
+    BuildError, Consumption, HealthError, LoggedSale, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing,
+    QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed,
+    UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::Receipt;
 

@@ -1,9 +1,11 @@
 //! The key of the account that pays: from a file or the environment. On the command line every user of the machine could
 //! read it, and in the place of URL or BODY the seller would get it.
 
-use std::{env, ffi::OsString, fs, path::Path};
+use std::{env, ffi::OsString, path::Path};
 
 use alloy::{primitives::hex, signers::local::PrivateKeySigner};
+
+use super::secret_file;
 
 /// Where the key is, unless a file is named.
 const VARIABLE: &str = "X402_BUYER_KEY";
@@ -25,8 +27,7 @@ impl Key {
     /// A sentence without what was read.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, String> {
         let text = match file {
-            Some(file) => fs::read_to_string(file)
-                .map_err(|error| format!("cannot read the key file {}: {}", file.display(), error.kind()))?,
+            Some(file) => secret_file::read("the key file", file)?,
             None => env::var(VARIABLE)
                 .map_err(|_| format!("name the account that pays: --key-file, --keystore, or {VARIABLE}"))?,
         };
@@ -88,6 +89,8 @@ fn has_key(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";

@@ -7,6 +7,8 @@ use std::{
 
 use alloy::signers::local::PrivateKeySigner;
 
+use super::secret_file;
+
 /// Where the password is, unless a file is named.
 const VARIABLE: &str = "X402_KEYSTORE_PASSWORD";
 
@@ -32,8 +34,7 @@ fn password(file: Option<&Path>) -> Result<String, String> {
     let Some(file) = file else {
         return env::var(VARIABLE).map_err(|_| format!("name the keystore's password: --password-file, or {VARIABLE}"));
     };
-    let mut text = fs::read_to_string(file)
-        .map_err(|error| format!("cannot read the password file {}: {}", file.display(), error.kind()))?;
+    let mut text = secret_file::read("the password file", file)?;
     // One end of line is the editor's. Anything else may belong to the password.
     if text.ends_with('\n') {
         text.pop();
@@ -56,6 +57,8 @@ mod tests {
         let (keystore, password) = (folder.path().join("keystore.json"), folder.path().join("password"));
         fs::write(&keystore, KEYSTORE).unwrap();
         fs::write(&password, "testpassword\r\n").unwrap();
+        #[cfg(unix)]
+        fs::set_permissions(&password, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let signer = open(keystore.clone(), Some(&password)).await.unwrap();
         assert_eq!(alloy::primitives::hex::encode(signer.to_bytes()), KEY);
 

@@ -20,12 +20,15 @@ pub(crate) mod metrics;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
 pub(crate) mod ready;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod secret;
+#[path = "../buy/secret_file.rs"]
+pub(crate) mod secret_file;
 pub(crate) mod serve;
 pub(crate) mod settler;
 pub(crate) mod signals;

@@ -14,6 +14,7 @@ use super::{
     keys,
     ledger::LedgerArg,
     log::Log,
+    replay::Replay,
     secret::Secret,
     units::{HeadAge, duration, finality, head_age, some_time},
 };
@@ -171,6 +172,9 @@ pub(crate) enum LedgerCommand {
         #[arg(long, value_name = "SECONDS")]
         to: Option<u64>,
     },
+    /// Before the mark of a restored backup is raised: record the sales that the server's log has and the backup lacks. Needs
+    /// --recipient, --rpc-url and the server's other flags about payments
+    Replay(Replay),
 }
 
 /// A text that is shown before the program ends: help, or what is wrong with the flags.

@@ -1,7 +1,6 @@
 //! The key that seals quotes: given, kept beside the ledger, or as short-lived as the process.
 
 use std::{
-    fs,
     io::{self, Write as _},
     path::Path,
 };
@@ -11,7 +10,7 @@ use rand::{TryRngCore as _, rngs::OsRng};
 use tempfile::NamedTempFile;
 use tower_x402::protocol::SealingKeys;
 
-use super::{ledger::LedgerArg, run::Failure};
+use super::{ledger::LedgerArg, run::Failure, secret_file};
 
 pub(crate) const SHARED: &str = "replicas that share a ledger must share a key: make one with `openssl rand -hex 32`, and give it to each with --sealing-key";
 
@@ -27,8 +26,11 @@ pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
     if let Ok(keys) = SealingKeys::parse(text) {
         return Ok(keys);
     }
-    let read = fs::read_to_string(text);
-    let text = read.map_err(|_| Failure::flags("--sealing-key is neither 64 hexadecimal digits nor a file to read"))?;
+    let file = Path::new(text);
+    if !file.exists() {
+        return Err(Failure::flags("--sealing-key is neither 64 hexadecimal digits nor a file to read"));
+    }
+    let text = secret_file::read("the file of --sealing-key,", file).map_err(Failure::flags)?;
     lines(&text).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
 }
 
@@ -69,8 +71,7 @@ fn kept(file: &Path) -> Result<SealingKeys, Failure> {
     if !file.exists() {
         create(file).map_err(|error| Failure::world(format!("cannot write the sealing key {shown}: {error}")))?;
     }
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::world(format!("cannot read the sealing key {shown}: {error}")))?;
+    let text = secret_file::read("the sealing key", file).map_err(Failure::world)?;
     lines(&text)
         .map_err(|error| Failure::world(format!("{shown}: {error}. Restore the file, or remove it to get a new key")))
 }
@@ -91,7 +92,7 @@ fn create(file: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::PathBuf, thread};
+    use std::{fs, path::PathBuf, thread};
 
     use super::*;
 
@@ -154,6 +155,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (ledger, file) = ledger(&folder);
         fs::write(&file, &KEY[..62]).unwrap();
+        #[cfg(unix)]
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let said = format!("{:?}", made_for(&ledger).unwrap_err());
         assert!(said.contains("ledger.db.key") && !said.contains(&KEY[..8]), "{said}");
         assert_eq!(fs::read_to_string(&file).unwrap(), &KEY[..62]);

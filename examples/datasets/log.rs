@@ -25,7 +25,7 @@ pub(crate) enum Log {
 }
 
 impl Log {
-    /// Begins. `RUST_LOG` decides what is said beside the program's own lines; without it, warnings are.
+    /// Begins. `RUST_LOG` decides what is said beside the program's own lines; without it, warnings and sales are.
     pub(crate) fn start(self) {
         let lines = tracing_subscriber::fmt().with_env_filter(filter()).with_writer(io::stderr);
         // Codes for colours have no business in files and pipes.
@@ -50,7 +50,8 @@ impl Log {
 
 fn filter() -> EnvFilter {
     let asked = env::var("RUST_LOG").ok().filter(|asked| EnvFilter::try_new(asked).is_ok());
-    let asked = asked.unwrap_or_else(|| "warn".to_owned());
+    // What was sold is said too: a restored backup is told of it by `ledger replay`.
+    let asked = asked.unwrap_or_else(|| "warn,tower_x402=info".to_owned());
     let filter = EnvFilter::new(format!("{TARGET}=info,{asked}"));
     // It would quote from a URL.
     match "sqlx_postgres::options=off".parse() {

@@ -123,6 +123,7 @@ fn reason(reason: UnredeemedReason) -> &'static str {
     match reason {
         UnredeemedReason::NotRedeemed => "not redeemed",
         UnredeemedReason::TooOld => "too old",
+        UnredeemedReason::BelowMark => "below mark",
         UnredeemedReason::BelowEveryPrice { .. } => "below every price",
         _ => "unknown",
     }

@@ -16,6 +16,7 @@ use super::{
     merchant::merchant,
     metrics,
     raise_mark::raise_mark,
+    replay::replay,
     router, serve, settler, units,
 };
 
@@ -77,6 +78,7 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
     let log = args.log;
     let ended = match args.command {
         Some(Command::Ledger(LedgerCommand::RaiseMark { to })) => raise_mark(&args, to).await,
+        Some(Command::Ledger(LedgerCommand::Replay(ref asked))) => replay(&args, asked).await,
         Some(Command::Sales(ref asked)) => book::sales(&args, asked).await,
         Some(Command::Refund(ref given)) => book::refund(&args, given).await,
         Some(Command::Unredeemed(ref span)) => book::unredeemed(&args, span).await,

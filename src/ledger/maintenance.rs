@@ -53,7 +53,7 @@ pub trait Maintenance: Ledger {
     ///
     /// For a restored backup, and for a fail-over to a replica that may lack the last sales. Pass the verifier's
     /// [`horizon`](crate::verify::Verifier::horizon). Sales that were lost are then refused as too old; so is every payment up to
-    /// `time` that was not redeemed yet.
+    /// `time` that was not redeemed yet. Record what a log has of them first: [`Merchant::restore_sales`](crate::Merchant::restore_sales).
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.

@@ -27,6 +27,7 @@ pub use layer::X402Layer;
 pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
+    restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };
 pub(crate) use seller::{catalog::Described, inner::MerchantInner};

@@ -74,7 +74,7 @@ impl fmt::Debug for IntentId {
     }
 }
 
-/// The key of an intent in a ledger: 128 bits derived from its seal. Logs show its beginning.
+/// The key of an intent in a ledger: 128 bits derived from its seal. Logs show its beginning, and that of a sale all of it: it opens nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IntentKey([u8; 16]);
 

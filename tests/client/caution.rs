@@ -17,8 +17,11 @@ use crate::{
         market::{Market, PRICE},
         shop::{Shop, serve},
     },
-    support::Counter,
-    support::servers::{installed, missing},
+    support::{
+        Counter,
+        servers::{installed, missing},
+        tools::write_secret,
+    },
 };
 
 /// The well-known key of a local chain's account.
@@ -88,11 +91,16 @@ async fn the_key_may_lie_in_a_file() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("--key-file") && said.contains("X402_BUYER_KEY"), "{said}");
 
-    std::fs::write(folder.path().join("key"), "not a key").unwrap();
+    let key = folder.path().join("key");
+    write_secret(&key, "not a key");
     let (code, _, said) = start(&["--key-file", "key"]).await;
     assert!(code == Some(1) && said.contains("64 hexadecimal digits"), "{said}");
 
-    std::fs::write(folder.path().join("key"), format!("{}\n", market.chain.accounts()[9].private_key())).unwrap();
+    write_secret(&key, format!("{}\n", market.chain.accounts()[9].private_key()));
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let (code, _, said) = start(&["--key-file", "key"]).await;
+    assert!(code == Some(1) && said.contains("chmod 600 key") && market.takings().await == 0, "{said}");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let mining = async {
         while market.takings().await < PRICE {
             market.block().await;

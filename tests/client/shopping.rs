@@ -12,10 +12,13 @@ use super::{
     examples::Place,
     programs::{Buyer, child, ended, json, program, run},
 };
-use crate::served::{
-    app::App,
-    market::{Market, PRICE, SELLER},
-    shop::serve,
+use crate::{
+    served::{
+        app::App,
+        market::{Market, PRICE, SELLER},
+        shop::serve,
+    },
+    support::tools::write_secret,
 };
 
 type Ended = (Option<i32>, String, String);
@@ -68,7 +71,7 @@ async fn each_dialect_pays_in_its_way_and_the_history_says_so() {
     let key = place.chain.accounts()[8].private_key().trim_start_matches("0x");
     let key = alloy::primitives::hex::decode(key).unwrap();
     PrivateKeySigner::encrypt_keystore(folder, &mut OsRng, key, "a password", Some("keystore")).unwrap();
-    std::fs::write(folder.join("password"), "a password\n").unwrap();
+    write_secret(folder.join("password"), "a password\n");
     let question = r#"{"query":"b"}"#;
     let flags = [&url, question, "--dialect", "authorization", "--keystore", "keystore", "--json"];
     let with_keystore = |more: &[&str]| {

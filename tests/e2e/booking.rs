@@ -86,8 +86,17 @@ async fn a_seller_reads_the_book_and_gives_money_back() {
     assert!(code == Some(0) && again.contains("was noted as given back"), "{again}");
     let (code, other) = run(&payment, &second).await;
     assert!(code == Some(1) && other.contains("twice") && other.contains(&first), "{other}");
-    let (code, unsold) = run(&small_id, &second).await;
-    assert!(code == Some(0) && unsold.contains("not on record as sold"), "{unsold}");
+    // What is not on record as sold is looked for on the chain.
+    let (code, unasked) = run(&small_id, &second).await;
+    assert!(code == Some(2) && unasked.contains("--rpc-url"), "{unasked}");
+    let nowhere = PaymentId::of_transfer(Network::BASE, sold, 7).to_string();
+    for (payment, expected, part) in
+        [(&nowhere, Some(1), "nor on the chain since"), (&small_id, Some(0), "not on record as sold")]
+    {
+        let flags = ["refund", "--payment", payment, "--transaction", &second];
+        let (code, unsold) = ended_in(folder, &[&flags[..], &LEDGER, &chain].concat(), &[]).await;
+        assert!(code == expected && unsold.contains(part), "{unsold}");
+    }
     assert!(said(folder, &["sales", "--since", &since, "--json"]).await.contains(&first));
     let owed = said(folder, &[&["unredeemed", "--since", &since][..], &chain].concat()).await;
     assert!(owed.contains(&second), "{owed}");

@@ -14,6 +14,7 @@ use super::{
     app::{App, PATIENT, ended, ended_in},
     market::{Market, PRICE, SELLER, usdc},
     node::Node,
+    support::tools::write_secret,
 };
 
 const SUCCESSOR: Address = Address::new([0x5f; 20]);
@@ -113,7 +114,7 @@ async fn a_key_file_is_rotated_while_quotes_are_open() {
     let file = folder.path().join("keys");
     let (old, new) = ("0a".repeat(32), "0b".repeat(32));
     let start = || app(folder.path(), &market, &["--sealing-key", "keys"]);
-    fs::write(&file, format!("{old}\n")).unwrap();
+    write_secret(&file, format!("{old}\n"));
     let before = start().await;
     let (intent, payment) = (before.intent().await, market.pay(PRICE).await);
     before.kill();
@@ -136,6 +137,12 @@ async fn a_key_file_is_rotated_while_quotes_are_open() {
     assert_eq!(code, Some(2));
     assert!(said.contains("line 2 is no key") && said.contains("one key a line"), "{said}");
     assert!(!said.contains(&old[..8]), "{said}");
+
+    // Nor is one taken that others can read.
+    fs::write(&file, format!("{new}\n")).unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    let (code, said) = ended_in(folder.path(), &flags, &[]).await;
+    assert!(code == Some(2) && said.contains("chmod 600 keys") && !said.contains(&new[..8]), "{said}");
 }
 
 #[tokio::test]

@@ -77,3 +77,10 @@ pub fn tools() -> PathBuf {
     let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     target.map_or_else(std::env::temp_dir, Path::to_owned).join("tools")
 }
+
+/// Writes a file that its owner alone can read.
+pub fn write_secret(path: impl AsRef<std::path::Path>, text: impl AsRef<[u8]>) {
+    std::fs::write(&path, text).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+}

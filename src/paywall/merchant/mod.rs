@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod replay;
+pub(crate) mod restored;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

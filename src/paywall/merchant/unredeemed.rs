@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::{
     ledger::{Refund, SalesBook},
-    paywall::{error::HealthError, merchant::Merchant},
+    paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
     protocol::{Amount, ChainTime, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
@@ -37,6 +37,9 @@ pub enum UnredeemedReason {
     NotRedeemed,
     /// It is older than payments may be, and can no longer be redeemed.
     TooOld,
+    /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the ledger has no record
+    /// of, because a backup was restored, or the sale was deleted from the book. What a log says of it decides.
+    BelowMark,
     /// It is below every price of the merchant.
     BelowEveryPrice {
         /// The lowest price.
@@ -46,12 +49,15 @@ pub enum UnredeemedReason {
 
 impl Merchant {
     /// Lists the transfers to this merchant, present recipient and former ones, that bought nothing: never redeemed, too late, below
-    /// every price, or paid twice for one intent. The seller may give them back; the paywall does not. Nothing is changed by this.
+    /// every price, or paid twice for one intent. The seller may give them back; the paywall does not. Nothing is changed by this, except
+    /// that a ledger whose memory has not [begun](crate::ledger::Ledger::begin) begins it, as at the start of the server.
     ///
     /// `history` reads the chain, `book` is that of the merchant's ledger, and the span is in chain time, from `since` until before
     /// `until`. Transfers are told from sales by their payment id, as when they are sold.
     ///
     /// - A payment that is being redeemed at this moment is listed as well.
+    /// - What was mined at or below the ledger's low-water mark is [below the mark](UnredeemedReason::BelowMark): do not give it back
+    ///   before a log shows that it bought nothing. [`restore_sales`](Self::restore_sales) records what a log has.
     /// - What a book does not know as sold is listed: sales that the seller deleted from it, and on Redis, unless it
     ///   keeps the book, all sales of more than two days ago.
     /// - What the seller sent itself, from a present or former recipient, is not listed.
@@ -85,6 +91,7 @@ impl Merchant {
         let query = TransferQuery::new(inner.recipients.iter().copied(), inner.accepted.iter().cloned()).since(since);
         let query = until.into_iter().fold(query, TransferQuery::until);
         let head = inner.chain.head().await?;
+        let mark = ledger_in_time(inner.ledger.begin(head)).await?;
         let mut transfers = history.transfers(&query).await?;
         transfers.retain(|transfer| !inner.recipients.contains(&transfer.payer));
         // A payment has one name: nothing is listed twice.
@@ -95,16 +102,18 @@ impl Merchant {
             let payments: Vec<_> = transfers.iter().map(Transfer::payment_id).collect();
             let known = book.known(&payments).await?;
             let unsold = transfers.iter().zip(known).filter(|(_, known)| !known.sold);
-            unredeemed.extend(unsold.map(|(transfer, known)| self.listed(transfer, known.refund, head)));
+            unredeemed.extend(unsold.map(|(transfer, known)| self.listed(transfer, known.refund, head, mark)));
         }
         Ok(unredeemed)
     }
 
-    fn listed(&self, transfer: &Transfer, refund: Option<Refund>, head: ChainTime) -> Unredeemed {
+    fn listed(&self, transfer: &Transfer, refund: Option<Refund>, head: ChainTime, mark: ChainTime) -> Unredeemed {
         let last = transfer.block_time.after(self.inner.max_payment_age);
         let lowest = self.inner.catalog.lowest_price();
         let reason = match lowest.filter(|lowest| transfer.amount < *lowest) {
             Some(lowest) => UnredeemedReason::BelowEveryPrice { lowest },
+            // Whatever its age: a sale that is not on record must not be given back.
+            None if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             None if last < head => UnredeemedReason::TooOld,
             None => UnredeemedReason::NotRedeemed,
         };

@@ -252,7 +252,11 @@ async fn conclude<ResB, E>(
     match committed {
         Committed::Done => {
             let paid = guard.transfer();
-            tracing::info!(payment = %paid.payment_id(), payer = ?paid.payer, amount = %paid.amount, "sold");
+            // What a restored ledger has to be told of it: `LoggedSale`.
+            tracing::info!(
+                payment = %paid.payment_id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer, amount = %paid.amount,
+                "sold"
+            );
             count(route, paid);
             Ok(response)
         }

@@ -24,7 +24,7 @@ use crate::{
         ReserveOutcome, Sale, Settling,
     },
     metrics::HeldLease,
-    protocol::{Transfer, TxHash},
+    protocol::{IntentKey, Transfer, TxHash},
     settle::TransactionRecorder,
 };
 
@@ -129,6 +129,11 @@ impl LeaseGuard {
     /// The payment that is held.
     pub(crate) const fn transfer(&self) -> &Transfer {
         self.lease.transfer()
+    }
+
+    /// The intent that is held.
+    pub(crate) const fn intent(&self) -> IntentKey {
+        self.lease.intent()
     }
 
     /// The settlement that was begun for this intent under an earlier lease.

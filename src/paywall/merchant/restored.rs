@@ -1,0 +1,208 @@
+//! `LoggedSale` and `RestoredSales`: sales that a restored ledger lost, recorded again by what a log kept of them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome},
+    paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
+    protocol::{ChainTime, IntentKey, PaymentId, Transfer},
+    verify::{TransferHistory, TransferQuery},
+};
+
+/// A sale that a log has on record: what the event `sold` says of it.
+///
+/// ```
+/// use tower_x402::LoggedSale;
+/// let payment = format!("eip155:8453/0x{}/3", "ab".repeat(32));
+/// let line = format!(r#"2026-11-23T08:00:00Z INFO tower_x402: sold payment={payment} intent={} resource="insights""#, "07".repeat(16));
+/// let sale = LoggedSale::from_line(&line).expect("a sale");
+/// assert_eq!((sale.payment.to_string(), sale.resource.as_str()), (payment, "insights"));
+/// assert!(LoggedSale::from_line("INFO selling recipient=0x…").is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoggedSale {
+    /// The payment's id.
+    pub payment: PaymentId,
+    /// What was sold, by the name that the seller gave it.
+    pub resource: String,
+    /// The ledger's key of the intent. `None` where the log does not have it: the payment alone is then recorded as used.
+    pub intent: Option<IntentKey>,
+}
+
+impl LoggedSale {
+    /// Returns the sale of this payment, of an intent that is not known.
+    #[must_use]
+    pub fn new(payment: PaymentId, resource: impl Into<String>) -> Self {
+        Self { payment, resource: resource.into(), intent: None }
+    }
+
+    /// Sets the ledger's key of the intent.
+    #[must_use]
+    pub fn with_intent(self, intent: Option<IntentKey>) -> Self {
+        Self { intent, ..self }
+    }
+
+    /// Reads the event `sold` as `tracing-subscriber` writes it, as text without colours or as JSON. `None` for every other line.
+    #[must_use]
+    pub fn from_line(line: &str) -> Option<Self> {
+        let value = match line.split_once(" sold payment=") {
+            Some((before, _)) if !before.ends_with(" not") => |line, name| value(line, &format!(" {name}=")),
+            _ => |line, name| value(line, &format!("\"{name}\":")),
+        };
+        // Text has no field of that name.
+        if value(line, "message").is_some_and(|message| message != "sold") {
+            return None;
+        }
+        let payment = value(line, "payment")?.parse().ok()?;
+        let intent = value(line, "intent").and_then(|hex| const_hex::decode_to_array(hex).ok());
+        Some(Self::new(payment, value(line, "resource").unwrap_or_default()).with_intent(intent.map(IntentKey::new)))
+    }
+}
+
+/// What stands behind the last such beginning: the event's own fields stand behind those of its spans.
+fn value<'l>(line: &'l str, beginning: &str) -> Option<&'l str> {
+    let (_, rest) = line.rsplit_once(beginning)?;
+    match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split(' ').next(),
+    }
+}
+
+/// What became of the sales that a restored ledger was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoredSales {
+    /// The number of sales that were recorded now.
+    pub recorded: usize,
+    /// The number of sales that were on record before.
+    pub known: usize,
+    /// The payments at or below the low-water mark: they are refused, and cannot be recorded any more.
+    pub below_mark: Vec<PaymentId>,
+    /// The payments that the chain does not have in that span, or that went to another recipient or in another token.
+    pub not_found: Vec<PaymentId>,
+    /// The payments that a lease holds. They can be recorded once it has run out.
+    pub held: Vec<PaymentId>,
+}
+
+/// What became of one of them.
+enum Recorded {
+    Now,
+    Before,
+    BelowMark,
+    Held,
+}
+
+impl Merchant {
+    /// Records in the merchant's ledger the sales that a log has and the ledger lacks, as after a backup was restored: each payment is
+    /// sold from then on, and so is its intent where the log names it.
+    ///
+    /// Call it before anything is sold, and before the mark is [raised](crate::ledger::Maintenance::raise_mark_to), which refuses what
+    /// was not recorded until then. The transfers are read from `history`, from chain time `since` on. Repeatable. The book shows these
+    /// sales with the time at which they were recorded again; kept answers do not return.
+    ///
+    #[cfg_attr(feature = "evm", doc = "```no_run")]
+    #[cfg_attr(not(feature = "evm"), doc = "```ignore")]
+    /// # async fn run(
+    /// #     merchant: tower_x402::Merchant,
+    /// #     verifier: tower_x402::verify::evm::EvmVerifier,
+    /// #     log: &str,
+    /// # ) -> Result<(), tower_x402::HealthError> {
+    /// use tower_x402::{LoggedSale, protocol::ChainTime};
+    ///
+    /// let sales: Vec<_> = log.lines().filter_map(LoggedSale::from_line).collect();
+    /// let restored = merchant.restore_sales(&verifier, &sales, ChainTime::from_unix(1_795_280_400)).await?;
+    /// println!("{} sales were lost, {} were not", restored.recorded, restored.known);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`HealthError`] names the backend that does not answer. What was recorded before that stays recorded.
+    pub async fn restore_sales(
+        &self,
+        history: &impl TransferHistory,
+        sales: &[LoggedSale],
+        since: ChainTime,
+    ) -> Result<RestoredSales, HealthError> {
+        let inner = self.inner();
+        let head = inner.chain.head().await?;
+        // A ledger grants nothing before this.
+        ledger_in_time(inner.ledger.begin(head)).await?;
+        let query = TransferQuery::new(inner.recipients.iter().copied(), inner.accepted.iter().cloned()).since(since);
+        let transfers = history.transfers(&query).await?;
+        let transfers: HashMap<PaymentId, Transfer> =
+            transfers.into_iter().map(|transfer| (transfer.payment_id(), transfer)).collect();
+        let mut restored = RestoredSales::default();
+        for sale in sales {
+            let Some(paid) = transfers.get(&sale.payment) else {
+                restored.not_found.push(sale.payment);
+                continue;
+            };
+            match self.record(sale, paid, head).await? {
+                Recorded::Now => restored.recorded += 1,
+                Recorded::Before => restored.known += 1,
+                Recorded::BelowMark => restored.below_mark.push(sale.payment),
+                Recorded::Held => restored.held.push(sale.payment),
+            }
+        }
+        Ok(restored)
+    }
+
+    async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
+        let inner = self.inner();
+        // Where the intent stands in the way, the payment counts: it must not be sold again.
+        for intent in sale.intent.into_iter().chain([IntentKey::of_payment(&sale.payment)]) {
+            let claim = Claim::builder(sale.resource.as_str(), intent)
+                .transfers(vec![paid.clone()])
+                .pay_until(head.after(inner.quote_ttl.saturating_add(inner.quote_grace)))
+                .head(head)
+                .max_payment_age(inner.max_payment_age)
+                .lease(inner.lease)
+                .build();
+            match ledger_in_time(Arc::clone(&inner.ledger).reserve(claim)).await? {
+                ReserveOutcome::Granted(lease) => {
+                    return Ok(match ledger_in_time(inner.ledger.commit(&lease, None)).await? {
+                        CommitOutcome::Done => Recorded::Now,
+                        CommitOutcome::LeaseLost => Recorded::Held,
+                    });
+                }
+                ReserveOutcome::PaymentUsed => return Ok(Recorded::Before),
+                ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
+                ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
+                ReserveOutcome::IntentConsumed | ReserveOutcome::TooManyAttempts { .. } => {}
+            }
+        }
+        Ok(Recorded::Held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAYMENT: &str = "eip155:8453/0xabababababababababababababababababababababababababababababababab/3";
+    const INTENT: &str = "07070707070707070707070707070707";
+
+    #[test]
+    fn the_event_is_read_as_text_and_as_json_and_no_other_is() {
+        let sale = LoggedSale::new(PAYMENT.parse().unwrap(), "insights");
+        let known = sale.clone().with_intent(Some(IntentKey::new([7; 16])));
+        let fields = format!(r#"sold payment={PAYMENT} intent={INTENT} resource="insights" payer=0x11 amount=490000"#);
+        let json = format!(r#""payment":"{PAYMENT}","intent":"{INTENT}","resource":"insights","payer":"0x11""#);
+        let span = r#"x402.checkout{resource="outer"}"#;
+        for (line, read) in [
+            (format!("2026-11-23T08:00:00Z  INFO {span}: tower_x402::paywall::deliver: {fields}"), Some(&known)),
+            (format!("Nov 23 host shop[7]: INFO {fields}"), Some(&known)),
+            (format!(r#"{{"level":"INFO","message":"sold",{json},"spans":["x402"]}}"#), Some(&known)),
+            (format!(r#"{{"level":"INFO","fields":{{"message":"sold",{json}}}}}"#), Some(&known)),
+            (format!("INFO deliver: sold payment={PAYMENT} resource=\"insights\""), Some(&sale)),
+            (format!("DEBUG deliver: not sold payment={PAYMENT} status=500"), None),
+            (format!(r#"{{"message":"not sold","payment":"{PAYMENT}"}}"#), None),
+            (format!("WARN deliver: lease lost; the answer is withheld payment={PAYMENT}"), None),
+            ("INFO deliver: sold payment=7".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(LoggedSale::from_line(&line).as_ref(), read, "{line}");
+        }
+    }
+}
