@@ -3,12 +3,12 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{
-    AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale,
-    Settling,
+    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError,
+    RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     metrics,
-    protocol::{ChainTime, IntentKey},
+    protocol::{ChainTime, IntentKey, PaymentId},
 };
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
@@ -24,6 +24,23 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn health(&self) -> Boxed<'_, ()>;
+    fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
+}
+
+/// The boxed twin of [`Announcements`].
+pub(crate) trait ErasedAnnouncements: Send + Sync + 'static {
+    fn unannounced<'a>(&'a self, after: Option<&'a BookedSale>, most: usize) -> Boxed<'a, Vec<BookedSale>>;
+    fn announced(&self, payment: PaymentId) -> Boxed<'_, ()>;
+}
+
+impl<A: Announcements> ErasedAnnouncements for A {
+    fn unannounced<'a>(&'a self, after: Option<&'a BookedSale>, most: usize) -> Boxed<'a, Vec<BookedSale>> {
+        Box::pin(metrics::ledger("unannounced", Announcements::unannounced(self, after, most)))
+    }
+
+    fn announced(&self, payment: PaymentId) -> Boxed<'_, ()> {
+        Box::pin(metrics::ledger("announced", Announcements::announced(self, payment)))
+    }
 }
 
 impl<L: Ledger> ErasedLedger for L {
@@ -61,5 +78,9 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn health(&self) -> Boxed<'_, ()> {
         Box::pin(metrics::ledger("health", Ledger::health(self)))
+    }
+
+    fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {
+        Ledger::announcements(self).map(|announcements| announcements as &dyn ErasedAnnouncements)
     }
 }

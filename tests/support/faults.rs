@@ -23,10 +23,10 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
-        RenewOutcome, ReserveOutcome, Sale, Settling,
+        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger,
+        LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, Transfer},
+    protocol::{ChainTime, IntentKey, PaymentId, Transfer},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -63,6 +63,7 @@ pub enum Op {
     Release,
     IsConsumed,
     Health,
+    Announced,
 }
 
 /// What goes wrong with it.
@@ -211,6 +212,20 @@ impl Ledger for Faulty {
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.through(Op::Health, self.inner.health()).await
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+}
+
+impl Announcements for Faulty {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        self.inner.unannounced(after, most).await
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        self.through(Op::Announced, self.inner.announced(payment)).await
     }
 }
 
