@@ -119,6 +119,11 @@ impl Claim {
         &self.resource
     }
 
+    /// The same, shared.
+    pub(super) fn shared_resource(&self) -> Arc<str> {
+        Arc::clone(&self.resource)
+    }
+
     /// Returns the intent.
     #[must_use]
     pub const fn intent(&self) -> IntentKey {
@@ -172,6 +177,7 @@ pub struct Lease {
     /// Until when, in chain time, a payment for the intent counts.
     pay_until: ChainTime,
     keep_until: ChainTime,
+    announce: bool,
 }
 
 impl Lease {
@@ -186,7 +192,19 @@ impl Lease {
             unsettled: !transfer.is_settled(),
             pay_until: claim.pay_until,
             keep_until: claim.keep_until(transfer),
+            announce: false,
         }
+    }
+
+    /// Returns the same lease, whose commit marks the sale as one that waits for its [announcement](super::Announcements).
+    pub fn to_announce(self) -> Self {
+        Self { announce: true, ..self }
+    }
+
+    /// Returns whether the commit is to mark the sale.
+    #[must_use]
+    pub const fn is_to_announce(&self) -> bool {
+        self.announce
     }
 
     /// Sets the record of a settlement that was begun for this intent and this payment, under this lease or an earlier one.

@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{
-    AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale,
-    Settling,
+    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError,
+    RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     metrics,
@@ -25,6 +25,23 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>>;
     fn health(&self) -> Boxed<'_, ()>;
+    fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
+}
+
+/// The boxed twin of [`Announcements`].
+pub(crate) trait ErasedAnnouncements: Send + Sync + 'static {
+    fn unannounced<'a>(&'a self, after: Option<&'a BookedSale>, most: usize) -> Boxed<'a, Vec<BookedSale>>;
+    fn announced(&self, payment: PaymentId) -> Boxed<'_, ()>;
+}
+
+impl<A: Announcements> ErasedAnnouncements for A {
+    fn unannounced<'a>(&'a self, after: Option<&'a BookedSale>, most: usize) -> Boxed<'a, Vec<BookedSale>> {
+        Box::pin(metrics::ledger("unannounced", Announcements::unannounced(self, after, most)))
+    }
+
+    fn announced(&self, payment: PaymentId) -> Boxed<'_, ()> {
+        Box::pin(metrics::ledger("announced", Announcements::announced(self, payment)))
+    }
 }
 
 impl<L: Ledger> ErasedLedger for L {
@@ -66,5 +83,9 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn health(&self) -> Boxed<'_, ()> {
         Box::pin(metrics::ledger("health", Ledger::health(self)))
+    }
+
+    fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {
+        Ledger::announcements(self).map(|announcements| announcements as &dyn ErasedAnnouncements)
     }
 }

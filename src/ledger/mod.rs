@@ -4,8 +4,10 @@
 //! not renewed runs out, and the next [`reserve`](Ledger::reserve) takes it over. The fencing token of a lease ensures that a
 //! former holder can no longer renew, commit or release it.
 //!
-//! [`Maintenance`] is what operators need beside that, and [`SalesBook`] what sellers do.
+//! [`Maintenance`] is what operators need beside that, and [`SalesBook`] what sellers do. [`Announcements`] has the sales that wait for
+//! a seller's hook.
 
+mod announcements;
 mod attempts;
 mod book;
 mod claim;
@@ -44,6 +46,7 @@ pub mod rules {
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+pub use announcements::Announcements;
 pub use book::{
     BookedSale, DayTotal, KnownPayment, ParseUtcDayError, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay,
 };
@@ -137,6 +140,9 @@ pub trait Ledger: Send + Sync + 'static {
     /// instead of what was reserved, in the same atomic step: its transaction, position and block. It is kept until
     /// [`Lease::keep_until`].
     ///
+    /// A sale that is [to be announced](Lease::to_announce) is marked in the same atomic step, if the ledger has
+    /// [announcements](Self::announcements). A repeated commit marks nothing again.
+    ///
     /// An `answer` is stored in the same atomic step, and returned by [`consumed`](Self::consumed) for as long as it is to be
     /// kept. A repeated commit neither changes nor prolongs what was stored. A ledger that lacks the space may keep no answer; it
     /// records the sale all the same.
@@ -161,6 +167,12 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Returns the sales that wait for their announcement, where the ledger marks them. By default it does not, and
+    /// [`on_sold`](crate::X402Layer::on_sold) is refused: a crash between a sale and its hook would lose the announcement.
+    fn announcements(&self) -> Option<&impl Announcements> {
+        None::<&announcements::NoAnnouncements>
+    }
 }
 
 /// A shared handle.
@@ -215,6 +227,10 @@ impl<L: Ledger> Ledger for Arc<L> {
 
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {
         L::health(self)
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        L::announcements(self)
     }
 }
 

@@ -52,6 +52,10 @@ pub enum BuildError {
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,
+    /// A route has a hook of [`on_sold`](crate::X402Layer::on_sold), and the ledger has no
+    /// [announcements](crate::ledger::Ledger::announcements), so a crash between a sale and the hook would leave the sale unannounced.
+    #[error("no announcements: `.on_sold(…)` needs a ledger that marks unannounced sales, as those of this crate do")]
+    NoAnnouncements,
     /// No sealing keys were set, so quotes could be forged.
     #[error("no sealing keys: call `.sealing_keys(…)`, or anyone could forge a quote")]
     NoSealingKeys,

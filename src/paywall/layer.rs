@@ -325,19 +325,23 @@ impl X402Layer {
     /// The sale that it gets has a transaction. The hook runs in a task of its own, beside the answer, which does not wait for it, and
     /// it runs also where the client has left. All routes of this name have the hook.
     ///
-    /// A process that ends between a sale and the end of its hook leaves the hook undone until
-    /// [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the next start; the same holds where the sale was
-    /// recorded and the ledger's answer was lost (`outcome_unknown`). With that call, each hook runs *at least* once for each sale, so
-    /// key what it does by [`payment`](crate::ledger::BookedSale::payment). The memory ledger has no book: there, a hook that is cut
-    /// off is lost with the process.
+    /// The ledger marks the sale when it records it, and drops the mark once the hook has ended. A process that ends in between leaves
+    /// the hook undone until [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the next start; the same holds for
+    /// a hook that panicked, and where the sale was recorded and the ledger's answer was lost (`outcome_unknown`). With that call, each
+    /// hook runs *at least* once for each sale, so key what it does by [`payment`](crate::ledger::BookedSale::payment). The memory
+    /// ledger's marks are lost with the process, as are its sales.
     ///
     /// # Errors
-    /// [`BuildError::ConflictingResource`] if this name has a hook already.
+    /// [`BuildError::ConflictingResource`] if this name has a hook already; [`BuildError::NoAnnouncements`] if the ledger marks no
+    /// sales.
     pub fn on_sold<F, Fut>(self, hook: F) -> Result<Self, BuildError>
     where
         F: Fn(BookedSale) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
+        if self.route.merchant.ledger.announcements().is_none() {
+            return Err(BuildError::NoAnnouncements);
+        }
         let set = self.route.on_sold.set(SoldHook::new(hook));
         set.map_err(|_| BuildError::ConflictingResource { resource: self.route.resource.to_string() })?;
         Ok(self)

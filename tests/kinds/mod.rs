@@ -10,9 +10,9 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease, Ledger,
-        LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
-        SalesBook, SalesQuery, Settling, SqliteLedger,
+        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease,
+        Ledger, LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome,
+        Sale, SalesBook, SalesQuery, Settling, SqliteLedger,
         redis::driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
@@ -99,6 +99,20 @@ impl Ledger for AnyLedger {
 
     async fn health(&self) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.health().await)
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+}
+
+impl Announcements for AnyLedger {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        of_each!(self, ledger => ledger.unannounced(after, most).await)
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.announced(payment).await)
     }
 }
 
@@ -311,7 +325,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book, ledger_refunds, ledger_settling";
+                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {

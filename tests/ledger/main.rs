@@ -22,6 +22,7 @@
     unreachable_pub
 )]
 
+mod announced;
 pub mod backends;
 mod broken;
 #[allow(dead_code, unused_macros, reason = "each program uses a part of it")]

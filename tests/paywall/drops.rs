@@ -433,7 +433,7 @@ fn a_runtime_that_shuts_down_with_a_redemption_under_way_does_not_panic() {
 
 /// A ledger whose first reservation panics after a while, and whose question must not be asked on then.
 #[derive(Clone)]
-struct PanicsInReserve(crate::support::faults::Faulty, Arc<AtomicUsize>);
+pub(crate) struct PanicsInReserve(pub(crate) crate::support::faults::Faulty, pub(crate) Arc<AtomicUsize>);
 
 impl Ledger for PanicsInReserve {
     async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {

@@ -4,16 +4,17 @@ use std::{
     future::Future as _,
     sync::{Arc, Mutex},
     task::{Context, Waker},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use tower::ServiceExt as _;
 use tower_x402::{
     BuildError, Merchant, MerchantBuilder,
-    ledger::{BookedSale, SalesBook as _, SqliteLedger},
-    protocol::{Address, PaymentId, SealingKeys, TxHash},
+    ledger::{Announcements as _, BookedSale, SalesBook as _, SqliteLedger},
+    protocol::{Address, ChainTime, Network, PaymentId, SealingKeys, TxHash},
 };
 
+use crate::drops::PanicsInReserve;
 use crate::support::{
     Counter, KEY, NOW, PRICE, Shop, ask, assert_problem, echo,
     faults::{Fault, Op, give_way, settle},
@@ -103,20 +104,71 @@ async fn a_hook_that_panics_or_hangs_takes_no_answer_with_it() {
         let service = layered(&layer.unwrap(), echo(Counter::default()));
         let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
         assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
+        settle().await;
+        assert_eq!(shop.ledger.unannounced(None, 9).await.unwrap().len(), 1, "it waits for the next start");
     }
 }
 
-/// The sale was recorded, and the ledger's answer was lost: not announced, until the book is read.
+/// A crash would lose the announcement.
+#[tokio::test]
+async fn a_ledger_that_marks_no_sales_gets_no_hook() {
+    let shop = Shop::open_with(|builder| {
+        let ledger = crate::support::faults::Faulty::over(Arc::default());
+        builder.ledger(PanicsInReserve(ledger, Arc::default()))
+    });
+    let layer = shop.await.layer();
+    assert!(matches!(layer.on_sold(Announced::default().hook()), Err(BuildError::NoAnnouncements)));
+}
+
+#[tokio::test]
+async fn what_was_announced_does_not_wait_and_what_has_no_hook_never_did() {
+    let shop = Shop::open().await;
+    for hook in [false, true] {
+        let mut layer = shop.merchant.charge(if hook { "hooked" } else { "plain" }, PRICE).unwrap();
+        if hook {
+            layer = layer.on_sold(Announced::default().hook()).unwrap();
+        }
+        let service = layered(&layer, echo(Counter::default()));
+        let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
+        settle().await;
+        assert_eq!(shop.ledger.unannounced(None, 9).await.unwrap(), []);
+        assert_eq!(shop.faults.asked(Op::Announced), usize::from(hook));
+    }
+}
+
+/// Once more is better than never.
 #[tokio::test(start_paused = true)]
-async fn an_unknown_outcome_is_not_announced_as_a_sale() {
+async fn an_announcement_that_the_ledger_did_not_note_is_made_again() {
     let shop = Shop::open().await;
     let announced = Announced::default();
     let service = layered(&shop.layer().on_sold(announced.hook()).unwrap(), echo(Counter::default()));
     let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
-    shop.faults.always(Op::Commit, Fault::Fail);
-    assert_problem(ask(&service, redemption(&intent, tx)).await, 503, "outcome_unknown").await;
+    shop.faults.next(Op::Announced, [Fault::Fail]);
+    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
     settle().await;
-    assert_eq!(announced.payments(), []);
+    assert_eq!(announced.payments().len(), 1);
+    assert_eq!(shop.merchant.replay_sales().await.unwrap(), 1);
+    assert_eq!(announced.payments().len(), 2);
+    assert_eq!(shop.merchant.replay_sales().await.unwrap(), 0);
+}
+
+/// The sale was recorded, and the ledger's answer was lost: not announced before the next start.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_announced_at_the_next_start() {
+    let shop = Shop::open().await;
+    let announced = Announced::default();
+    let service = layered(&shop.layer().on_sold(announced.hook()).unwrap(), echo(Counter::default()));
+    for (fault, sold) in [(Fault::Fail, 0), (Fault::AnswerLost, 1)] {
+        let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+        shop.faults.always(Op::Commit, fault);
+        assert_problem(ask(&service, redemption(&intent, tx)).await, 503, "outcome_unknown").await;
+        shop.faults.heal();
+        settle().await;
+        assert_eq!(announced.payments(), []);
+        assert_eq!(shop.merchant.replay_sales().await.unwrap(), sold);
+        assert_eq!(announced.payments().len(), sold);
+    }
 }
 
 async fn merchant(shop: &Shop, ledger: &Arc<SqliteLedger>, to: Address) -> Merchant {
@@ -129,39 +181,47 @@ async fn merchant(shop: &Shop, ledger: &Arc<SqliteLedger>, to: Address) -> Merch
     builder.build().await.unwrap()
 }
 
-/// The process ended before the hook did: the next one reads the book.
+/// The process ended before the hook did: the next one runs it.
 #[tokio::test]
-async fn after_a_restart_the_sales_in_the_book_are_announced_again() {
+async fn after_a_restart_the_sales_whose_hooks_did_not_end_are_announced() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = Arc::new(SqliteLedger::open(folder.path().join("sales.db")).await.unwrap());
+    let path = folder.path().join("sales.db");
+    let ledger = Arc::new(SqliteLedger::open(&path).await.unwrap());
     let shop = Shop::open().await;
-    shop.chain.set_head(tower_x402::protocol::ChainTime::from_unix(NOW - 3600));
-    let before = SystemTime::now() - Duration::from_secs(60);
+    shop.chain.set_head(ChainTime::from_unix(NOW - 3600));
     let (mut sold, names) = (Vec::new(), ["top-up", "top-up", "order", "answer"]);
     let first = merchant(&shop, &ledger, recipient()).await;
-    shop.chain.set_head(tower_x402::protocol::ChainTime::from_unix(NOW));
+    shop.chain.set_head(ChainTime::from_unix(NOW));
+    let cut_off = |_| std::future::pending::<()>();
+    for name in ["top-up", "order"] {
+        let _ = first.charge(name, PRICE).unwrap().on_sold(cut_off).unwrap();
+    }
     for name in names {
-        // The hook is lost with its process.
         let service = layered(&first.charge(name, PRICE).unwrap(), echo(Counter::default()));
         let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
         assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
-        sold.push(PaymentId::of_transfer(tower_x402::protocol::Network::BASE, tx, 0));
+        sold.push(PaymentId::of_transfer(Network::BASE, tx, 0));
     }
     let _ = ledger.note_refund(sold[1], TxHash::new([7; 32])).await.unwrap();
+    ledger.close().await;
 
-    let next = merchant(&shop, &ledger, recipient()).await;
+    let ledger = Arc::new(SqliteLedger::open(&path).await.unwrap());
     let announced = Announced::default();
-    for name in ["top-up", "order"] {
-        let _ = next.charge(name, PRICE).unwrap().on_sold(announced.hook()).unwrap();
-    }
-    let _ = next.charge("answer", PRICE).unwrap();
-    assert_eq!(next.replay_sales(&*ledger, before).await.unwrap(), 2);
-    // Neither what was given back, nor what has no hook.
-    assert_eq!(announced.payments(), [sold[0], sold[2]]);
-    let later = SystemTime::now() + Duration::from_secs(60);
-    assert_eq!(next.replay_sales(&*ledger, later).await.unwrap(), 0);
-    // Another seller's sales in the same ledger are not announced.
+    // Another seller's sales in the same ledger are not announced, and wait on.
     let other = merchant(&shop, &ledger, Address::new([9; 20])).await;
     let _ = other.charge("top-up", PRICE).unwrap().on_sold(announced.hook()).unwrap();
-    assert_eq!(other.replay_sales(&*ledger, before).await.unwrap(), 0);
+    assert_eq!(other.replay_sales().await.unwrap(), 0);
+    // Nor are those of a route that has no hook yet.
+    let next = merchant(&shop, &ledger, recipient()).await;
+    let _ = next.charge("top-up", PRICE).unwrap().on_sold(announced.hook()).unwrap();
+    assert_eq!(next.replay_sales().await.unwrap(), 1);
+    let _ = next.charge("order", PRICE).unwrap().on_sold(announced.hook()).unwrap();
+    assert_eq!(next.replay_sales().await.unwrap(), 1);
+    // Neither what was given back, nor what had no hook when it was sold.
+    assert_eq!(announced.payments(), [sold[0], sold[2]]);
+    assert_eq!(next.replay_sales().await.unwrap(), 0);
+    assert_eq!(ledger.unannounced(None, 9).await.unwrap(), []);
 }
+
+#[cfg(unix)]
+mod killed;

@@ -23,8 +23,8 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
-        RenewOutcome, ReserveOutcome, Sale, Settling,
+        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger,
+        LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
     protocol::{ChainTime, IntentKey, PaymentId, Transfer},
 };
@@ -64,6 +64,7 @@ pub enum Op {
     Release,
     IsConsumed,
     Health,
+    Announced,
 }
 
 /// What goes wrong with it.
@@ -216,6 +217,20 @@ impl Ledger for Faulty {
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.through(Op::Health, self.inner.health()).await
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+}
+
+impl Announcements for Faulty {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        self.inner.unannounced(after, most).await
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        self.through(Op::Announced, self.inner.announced(payment)).await
     }
 }
 

@@ -7,8 +7,9 @@ use super::{
         AttemptOutcome, BookedSale, CommitOutcome, DayTotal, KeptAnswer, Ledger as _, RefundOutcome, SalesBook,
         SalesQuery, UtcDay,
     },
-    Check, Fault, Harness, PATIENCE, Report, Violation, Violations,
+    Fault, Harness,
     fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be},
+    suite,
 };
 use crate::{
     ledger::Claim,
@@ -22,27 +23,12 @@ const RUNNING: usize = 60;
 /// How large an answer is that takes a while to be stored, in bytes.
 const LARGE: usize = 256 * 1024;
 
-macro_rules! checks {
-    ($($check:ident: $rule:literal;)*) => {
-        /// All checks of a book.
-        pub const BOOK_CHECKS: &[Check] =
-            &[$(Check { name: stringify!($check), rule: $rule, takes_minutes: false }),*];
+suite! {
+    /// All checks of a book.
+    BOOK_CHECKS;
+    /// Makes every check of a [`SalesBook`], each on a ledger of its own, and tells everything that is wrong.
+    run_book<H: Harness where Ledger: SalesBook>;
 
-        async fn dispatch<H>(name: &str, harness: &H) -> Result<(), Fault>
-        where
-            H: Harness<Ledger: SalesBook>,
-        {
-            let fixture = Fixture::new(harness).await;
-            fixture.begin().await?;
-            $(if name == stringify!($check) {
-                return Box::pin($check(&fixture)).await;
-            })*
-            Err(Fault::new("there is no such check"))
-        }
-    };
-}
-
-checks! {
     what_is_sold_is_booked: "a sale is in the book from its commit on, once, as it was paid";
     booked_as_it_was_settled: "what was settled after it was reserved is booked by the transfer that settled it";
     what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
@@ -53,25 +39,6 @@ checks! {
     a_refund_is_noted_once: "a refund is noted once; the same again changes nothing, and another is not noted";
     refunds_are_shown: "a refund is shown with its sale, and known of what was not sold";
     payments_are_known_apart: "whether a payment is sold is told of each, in the order that was asked";
-}
-
-/// Makes every check of a [`SalesBook`], each on a ledger of its own, and tells everything that is wrong.
-///
-/// # Errors
-/// [`Violations`]: every rule that is broken.
-pub async fn run_book<H>(harness: &H) -> Result<Report, Violations>
-where
-    H: Harness<Ledger: SalesBook>,
-{
-    let (mut report, mut broken) = (Report::default(), Vec::new());
-    for check in BOOK_CHECKS {
-        let outcome = tokio::time::timeout(PATIENCE, dispatch(check.name, harness)).await;
-        match outcome.unwrap_or_else(|_| Err(Fault::new("it hangs"))) {
-            Ok(()) => report.passed.push(*check),
-            Err(fault) => broken.push(Violation { check: *check, detail: fault.to_string() }),
-        }
-    }
-    if broken.is_empty() { Ok(report) } else { Err(Violations { broken, of: BOOK_CHECKS.len() }) }
 }
 
 fn claim_of(resource: &str, intent: IntentKey, transfer: Transfer) -> Claim {

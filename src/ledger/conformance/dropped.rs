@@ -13,10 +13,10 @@ use super::{
 };
 
 /// More often than any question waits.
-const POLLS: usize = 64;
+pub(super) const POLLS: usize = 64;
 
 /// Polls a question so many times, each time when it was woken, and drops it. `None`: it was not answered by then.
-async fn broken_off<T>(question: impl Future<Output = T>, polls: usize) -> Option<T> {
+pub(super) async fn broken_off<T>(question: impl Future<Output = T>, polls: usize) -> Option<T> {
     let (mut question, mut left) = (pin!(question), polls);
     poll_fn(|cx| match question.as_mut().poll(cx) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),

@@ -34,3 +34,9 @@ pub trait Harness: Sync {
         100
     }
 }
+
+/// The harness of a ledger that is durable.
+pub trait Reopens: Harness {
+    /// Closes the ledger as well as it can be closed, and returns it as the next process opens it. Other handles may stay open.
+    fn reopen(&self, ledger: &Self::Ledger) -> impl Future<Output = Self::Ledger> + Send;
+}

@@ -1,4 +1,5 @@
-//! What every ledger must do, as checks that any backend can run; and with [`run_book`] what every book of sales must.
+//! What every ledger must do, as checks that any backend can run. [`run_book`] has what every book of sales must do,
+//! [`run_announcements`] what every ledger that marks sales must, and [`run_durable`] what every ledger that is durable must.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
 //! [`run`]. A violation is reported with the name of the check and its rule.
@@ -38,10 +39,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod announcements;
 mod answer;
 mod attempts;
 mod book;
 mod dropped;
+mod durable;
 mod fixture;
 mod harness;
 mod lease;
@@ -54,9 +57,11 @@ mod settling;
 
 use std::{fmt, time::Duration};
 
+pub use announcements::{ANNOUNCEMENT_CHECKS, run_announcements};
 pub use book::{BOOK_CHECKS, run_book};
+pub use durable::{DURABLE_CHECKS, run_durable};
 use fixture::{Fault, Fixture};
-pub use harness::Harness;
+pub use harness::{Harness, Reopens};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -110,7 +115,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// One by one, in the order of [`CHECKS`], or of [`BOOK_CHECKS`].
+    /// One by one, in the order of the checks.
     #[must_use]
     pub fn as_slice(&self) -> &[Violation] {
         &self.broken
@@ -173,6 +178,50 @@ async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violatio
         Err(fault) => Err(Violation { check, detail: fault.to_string() }),
     }
 }
+
+/// Checks of a ledger that can more than others, each on a ledger of its own whose memory has begun, and what makes all of them.
+macro_rules! suite {
+    (
+        $(#[$checks_doc:meta])* $checks:ident;
+        $(#[$run_doc:meta])* $run:ident<$harness:ident: $bound:path $(where Ledger: $ledger:path)?>;
+        $($check:ident: $rule:literal;)*
+    ) => {
+        $(#[$checks_doc])*
+        pub const $checks: &[$crate::ledger::conformance::Check] = &[$($crate::ledger::conformance::Check {
+            name: stringify!($check),
+            rule: $rule,
+            takes_minutes: false,
+        }),*];
+
+        $(#[$run_doc])*
+        ///
+        /// # Errors
+        /// [`Violations`](super::Violations): every rule that is broken.
+        pub async fn $run<$harness>(harness: &$harness) -> Result<super::Report, super::Violations>
+        where
+            $harness: $bound $(+ super::Harness<Ledger: $ledger>)?,
+        {
+            let (mut report, mut broken) = (super::Report::default(), Vec::new());
+            for check in $checks {
+                let made = async {
+                    let fixture = super::fixture::Fixture::new(harness).await;
+                    fixture.begin().await?;
+                    $(if check.name == stringify!($check) {
+                        return Box::pin($check(&fixture)).await;
+                    })*
+                    Err(super::Fault::new("there is no such check"))
+                };
+                let outcome = tokio::time::timeout(super::PATIENCE, made).await;
+                match outcome.unwrap_or_else(|_| Err(super::Fault::new("it hangs"))) {
+                    Ok(()) => report.passed.push(*check),
+                    Err(fault) => broken.push(super::Violation { check: *check, detail: fault.to_string() }),
+                }
+            }
+            if broken.is_empty() { Ok(report) } else { Err(super::Violations { broken, of: $checks.len() }) }
+        }
+    };
+}
+use suite;
 
 macro_rules! checks {
     ($($module:ident::$check:ident $(@$minutes:ident)?: $rule:literal;)*) => {

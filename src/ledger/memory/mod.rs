@@ -8,15 +8,15 @@ mod state;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 pub use state::Counts;
 use state::State;
 
 use super::{
-    AttemptOutcome, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance, RenewOutcome,
-    ReserveOutcome, Sale, Settling,
+    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError,
+    Maintenance, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -135,7 +135,8 @@ impl Ledger for MemoryLedger {
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let now = self.now();
-        Ok(self.state()?.commit(lease, answer, now))
+        let sold_at = UNIX_EPOCH + Duration::from_secs(self.shared.clock.unix());
+        Ok(self.state()?.commit(lease, answer, now, sold_at))
     }
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
@@ -155,6 +156,29 @@ impl Ledger for MemoryLedger {
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.state().map(drop)
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+}
+
+impl Announcements for MemoryLedger {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        fn place(sale: &BookedSale) -> (SystemTime, String) {
+            (sale.sold_at, sale.payment.to_string())
+        }
+        let after = after.map(place);
+        let mut sales: Vec<_> = self.state()?.unannounced.values().cloned().collect();
+        sales.retain(|sale| after.as_ref().is_none_or(|after| place(sale) > *after));
+        sales.sort_by_cached_key(place);
+        sales.truncate(most);
+        Ok(sales)
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        self.state()?.unannounced.remove(&payment.compact());
+        Ok(())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, binary_heap::PeekMut},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 // Keys are hashes and seals already, and each cost its author a payment: no need for a hash that withstands choice.
@@ -11,7 +12,8 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale, Settling,
+        AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale,
+        Settling,
         decide::{Candidate, Decision, Entry, decide},
     },
     answer_store::AnswerStore,
@@ -61,6 +63,7 @@ pub(super) struct State {
     settlements: Settlements,
     attempts: AttemptLog,
     pub(super) answers: AnswerStore,
+    pub(super) unannounced: HashMap<CompactPaymentId, BookedSale>,
     counts: Counts,
 }
 
@@ -84,6 +87,7 @@ struct Hold {
     intent: IntentKey,
     fence: u64,
     until: Duration,
+    resource: Arc<str>,
 }
 
 impl Hold {
@@ -146,7 +150,13 @@ impl State {
         }
     }
 
-    pub(super) fn commit(&mut self, lease: &Lease, answer: Option<&KeptAnswer>, now: Duration) -> CommitOutcome {
+    pub(super) fn commit(
+        &mut self,
+        lease: &Lease,
+        answer: Option<&KeptAnswer>,
+        now: Duration,
+        sold_at: SystemTime,
+    ) -> CommitOutcome {
         let key = lease.transfer().payment_id().compact();
         if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
             return CommitOutcome::Done;
@@ -158,6 +168,10 @@ impl State {
         self.sold.insert(hold.intent);
         if let Some(answer) = answer {
             self.answers.keep(hold.intent, answer, now);
+        }
+        if lease.is_to_announce() {
+            let sale = BookedSale::new(lease.transfer().payment_id(), &*hold.resource, lease.transfer(), sold_at);
+            self.unannounced.insert(key, sale);
         }
         // Where it was settled since, by that transfer.
         self.ages.push(Reverse(Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent }));
@@ -234,7 +248,8 @@ impl State {
         self.fence += 1;
         let lease = Lease::new(claim, transfer, self.fence).with_settling(self.settlements.of(intent, &key));
         let until = now.saturating_add(claim.lease());
-        self.holds.insert(key, Hold { intent, fence: self.fence, until });
+        let resource = claim.shared_resource();
+        self.holds.insert(key, Hold { intent, fence: self.fence, until, resource });
         self.holders.insert(intent, key);
         self.attempts.granted((intent, key), now);
         self.counts.reserved += 1;

@@ -4,12 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use super::{
     super::{
-        BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery,
+        Announcements, BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery,
         sql::{BOOK_TIME, SaleRow, compatible, hash, in_time, moment, not_before},
     },
     connection::{Row, ask},
     handle::PostgresLedger,
-    statements::{BOOK_REVISION, Flush, Literal, Text, array, bytes, null, payment, text, whole},
+    statements::{
+        ANNOUNCEMENTS_REVISION, BOOK_REVISION, Flush, Literal, Text, array, bytes, null, payment, text, whole,
+    },
 };
 use crate::protocol::{PaymentId, TxHash};
 
@@ -39,7 +41,7 @@ impl SalesBook for PostgresLedger {
         let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            let complete = [whole(self.has_book().await?)];
+            let complete = [whole(self.has_revision(BOOK_REVISION).await?)];
             let complete = self.one::<(i64,)>(Flush::Later, &self.statements.complete_until, &complete).await?;
             let (complete,) = complete.ok_or(LedgerError::unavailable())?;
             let values = [whole(since), whole(until.min(complete)), behind, resource, most];
@@ -79,12 +81,33 @@ impl SalesBook for PostgresLedger {
     }
 }
 
+impl Announcements for PostgresLedger {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        let since = after.map_or(0, |last| not_before(last.sold_at, MICROSECOND).min(LAST));
+        let behind = after.map_or_else(|| text(""), |last| payment(last.payment));
+        let values = [whole(since), behind, whole(i64::try_from(most).unwrap_or(i64::MAX))];
+        let limit = self.time_limit.max(BOOK_TIME);
+        in_time(limit, async {
+            self.has_revision(ANNOUNCEMENTS_REVISION).await?;
+            let question = || self.rows_in::<Told>(limit, Flush::Later, &self.statements.unannounced, &values);
+            ask(question).await?.into_iter().map(sale).collect()
+        })
+        .await
+    }
+
+    async fn announced(&self, paid: PaymentId) -> Result<(), LedgerError> {
+        let values = [payment(paid)];
+        let question = self.one::<(bool,)>(Flush::Later, &self.statements.announced, &values);
+        in_time(self.time_limit, question).await.map(drop)
+    }
+}
+
 impl PostgresLedger {
     /// Asks the book, if there is one.
     async fn told<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Vec<T>, LedgerError> {
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            self.has_book().await?;
+            self.has_revision(BOOK_REVISION).await?;
             ask(|| self.rows_in(limit, flush, question, values)).await
         })
         .await
@@ -92,11 +115,11 @@ impl PostgresLedger {
 
     /// Checks that the tables are those of this version, which may not have been migrated; tells the server's time, in
     /// microseconds.
-    async fn has_book(&self) -> Result<i64, LedgerError> {
+    async fn has_revision(&self, revision: i64) -> Result<i64, LedgerError> {
         let schema: Option<(i64, i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
-        let has_book = schema.filter(|(_, revision, _)| *revision >= BOOK_REVISION);
-        compatible(has_book.map(|(version, ..)| version))?;
-        has_book.map(|(.., now)| now).ok_or(LedgerError::incompatible())
+        let has_it = schema.filter(|(_, reached, _)| *reached >= revision);
+        compatible(has_it.map(|(version, ..)| version))?;
+        has_it.map(|(.., now)| now).ok_or(LedgerError::incompatible())
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events,
+        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events,
         last_sale::{self, Recorded},
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
@@ -70,6 +70,11 @@ fn settled(lease: &Lease, transfer: &Transfer) -> [Literal; 5] {
         whole(seconds(transfer.block_time)),
         whole(seconds(lease.keep_until())),
     ]
+}
+
+/// The same of one whose payment was settled before.
+fn not_settled() -> [Literal; 5] {
+    ["bytea", "bigint", "bigint", "bigint", "bigint"].map(null)
 }
 
 /// What is written down of a sale.
@@ -337,10 +342,13 @@ impl Ledger for PostgresLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
+        let say = &self.statements;
         let (commit, values) = match lease.settled_since() {
-            Some(transfer) => (&self.statements.commit_settled, held(lease, settled(lease, transfer))),
-            None => (&self.statements.commit, held(lease, [])),
+            Some(transfer) => (&say.commit_settled, held(lease, settled(lease, transfer))),
+            None if lease.is_to_announce() => (&say.commit, held(lease, not_settled())),
+            None => (&say.commit, held(lease, [])),
         };
+        let commit = if lease.is_to_announce() { &say.commit_to_announce } else { commit };
         let sold = in_time(self.time_limit, async {
             match KeptAnswer::to_keep(answer) {
                 Some(answer) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
@@ -390,5 +398,9 @@ impl Ledger for PostgresLedger {
         self.memory(&self.statements.health, None).await?;
         let version = ask(|| self.known_rows::<(i64,)>(Flush::Later, &self.statements.version, &[]));
         in_time(self.time_limit, version).await.map(drop)
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
     }
 }

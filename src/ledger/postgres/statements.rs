@@ -18,9 +18,12 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each version to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("revision_2.sql")];
+pub(super) const STEPS: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("revision_2.sql"), include_str!("revision_3.sql")];
 /// The revision that the book is read from.
 pub(super) const BOOK_REVISION: i64 = 2;
+/// The revision from which sales are marked that wait for their announcement.
+pub(super) const ANNOUNCEMENTS_REVISION: i64 = 3;
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const GRANT: &str = "
@@ -46,6 +49,8 @@ macro_rules! committing {
 const COMMIT: &str = committing!("ledger_commit($1, $2, $3)");
 /// The same, by the transfer that settled the payment since it was reserved.
 const COMMIT_SETTLED: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
+/// Either of these, of a sale that waits for its announcement.
+const COMMIT_TO_ANNOUNCE: &str = committing!("ledger_commit_to_announce($1, $2, $3, $4, $5, $6, $7, $8)");
 
 /// The moment before which every sale is visible, in microseconds: `$1`, which the server's clock showed before, or the beginning of
 /// the longest open commit. A lock is released once its transaction is visible. One whose time is after `$1` began later: its sale
@@ -160,6 +165,35 @@ FROM (
 ) AS sale
 LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
 ORDER BY sale.consumed_at, sale.payment LIMIT $5";
+
+/// Sales that wait for their announcement, behind the time `$1`, in microseconds, and the payment `$2`; `$3` at most. In the columns of
+/// a page.
+const UNANNOUNCED: &str = "
+SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
+    encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
+    sale.block_time, (extract(epoch FROM sale.consumed_at) * 1000000)::bigint, encode(refund.tx_hash, 'hex'),
+    (extract(epoch FROM refund.noted_at) * 1000000)::bigint
+FROM (
+    (
+        SELECT sale.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_unannounced AS waiting JOIN ledger_sales AS sale ON sale.payment = waiting.payment
+        WHERE (waiting.sold_at, waiting.payment) > (timestamptz 'epoch' + $1 * interval '1 microsecond', $2)
+            AND sale.consumed_at IS NOT NULL
+        ORDER BY waiting.sold_at, waiting.payment LIMIT $3
+    )
+    UNION ALL
+    (
+        SELECT book.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
+            consumed_at
+        FROM ledger_unannounced AS waiting JOIN ledger_book AS book ON book.payment = waiting.payment
+        WHERE (waiting.sold_at, waiting.payment) > (timestamptz 'epoch' + $1 * interval '1 microsecond', $2)
+        ORDER BY waiting.sold_at, waiting.payment LIMIT $3
+    )
+) AS sale
+LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
+ORDER BY sale.consumed_at, sale.payment LIMIT $3";
+const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = $1 RETURNING true";
 
 /// Of each payment of `$1`, whether it is sold, and its refund.
 const KNOWN: &str = "
@@ -294,7 +328,7 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, keep: KEEP, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }

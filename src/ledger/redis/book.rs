@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery},
+    super::{Announcements, BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery},
     handle::RedisLedger,
     words::word,
 };
@@ -61,6 +61,19 @@ impl SalesBook for RedisLedger {
             noted if noted == transaction => Ok(RefundOutcome::NotedBefore),
             transaction => Ok(RefundOutcome::Differs { transaction }),
         }
+    }
+}
+
+impl Announcements for RedisLedger {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        let since = millis(after.map_or(UNIX_EPOCH, |last| last.sold_at)).to_string();
+        let told: Vec<String> = self.ask(&self.inner.scripts.unannounced, &[since, most.to_string()]).await?;
+        Ok(behind(&told, after, most)?.0)
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        let told: Vec<String> = self.ask(&self.inner.scripts.announced, &[payment.to_string()]).await?;
+        word(&told, &[("done", ())])
     }
 }
 

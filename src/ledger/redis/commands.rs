@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events, last_sale,
+        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events, last_sale,
     },
     connection::code,
     error::{RedisConnectError, RedisConnectErrorKind},
@@ -104,7 +104,9 @@ impl Ledger for RedisLedger {
             .settled_since()
             .map(|settled| [("block_time", seconds(settled.block_time)), ("keep_until", seconds(lease.keep_until()))]);
         let book = book.into_iter().chain(since.into_iter().flatten());
-        let words = name(lease, book.flat_map(|(field, value)| [field.to_owned(), value]));
+        let announce = if lease.is_to_announce() { "announce" } else { "" };
+        let book = book.flat_map(|(field, value)| [field.to_owned(), value]);
+        let words = name(lease, std::iter::once(announce.to_owned()).chain(book));
         let answer = self.ask_for_good(&self.inner.scripts.commit, &words, KeptAnswer::to_keep(answer)).await?;
         if answer.first().is_some_and(|word| word == "done") {
             events::consumed(lease);
@@ -156,6 +158,10 @@ impl Ledger for RedisLedger {
                 LedgerError::unavailable()
             }
         })
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
     }
 }
 

@@ -1,5 +1,6 @@
--- ARGV: the lease; then what the book says of the sale, names and values. Where the payment was settled since it was reserved, they
+-- ARGV: the lease; 'announce', or '' for a sale that waits for no announcement; then what the book says of the sale, names and values. Where the payment was settled since it was reserved, they
 -- say also, last of all, until when it is kept.
+local announce = table.remove(ARGV, 4) == 'announce'
 if not is_holder then return { 'lease lost' } end
 if consumed_at then
   -- Written once more: WAIT counts the replicas that have the connection's last write.
@@ -19,4 +20,8 @@ redis.call('DEL', tries_key(intent, id))
 end_settling(intent, id)
 redis.call('HINCRBY', ledger, 'consumed', 1)
 book(id)
+if announce then
+  redis.call('HSET', prefix .. 'unannounced_sales', id, cjson.encode(record(id)))
+  redis.call('ZADD', prefix .. 'unannounced', whole(now), id)
+end
 return { 'done' }

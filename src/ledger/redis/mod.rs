@@ -43,7 +43,9 @@
 //! over two days with the default maximum payment age. A payment that is mined again later, and was not shown meanwhile, is not
 //! known any more. Copy the book elsewhere before, or have it [kept](RedisLedgerBuilder::keep_book): then the hash `{ledger}:book` has each
 //! sale as JSON by payment id, and the sorted set `{ledger}:booked` the ids by `consumed_at`, for good. Refunds that the seller
-//! [noted](super::SalesBook::note_refund) are in the hash `{ledger}:refunds`. [`SalesBook`](super::SalesBook) reads all of it. What was sold today:
+//! [noted](super::SalesBook::note_refund) are in the hash `{ledger}:refunds`. Sales that wait for their
+//! [announcement](super::Announcements) are in the sorted set `{ledger}:unannounced`, and as JSON in the hash
+//! `{ledger}:unannounced_sales`, however old they are. [`SalesBook`](super::SalesBook) reads all of it. What was sold today:
 //!
 //! ```sh
 #![doc = include_str!("sold_today.sh")]

@@ -18,12 +18,12 @@ macro_rules! scripts {
         Self {
             begin: script!("", "begin.lua"),
             mark: script!("", "mark.lua"),
-            reserve: script!("", $book, "last_sale.lua", "forget.lua", "reserve.lua"),
+            reserve: script!("", "record.lua", $book, "last_sale.lua", "forget.lua", "reserve.lua"),
             settling: script!(" flags=allow-oom", "holder.lua", "settling.lua"),
             not_settled: script!(" flags=allow-oom", "holder.lua", "not_settled.lua"),
             renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
-            commit: script!(" flags=allow-oom", $book, "holder.lua", "commit.lua"),
-            keep: script!("", $book, "holder.lua", "keep.lua", "commit.lua"),
+            commit: script!(" flags=allow-oom", "record.lua", $book, "holder.lua", "commit.lua"),
+            keep: script!("", "record.lua", $book, "holder.lua", "keep.lua", "commit.lua"),
             release: script!(" flags=allow-oom", "holder.lua", "release.lua"),
             // Not `no-writes`: a replica must not answer, it may be behind.
             consumed: script!(" flags=allow-oom", "consumed.lua"),
@@ -31,8 +31,10 @@ macro_rules! scripts {
             health: script!("", "last_sale.lua", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
             // It frees memory.
-            sweep: script!(" flags=allow-oom", $book, "forget.lua", "sweep.lua"),
-            page: script!(" flags=allow-oom", "page.lua"),
+            sweep: script!(" flags=allow-oom", "record.lua", $book, "forget.lua", "sweep.lua"),
+            page: script!(" flags=allow-oom", "record.lua", "told.lua", "page.lua"),
+            unannounced: script!(" flags=allow-oom", "record.lua", "told.lua", "unannounced.lua"),
+            announced: script!(" flags=allow-oom", "announced.lua"),
             known: script!(" flags=allow-oom", "known.lua"),
             refund: script!("", "refund.lua"),
         }
@@ -59,6 +61,9 @@ pub(super) struct Scripts {
     pub(super) sweep: Script,
     /// Sales of a span of time.
     pub(super) page: Script,
+    /// Sales that wait for their announcement.
+    pub(super) unannounced: Script,
+    pub(super) announced: Script,
     /// What is known of payments.
     pub(super) known: Script,
     pub(super) refund: Script,

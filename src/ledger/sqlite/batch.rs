@@ -39,6 +39,11 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
             Question::Refund(payment, transaction) => {
                 asked.answer = Some(refund(work, say, payment, transaction).await?.map(Answer::Refunded));
             }
+            Question::Announced(payment) => {
+                let announced = sqlx::query(say.announced.sql()).bind(payment.to_string());
+                announced.execute(&mut *work).await?;
+                asked.answer = Some(Ok(Answer::Announced));
+            }
             _ => {}
         }
     }
@@ -84,6 +89,10 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
         on(&say.spent, spent.clone()).execute(&mut *work).await?;
         on(&say.end_settling, spent).execute(&mut *work).await?;
         keep(work, say, batch, &sold).await?;
+        let to_announce = leases(batch, &|lease| lease.is_to_announce() && sold.contains(&lease.fencing_token()));
+        if !to_announce.is_empty() {
+            on(&say.to_announce, json(&to_announce)?).execute(&mut *work).await?;
+        }
     }
     for asked in batch {
         if let Question::Commit(lease, _) = &asked.question {

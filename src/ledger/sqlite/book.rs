@@ -6,13 +6,13 @@ use sqlx::{Row as _, sqlite::SqliteRow};
 
 use super::{
     super::{
-        BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery,
+        Announcements, BookedSale, KnownPayment, LedgerError, Refund, RefundOutcome, SalesBook, SalesQuery,
         sql::{BOOK_TIME, SaleRow, compatible, failed, hash, in_time, not_before},
     },
     codes::ask,
     handle::SqliteLedger,
     question::{Answer, Question},
-    statements::BOOK_REVISION,
+    statements::{ANNOUNCEMENTS_REVISION, BOOK_REVISION},
 };
 use crate::protocol::{PaymentId, TxHash};
 
@@ -26,7 +26,7 @@ impl SalesBook for SqliteLedger {
         after: Option<&BookedSale>,
         most: usize,
     ) -> Result<Vec<BookedSale>, LedgerError> {
-        self.has_book().await?;
+        self.has_revision(BOOK_REVISION).await?;
         let since = not_before(after.map_or(query.start(), |last| last.sold_at), MILLISECOND);
         let until = query.end().map_or(i64::MAX, |end| not_before(end, MILLISECOND));
         let behind = after.map(|last| last.payment.to_string()).unwrap_or_default();
@@ -40,7 +40,7 @@ impl SalesBook for SqliteLedger {
     }
 
     async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
-        self.has_book().await?;
+        self.has_revision(BOOK_REVISION).await?;
         let texts: Vec<_> = payments.iter().map(PaymentId::to_string).collect();
         let texts = serde_json::to_string(&texts).map_err(|_| LedgerError::unavailable())?;
         let question = || sqlx::query(self.statements.known.sql()).bind(texts.clone()).fetch_all(&self.readers);
@@ -49,7 +49,7 @@ impl SalesBook for SqliteLedger {
     }
 
     async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
-        self.has_book().await?;
+        self.has_revision(BOOK_REVISION).await?;
         match self.ask(Question::Refund(payment, transaction)).await? {
             Answer::Refunded(outcome) => Ok(outcome),
             _ => Err(LedgerError::unavailable()),
@@ -57,16 +57,34 @@ impl SalesBook for SqliteLedger {
     }
 }
 
+impl Announcements for SqliteLedger {
+    async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
+        self.has_revision(ANNOUNCEMENTS_REVISION).await?;
+        let since = after.map_or(i64::MIN, |last| not_before(last.sold_at, MILLISECOND));
+        let behind = after.map(|last| last.payment.to_string()).unwrap_or_default();
+        let question = || {
+            let question = sqlx::query(self.statements.unannounced.sql()).bind(since).bind(behind.clone());
+            question.bind(i64::try_from(most).unwrap_or(i64::MAX)).fetch_all(&self.readers)
+        };
+        let rows = in_time(self.time_limit.max(BOOK_TIME), ask(question)).await?;
+        rows.iter().map(sale).collect()
+    }
+
+    async fn announced(&self, payment: PaymentId) -> Result<(), LedgerError> {
+        self.ask(Question::Announced(payment)).await.map(drop)
+    }
+}
+
 impl SqliteLedger {
     /// Whether the tables are those of this version, which may not have been migrated.
-    async fn has_book(&self) -> Result<(), LedgerError> {
+    async fn has_revision(&self, revision: i64) -> Result<(), LedgerError> {
         if !self.queue.home().is_sound() {
             return Err(LedgerError::unavailable());
         }
         let question = || sqlx::query_as::<_, (i64, i64)>(self.statements.schema.sql()).fetch_optional(&self.readers);
         let told = in_time(self.time_limit, ask(question)).await?;
-        let has_book = told.filter(|(_, revision)| *revision >= BOOK_REVISION);
-        compatible(has_book.map(|(version, _)| version))
+        let has_it = told.filter(|(_, reached)| *reached >= revision);
+        compatible(has_it.map(|(version, _)| version))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events,
+        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events,
         sql::{self, in_time},
     },
     codes::ask,
@@ -84,6 +84,10 @@ impl Ledger for SqliteLedger {
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
         self.tell(Word::Beat, ChainTime::from_unix(0)).await.map(drop)
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
     }
 }
 

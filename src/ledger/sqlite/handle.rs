@@ -66,7 +66,8 @@ use crate::protocol::ChainTime;
 /// (`0x…`), `fence`, `reserved_at` and `consumed_at` (Unix milliseconds). It stays complete when a sale is forgotten: the row moves
 /// from `ledger_sales` to `ledger_book`, from which you may delete what you have booked elsewhere. As long as a row is there, its
 /// payment and its intent are refused, whatever their age. [`SalesBook`](crate::ledger::SalesBook)
-/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). What was sold today:
+/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). Sales that wait for their
+/// [announcement](crate::ledger::Announcements) are in `ledger_unannounced` (`payment`, `sold_at`), too. What was sold today:
 ///
 /// ```sql
 /// SELECT resource, chain_id, token, count(*) AS sales, sum(CAST(amount AS INTEGER)) AS base_units

@@ -30,6 +30,8 @@ pub(super) enum Question {
     Sweep(ChainTime),
     /// A payment was given back by this transaction.
     Refund(PaymentId, TxHash),
+    /// A sale was announced.
+    Announced(PaymentId),
 }
 
 /// What the ledger's own row is told.
@@ -64,6 +66,8 @@ pub(super) enum Answer {
         more: bool,
     },
     Refunded(RefundOutcome),
+    /// Its mark is gone.
+    Announced,
 }
 
 impl Question {
@@ -80,7 +84,9 @@ impl Question {
     pub(super) fn must_last(&self) -> bool {
         match self {
             Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
-            Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(..) | Self::Sweep(_) => false,
+            Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(..) => false,
+            // A sale whose mark comes back is announced again.
+            Self::Sweep(_) | Self::Announced(_) => false,
         }
     }
 }

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("revision_2.sql")];
+pub(super) const STEPS: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("revision_2.sql"), include_str!("revision_3.sql")];
 /// The revision that the book is read from.
 pub(super) const BOOK_REVISION: i64 = 2;
+/// The revision from which sales are marked that wait for their announcement.
+pub(super) const ANNOUNCEMENTS_REVISION: i64 = 3;
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -441,6 +444,43 @@ FROM (
 LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
 ORDER BY told.consumed_at, told.payment LIMIT ?5";
 
+/// Sales that are committed in this transaction, and wait for their announcement.
+const TO_ANNOUNCE: &str = concat!(
+    "
+WITH ",
+    asked!(),
+    "
+INSERT INTO ledger_unannounced (payment, sold_at)
+SELECT sale.payment, sale.consumed_at FROM asked CROSS JOIN ledger_sales AS sale ON ",
+    held!("sale"),
+    " WHERE sale.consumed_at IS NOT NULL
+ON CONFLICT DO NOTHING"
+);
+
+/// Sales that wait for their announcement, behind the time `?1` and the payment `?2`; `?3` at most. In the columns of a page.
+const UNANNOUNCED: &str = "
+SELECT told.*, refund.tx_hash, refund.noted_at
+FROM (
+    SELECT * FROM (
+        SELECT sale.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number,
+            block_time, consumed_at
+        FROM ledger_unannounced AS waiting CROSS JOIN ledger_sales AS sale ON sale.payment = waiting.payment
+        WHERE (waiting.sold_at, waiting.payment) > (?1, ?2) AND sale.consumed_at IS NOT NULL
+        ORDER BY waiting.sold_at, waiting.payment LIMIT ?3
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT book.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number,
+            block_time, consumed_at
+        FROM ledger_unannounced AS waiting CROSS JOIN ledger_book AS book ON book.payment = waiting.payment
+        WHERE (waiting.sold_at, waiting.payment) > (?1, ?2)
+        ORDER BY waiting.sold_at, waiting.payment LIMIT ?3
+    )
+) AS told
+LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
+ORDER BY told.consumed_at, told.payment LIMIT ?3";
+const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = ?1";
+
 /// Of each payment of `?1`, whether it is sold, and its refund.
 const KNOWN: &str = "
 WITH asked AS MATERIALIZED (SELECT key AS place, value AS payment FROM json_each(?1))
@@ -498,7 +538,7 @@ statements! {
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
     start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS,
-    page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, schema: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, schema: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 impl Statements {
@@ -553,6 +593,9 @@ mod tests {
             FORGET_ATTEMPTS,
             FORGET_ANSWERS,
             PAGE,
+            TO_ANNOUNCE,
+            UNANNOUNCED,
+            ANNOUNCED,
             KNOWN,
             NOTE_REFUND,
             REFUND,
@@ -574,6 +617,7 @@ mod tests {
                     "ledger_refunds",
                     "ledger_settling",
                     "begun",
+                    "waiting",
                     "refund",
                 ];
                 assert!(

@@ -18,27 +18,32 @@ use crate::{
 
 /// Records the sale, and runs the route's hook, if it has one.
 ///
-/// With a hook the commit has a task of its own: a client that leaves while the sale is recorded must not leave it unannounced.
+/// With a hook the commit marks the sale until the hook has run, and it has a task of its own: a client that leaves while the sale is
+/// recorded must not leave it unannounced until the next start.
 pub(crate) async fn commit(
     mut guard: LeaseGuard,
     kept: Option<KeptAnswer>,
     route: &Route,
 ) -> Option<(Committed, LeaseGuard)> {
-    let hook = route.on_sold.get().cloned().zip(Handle::try_current().ok());
-    let Some((hook, runtime)) = hook else {
+    let hook = route.on_sold.get().cloned();
+    if hook.is_some() {
+        guard.to_announce();
+    }
+    let Some((hook, runtime)) = hook.zip(Handle::try_current().ok()) else {
         let committed = guard.commit(kept.as_ref()).await;
         return Some((committed, guard));
     };
-    let (resource, clock) = (Arc::clone(&route.resource), Arc::clone(&route.merchant.clock));
+    let (resource, merchant) = (Arc::clone(&route.resource), Arc::clone(&route.merchant));
     let announcer = runtime.clone();
     let task = async move {
         let committed = guard.commit(kept.as_ref()).await;
         if let Committed::Done = committed {
             let paid = guard.transfer();
-            let sold_at = UNIX_EPOCH + Duration::from_secs(clock.unix());
+            let sold_at = UNIX_EPOCH + Duration::from_secs(merchant.clock.unix());
             let sale = BookedSale::new(paid.payment_id(), &*resource, paid, sold_at);
             let spawner = announcer.clone();
-            drop(spawner.spawn(async move { hook.run(&announcer, sale).await }.in_current_span()));
+            let announcement = async move { hook.announce(&announcer, &merchant.ledger, sale).await };
+            drop(spawner.spawn(announcement.in_current_span()));
         }
         (committed, guard)
     };

@@ -203,6 +203,11 @@ impl LeaseGuard {
         (self.kept, self.lease) = (false, self.lease.clone().settled_by(transfer));
     }
 
+    /// A hook waits for the sale: the commit marks it.
+    pub(crate) fn to_announce(&mut self) {
+        self.lease = self.lease.clone().to_announce();
+    }
+
     /// Counts this attempt from here on.
     pub(crate) fn handler_started(&self) {
         self.started.store(true, Ordering::Relaxed);

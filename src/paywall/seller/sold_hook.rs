@@ -10,7 +10,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
-use crate::ledger::BookedSale;
+use crate::ledger::{BookedSale, ErasedLedger};
 
 type Announce = dyn Fn(BookedSale) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
@@ -30,12 +30,18 @@ impl SoldHook {
         Self(Arc::new(move |sale| Box::pin(hook(sale))))
     }
 
-    /// Runs the hook in a task of its own, whose panic ends no other work.
-    pub(crate) async fn run(self, runtime: &Handle, sale: BookedSale) {
+    /// Runs the hook in a task of its own, whose panic ends no other work, and then removes the ledger's mark of the sale. Whatever
+    /// fails leaves the mark for the next start.
+    pub(crate) async fn announce(self, runtime: &Handle, ledger: &Arc<dyn ErasedLedger>, sale: BookedSale) {
         let payment = sale.payment;
         let hook = runtime.spawn(async move { (self.0)(sale).await }.in_current_span());
         if hook.await.is_err() {
             tracing::error!(%payment, "the hook of `on_sold` did not end; `Merchant::replay_sales` runs it again");
+            return;
+        }
+        let Some(waiting) = ledger.announcements() else { return };
+        if waiting.announced(payment).await.is_err() {
+            tracing::warn!(%payment, "the ledger did not note that a sale was announced; `Merchant::replay_sales` announces it again");
         }
     }
 }

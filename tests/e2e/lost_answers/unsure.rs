@@ -4,8 +4,8 @@ use std::{fs, future::pending, path::PathBuf};
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling,
+        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling,
     },
     protocol::{ChainTime, IntentKey, PaymentId},
 };
@@ -72,5 +72,9 @@ impl<L: Ledger> Ledger for Unsure<L> {
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.ledger.health().await
+    }
+
+    fn announcements(&self) -> Option<&impl Announcements> {
+        self.ledger.announcements()
     }
 }

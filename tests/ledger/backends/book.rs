@@ -9,7 +9,7 @@ use tower_x402::{
     ledger::{
         BookedSale, Claim, KnownPayment, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome, SalesBook,
         SalesQuery, SqliteLedger, UtcDay,
-        conformance::{self, BOOK_CHECKS, Harness},
+        conformance::{self, BOOK_CHECKS, Harness, Reopens},
         redis::driver,
     },
     protocol::{PaymentId, TxHash},
@@ -26,12 +26,24 @@ on_each_kind! {
 }
 
 /// Ledgers in places of their own, with a book for good.
-struct Books {
+pub(super) struct Books {
     kind: Kind,
     places: Mutex<Vec<Place>>,
 }
 
 impl Books {
+    /// `None` where there is no server of this kind.
+    pub(super) async fn new(kind: Kind) -> Option<Self> {
+        Place::new(kind).await?.remove().await;
+        Some(Self { kind, places: Mutex::default() })
+    }
+
+    pub(super) async fn remove(self) {
+        for place in self.places.into_inner().unwrap() {
+            place.remove().await;
+        }
+    }
+
     fn address(&self) -> String {
         self.places.lock().unwrap().last().unwrap().address().to_owned()
     }
@@ -61,15 +73,18 @@ impl Harness for Books {
     }
 }
 
+impl Reopens for Books {
+    async fn reopen(&self, ledger: &AnyLedger) -> AnyLedger {
+        ledger.clone().close().await;
+        AnyLedger::booking(&self.address()).await
+    }
+}
+
 async fn its_book_conforms(kind: Kind) {
-    let Some(place) = Place::new(kind).await else { return };
-    place.remove().await;
-    let books = Books { kind, places: Mutex::default() };
+    let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_book(&books).await.unwrap();
     assert_eq!(report.passed.len(), BOOK_CHECKS.len());
-    for place in books.places.into_inner().unwrap() {
-        place.remove().await;
-    }
+    books.remove().await;
 }
 
 /// Redis as it is by default: the same, while its sales are remembered.
@@ -98,13 +113,11 @@ async fn redis_conforms_without_a_book_for_good() {
         }
     }
 
-    let Some(place) = Place::new(Kind::Redis).await else { return };
-    place.remove().await;
-    let books = Remembered(Books { kind: Kind::Redis, places: Mutex::default() });
+    let Some(books) = Books::new(Kind::Redis).await else { return };
+    let books = Remembered(books);
     conformance::run_book(&books).await.unwrap();
-    for place in books.0.places.into_inner().unwrap() {
-        place.remove().await;
-    }
+    conformance::run_announcements(&books).await.unwrap();
+    books.0.remove().await;
 }
 
 fn everything() -> SalesQuery {
@@ -203,7 +216,7 @@ async fn sales_without_the_book_go_on(kind: Kind) {
     let Some(place) = Place::new(kind).await else { return };
     let ledger = place.begun().await;
     sell(&ledger, &claim(1, 1)).await;
-    place.sql("DROP TABLE ledger_refunds; DROP INDEX ledger_sales_sold; UPDATE ledger_memory SET revision = 1;").await;
+    place.sql("DROP TABLE ledger_refunds; DROP TABLE ledger_unannounced; DROP INDEX ledger_sales_sold; UPDATE ledger_memory SET revision = 1;").await;
     if kind == Kind::Postgres {
         place.sql("DROP INDEX ledger_book_sold").await;
     }

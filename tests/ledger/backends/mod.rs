@@ -1,11 +1,15 @@
 //! Is it spent, and does that outlive a crash? The ledgers over databases.
 
 #[cfg(unix)]
+mod announced;
+#[cfg(unix)]
 mod answers;
 #[cfg(unix)]
 mod book;
 #[cfg(unix)]
 mod booked;
+#[cfg(unix)]
+mod durable;
 #[cfg(unix)]
 mod forged;
 #[cfg(unix)]

@@ -1,0 +1,83 @@
+//! Durability: what was confirmed is there after the ledger was closed and opened again.
+
+use super::{
+    super::{Announcements as _, CommitOutcome, KeptAnswer, Ledger, RenewOutcome, ReserveOutcome},
+    Fault, Reopens,
+    fixture::{BEGUN, Fixture, HEAD, LONG, MARK, must_be, unsettled},
+    suite,
+};
+use crate::protocol::ChainTime;
+
+suite! {
+    /// All checks of a ledger that is durable.
+    DURABLE_CHECKS;
+    /// Makes every check of a ledger that is durable, each on a ledger of its own, and tells everything that is wrong.
+    run_durable<H: Reopens>;
+
+    the_mark_is_there: "the low-water mark is where the first begin put it, after the ledger was opened again";
+    a_sale_is_there: "a sale and its answer are there after the ledger was opened again";
+    a_settlement_is_there: "the record of a settlement is there after the ledger was opened again";
+    what_waits_is_there: "a sale that waits for its announcement waits after the ledger was opened again, and one that was announced does not";
+}
+
+async fn the_mark_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    must_be!(opened.begin(ChainTime::from_unix(HEAD)).await?.unix(), MARK, "the mark");
+    Ok(())
+}
+
+async fn a_sale_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let (paid, intent) = (fixture.paid(), fixture.intent());
+    let claim = fixture.claim(intent, std::slice::from_ref(&paid));
+    let lease = fixture.hold(&claim).await?;
+    let answer = KeptAnswer::new("an answer", LONG);
+    must_be!(fixture.ledger.commit(&lease, Some(&answer)).await?, CommitOutcome::Done, "the commit");
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    must_be!(opened.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the intent");
+    let other = fixture.claim(fixture.intent(), &[paid]);
+    must_be!(opened.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment");
+    must_be!(
+        opened.consumed(intent).await?.and_then(|sale| sale.answer),
+        Some(content) if content == *answer.content(),
+        "the answer"
+    );
+    must_be!(opened.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
+    Ok(())
+}
+
+async fn a_settlement_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let (signed, intent) = (unsettled(fixture), fixture.intent());
+    let brief = fixture.brief(intent, std::slice::from_ref(&signed));
+    let lease = fixture.hold(&brief).await?;
+    must_be!(fixture.ledger.settling(&lease, &BEGUN).await?, RenewOutcome::Held, "the record");
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    fixture.run_out().await;
+    let other = fixture.claim(fixture.intent(), &[signed]);
+    must_be!(opened.reserve(&other).await?, ReserveOutcome::Busy { .. }, "another's claim on the payment");
+    must_be!(
+        opened.reserve(&brief).await?,
+        ReserveOutcome::Granted(lease) if lease.settling() == Some(&BEGUN),
+        "its own intent's claim"
+    );
+    Ok(())
+}
+
+async fn what_waits_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    if fixture.ledger.announcements().is_none() {
+        return Ok(());
+    }
+    let (first, second) = (fixture.paid(), fixture.paid());
+    for paid in [&first, &second] {
+        let claim = fixture.claim(fixture.intent(), std::slice::from_ref(paid));
+        let lease = fixture.hold(&claim).await?.to_announce();
+        must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    }
+    if let Some(waiting) = fixture.ledger.announcements() {
+        waiting.announced(first.payment_id()).await?;
+    }
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    let Some(waiting) = opened.announcements() else { return Err(Fault::new("nothing waits any more")) };
+    let told = waiting.unannounced(None, 9).await?;
+    must_be!(told.iter().map(|sale| sale.payment).eq([second.payment_id()]), true, "what waits");
+    Ok(())
+}

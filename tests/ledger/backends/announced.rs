@@ -1,0 +1,80 @@
+//! Sales that wait for their announcement, on each ledger over a database.
+
+use tower_x402::{
+    ledger::{
+        Announcements as _, CommitOutcome, Ledger as _, LedgerErrorKind,
+        conformance::{self, ANNOUNCEMENT_CHECKS},
+    },
+    protocol::TxHash,
+};
+
+use super::{book::Books, claim, hold, paid, sell};
+use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
+
+on_each_kind! {
+    it_announces_as_it_should
+    a_sale_without_a_hook_writes_nothing_more
+    before_the_migration_nothing_waits
+    what_waits_is_shown_with_its_refund
+}
+
+async fn it_announces_as_it_should(kind: Kind) {
+    let Some(books) = Books::new(kind).await else { return };
+    let report = conformance::run_announcements(&books).await.unwrap();
+    assert_eq!(report.passed.len(), ANNOUNCEMENT_CHECKS.len());
+    books.remove().await;
+}
+
+async fn marks(place: &Place) -> u64 {
+    if place.kind != Kind::Redis {
+        return place.count("SELECT count(*) FROM ledger_unannounced").await;
+    }
+    let keys = place.redis_keys().await;
+    keys.iter().filter(|key| key.contains("unannounced")).count() as u64
+}
+
+async fn a_sale_without_a_hook_writes_nothing_more(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    sell(&ledger, &claim(1, 1)).await;
+    assert_eq!(marks(&place).await, 0);
+    let lease = hold(&ledger, &claim(2, 2)).await.to_announce();
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    assert_ne!(marks(&place).await, 0);
+    ledger.announced(paid(2).payment_id()).await.unwrap();
+    assert_eq!(marks(&place).await, 0, "nothing is left of it");
+    place.remove().await;
+}
+
+/// As an earlier version left it: what is sold without a hook is sold, and what cannot be marked is not.
+async fn before_the_migration_nothing_waits(kind: Kind) {
+    if kind == Kind::Redis {
+        return;
+    }
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    place.sql("DROP TABLE ledger_unannounced; UPDATE ledger_memory SET revision = 2").await;
+    sell(&ledger, &claim(1, 1)).await;
+    let error = ledger.unannounced(None, 9).await.unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::Incompatible);
+    let lease = hold(&ledger, &claim(2, 2)).await.to_announce();
+    assert!(ledger.commit(&lease, None).await.is_err());
+    assert_eq!(ledger.consumed(lease.intent()).await, Ok(None));
+    ledger.migrate().await.unwrap();
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.unannounced(None, 9).await.unwrap().len(), 1);
+    place.remove().await;
+}
+
+async fn what_waits_is_shown_with_its_refund(kind: Kind) {
+    use tower_x402::ledger::SalesBook as _;
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger: AnyLedger = place.begun().await;
+    let lease = hold(&ledger, &claim(1, 1)).await.to_announce();
+    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    assert_eq!(ledger.unannounced(None, 9).await.unwrap()[0].refund, None);
+    let _ = ledger.note_refund(paid(1).payment_id(), TxHash::new([7; 32])).await.unwrap();
+    let refund = ledger.unannounced(None, 9).await.unwrap()[0].refund.unwrap();
+    assert_eq!(refund.transaction, TxHash::new([7; 32]));
+    place.remove().await;
+}
