@@ -4,10 +4,9 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use super::operation::{Shop, operation, price_text};
-use crate::{
-    Merchant,
-    paywall::{Described, MerchantInner},
+use super::{
+    operation::{Shop, operation, price_text},
+    storefront::{Described, Storefront},
 };
 
 /// Answers what programs ask that look for something to buy: `GET /openapi.json`, `/.well-known/x402`, `/llms.txt` and `/`.
@@ -20,22 +19,17 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Discovery {
-    merchant: Arc<MerchantInner>,
+    seller: Arc<dyn Storefront>,
     title: String,
     version: String,
     about: Option<String>,
 }
 
-impl Merchant {
-    /// Returns a service that tells programs what is sold: every endpoint that was
-    /// [described](crate::X402Layer::describe) until it is asked.
-    pub fn discovery(&self) -> Discovery {
-        let merchant = Arc::clone(self.inner());
-        Discovery { merchant, title: "Priced answers".to_owned(), version: "1".to_owned(), about: None }
-    }
-}
-
 impl Discovery {
+    pub(crate) fn new(seller: Arc<dyn Storefront>) -> Self {
+        Self { seller, title: "Priced answers".to_owned(), version: "1".to_owned(), about: None }
+    }
+
     /// Sets the title of the service; `Priced answers` by default.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
@@ -136,13 +130,14 @@ impl Discovery {
                 " Clients of x402, version 2, pay by PAYMENT-REQUIRED and PAYMENT-SIGNATURE, and get the answer.",
             );
         }
-        if self.merchant.chain().is_some() {
+        if self.seller.takes_transfers() {
             let _ = write!(
                 text,
                 " Or send the {} that the header Pay asks for, on {}, and repeat the request with the header x402-payment: \
                  {{\"intentId\":\"…\",\"txHash\":\"0x…\"}}, where the intent is that of X-Price-Intent. A 409 with Retry-After says when \
                  to ask again.",
-                shop.symbol, self.merchant.network
+                shop.symbol,
+                self.seller.network()
             );
         }
         text
@@ -150,7 +145,7 @@ impl Discovery {
 
     /// How to reach the seller, as OpenAPI says it; nothing where the text is neither.
     fn contact(&self) -> Option<(&'static str, &str)> {
-        let contact = self.merchant.contact.as_deref()?;
+        let contact = self.seller.contact()?;
         if contact.starts_with("https://") || contact.starts_with("http://") {
             return Some(("url", contact));
         }
@@ -160,17 +155,15 @@ impl Discovery {
     }
 
     fn described(&self) -> Vec<Described> {
-        self.merchant.catalog.described()
+        self.seller.described()
     }
 
     fn shop(&self) -> Shop<'_> {
-        let merchant = &self.merchant;
-        // A settler that was not heard yet will be.
-        let takes_x402 = !merchant.ways_to_pay().is_empty() || !merchant.knows_ways_to_pay();
-        Shop { symbol: merchant.symbol(), decimals: merchant.decimals(), takes_x402 }
+        let (symbol, decimals) = (self.seller.symbol(), self.seller.decimals());
+        Shop { symbol, decimals, takes_x402: self.seller.takes_x402() }
     }
 
     pub(super) fn public_url(&self) -> Option<&str> {
-        self.merchant.public_url.as_deref()
+        self.seller.public_url()
     }
 }

@@ -58,7 +58,9 @@ mod document;
 mod endpoint;
 mod operation;
 mod service;
+mod storefront;
 
 pub(crate) use bazaar::Bazaar;
 pub use document::Discovery;
 pub use endpoint::Endpoint;
+pub(crate) use storefront::{Described, Storefront};

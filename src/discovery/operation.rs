@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::endpoint::Endpoint;
-use crate::{paywall::Described, protocol::Amount};
+use super::storefront::Described;
+use crate::protocol::Amount;
 
 /// What is the same for all endpoints of a merchant.
 pub(super) struct Shop<'a> {

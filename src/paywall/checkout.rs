@@ -15,9 +15,10 @@ use crate::{
     metrics,
     paywall::{
         body::ResponseBody,
-        dialect::client_submitted::redemption_in,
+        dialect::{client_submitted::redemption_in, outcome::mark_sold},
         door::{
             body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
+            delivery::write_delivery,
             format::ReplyFormat,
             free::{AnswerFilter, without_bill},
             page::{FormPage, is_asked_by_script, tell_redirect},
@@ -29,7 +30,7 @@ use crate::{
         refusal::Rejection,
         sale::deliver::deliver,
         seller::route::Route,
-        way::{reserve, unless_consumed},
+        way::{reserve, transfer::unless_consumed},
     },
     protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
 };
@@ -207,7 +208,14 @@ where
 
     async fn redeemed(self, proof: Proof) -> Answer<ResB, S::Error> {
         match reserve(&self.request, proof).await {
-            Ok(Some(purchase)) => deliver(self.request, self.unread, self.inner, purchase).await,
+            Ok(Some(purchase)) => {
+                let (route, format) = (Arc::clone(&self.request.route), ReplyFormat::of_request(&self.request));
+                write_delivery(
+                    deliver(self.request, self.unread, self.inner, purchase, mark_sold).await,
+                    format,
+                    &route,
+                )
+            }
             Ok(None) => {
                 metrics::redeemed(&self.request.route.resource, "free");
                 let format = ReplyFormat::of_request(&self.request);

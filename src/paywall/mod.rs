@@ -30,7 +30,6 @@ pub use merchant::{
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };
-pub(crate) use seller::{catalog::Described, inner::MerchantInner};
 pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,

@@ -155,6 +155,12 @@ impl From<Problem> for Rejection {
     }
 }
 
+impl From<HealthError> for Rejection {
+    fn from(error: HealthError) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
 impl From<ProblemCode> for Rejection {
     fn from(code: ProblemCode) -> Self {
         Self::Problem(code.into())

@@ -3,11 +3,10 @@
 use crate::{
     paywall::{
         refusal::{Problem, Rejection},
-        sale::opened::Opened,
         seller::inner::MerchantInner,
     },
     protocol::{
-        IntentId, Proof, Redemption,
+        Address, Amount, IntentId, Proof, Redemption,
         v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
     },
 };
@@ -71,14 +70,13 @@ impl Presented {
     }
 
     /// Whether what the payer accepted, if that is said, is what this intent was offered with.
-    pub(crate) fn is_as_offered(&self, opened: &Opened<'_>) -> bool {
+    pub(crate) fn is_as_offered(&self, merchant: &MerchantInner, amount: Amount, recipient: Address) -> bool {
         let Some(accepted) = &self.accepted else { return true };
-        let merchant = &opened.route.merchant;
         let known = merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
         // How long a proof counts, and how long a quote can be paid, are told, and not agreed on: both may have been changed since.
         let mut offered = accepted.clone();
         offered.extra = Default::default();
-        (offered.network, offered.amount, offered.pay_to) = (merchant.network, opened.terms.amount, opened.recipient);
+        (offered.network, offered.amount, offered.pay_to) = (merchant.network, amount, recipient);
         known && accepted.echoes(&offered.with_client_submitted_transfer().with_intent(&self.redemption.intent))
     }
 }

@@ -1,4 +1,5 @@
 //! How payments are asked for and shown: the headers of a quote and of a proof.
 
 pub(crate) mod client_submitted;
+pub(crate) mod outcome;
 pub(crate) mod quote;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 
 use crate::{
-    paywall::seller::route::Route,
+    paywall::seller::route::{Offers, Route},
     protocol::{
         Challenge, Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
         v2::Reason,
@@ -20,14 +20,14 @@ pub(crate) struct Bill<'a> {
 }
 
 impl<'a> Bill<'a> {
-    pub(crate) fn of(route: &'a Route) -> Self {
+    pub(crate) fn of(route: &'a Route, offers: Offers) -> Self {
         let label = Cow::Borrowed(route.description());
-        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge(), label }
+        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge(offers), label }
     }
 
-    pub(crate) fn saying(route: &'a Route, label: &'a str) -> Self {
+    pub(crate) fn saying(route: &'a Route, label: &'a str, offers: Offers) -> Self {
         let label = route.fitting(label);
-        let challenge = route.challenge_saying(&label).map(Cow::Owned);
+        let challenge = route.challenge_saying(&label, offers).map(Cow::Owned);
         Self { template: Cow::Owned(route.template_saying(&label)), challenge, label }
     }
 

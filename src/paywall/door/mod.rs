@@ -1,6 +1,7 @@
 //! How requests reach the paywall, and how its answers leave.
 
 pub(crate) mod body_reader;
+pub(crate) mod delivery;
 pub(crate) mod format;
 pub(crate) mod free;
 pub(crate) mod page;

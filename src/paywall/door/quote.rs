@@ -14,6 +14,7 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Fault, Problem, RefusedPayment, Rejection, Requote},
         seller::pricing::Price,
+        way::offers,
     },
     protocol::{
         Amount, Origin, ProblemCode, RenderedQuote, ResourceUrl,
@@ -31,8 +32,8 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
         // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
         // been for something else behind this layer.
         _ if route.nested.is_known() => turn_away(request, Fault::NestedPrice),
-        Price::Charge(amount) => answer(request, amount, &Bill::of(route)),
-        Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label)),
+        Price::Charge(amount) => answer(request, amount, &Bill::of(route, offers)),
+        Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label, offers)),
     })
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn write_refused_payment<ResB>(
     tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
     let url = || ResourceUrl { origin: Origin::Unknown, path: url };
     let RenderedQuote { body, mut headers, .. } =
-        Bill::of(route).render(route, terms, *redeem_by, method, Some(reason), url);
+        Bill::of(route, offers).render(route, terms, *redeem_by, method, Some(reason), url);
     let told = SettleResponse::failed(reason.clone(), route.merchant.network);
     let told = payer.into_iter().fold(told, |told, payer| told.with_payer(*payer));
     headers.insert(PAYMENT_RESPONSE, told.to_header());

@@ -1,6 +1,7 @@
 //! `Merchant`: the seller, and the layers that sell for it.
 
 pub(crate) mod builder;
+mod discovery;
 mod replay;
 pub(crate) mod restored;
 pub(crate) mod unredeemed;

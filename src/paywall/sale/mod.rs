@@ -3,8 +3,10 @@
 pub(crate) mod answer;
 pub(crate) mod deliver;
 pub(crate) mod ending;
+pub(crate) mod handler;
 pub(crate) mod kept;
 pub(crate) mod opened;
 pub(crate) mod read_ahead;
 pub(crate) mod recording;
 pub(crate) mod reservation;
+pub(crate) mod settle;

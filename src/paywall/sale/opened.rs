@@ -12,11 +12,9 @@ use crate::{
             reservation::{LeaseGuard, PendingReservation},
         },
         seller::{route::Route, time_limits::ledger_in_time},
-        way::transfer::claimant::Claimable,
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, ProvedBy, Redemption,
-        RouteSeal, Transfer,
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, RouteSeal, Transfer,
     },
 };
 
@@ -111,28 +109,6 @@ impl<'a> Opened<'a> {
 
     pub(crate) fn too_old(&self) -> Problem {
         Problem { contact: self.route.merchant.contact.clone(), ..ProblemCode::PaymentTooOld.into() }
-    }
-
-    /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
-    pub(crate) async fn reserve(
-        &self,
-        claimable: Claimable,
-        redemption: &Redemption,
-        head: ChainTime,
-    ) -> Result<(LeaseGuard, ProvedBy), Problem> {
-        let others = claimable.others;
-        let (claim, proofs) = claimable.add_to(self.claim(head));
-        match (self.grant(claim).await, others) {
-            (Ok(guard), _) => {
-                let proved_by = proofs.of(guard.transfer().payment_id());
-                Ok((guard, proved_by))
-            }
-            // The claimable transfers are sold, and do not hide the others.
-            (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
-                Err(self.not_claimable(redemption, others))
-            }
-            (Err(problem), _) => Err(problem),
-        }
     }
 
     /// A claim on this intent, without candidates.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    discovery::Endpoint,
+    discovery::{Described, Endpoint},
     paywall::{
         error::BuildError,
         seller::sold_hook::{SoldHook, SoldHookCell},
@@ -20,19 +20,6 @@ pub(crate) struct Catalog {
     entries: Mutex<HashMap<Arc<str>, Entry>>,
     /// In the order in which they were described.
     described: Mutex<Vec<Described>>,
-}
-
-/// An endpoint that its seller described, and what it sells.
-#[derive(Clone, Debug)]
-pub(crate) struct Described {
-    pub(crate) endpoint: Endpoint,
-    /// The label, or else the name.
-    pub(crate) label: Arc<str>,
-    /// `None` where a closure decides.
-    pub(crate) price: Option<Amount>,
-    /// The bounds that the seller states for a closure's price.
-    pub(crate) range: Option<(Amount, Amount)>,
-    resource: Arc<str>,
 }
 
 struct Entry {

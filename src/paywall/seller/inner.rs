@@ -7,18 +7,14 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::HealthError,
-        refusal::Problem,
         seller::{
             catalog::Catalog, chain::Chain, quote_page::PageHook, standard::Standard, start::Start,
             unbound::UnboundPolicy,
         },
     },
-    protocol::{Address, Asset, Network, SealingKeys, Way},
+    protocol::{Address, Asset, Network, SealingKeys},
     verify::ErasedVerifier,
 };
-
-/// How long an authorization has to be valid beyond the longest hold, so that it can be settled.
-const SETTLING_TIME: Duration = Duration::from_secs(120);
 
 /// The settings of a merchant, its backends, and what it sells.
 pub(crate) struct MerchantInner {
@@ -70,26 +66,7 @@ impl MerchantInner {
         self.recipients.first().copied().unwrap_or(Address::ZERO)
     }
 
-    /// The ways to pay that the standard's quotes name: those that official clients know first.
-    pub(crate) fn ways_to_pay(&self) -> Vec<Way> {
-        if let Some(standard) = &self.standard
-            && standard.tokens().is_none()
-        {
-            standard.learn_later();
-        }
-        let life = self.quote_ttl.as_secs();
-        let signed = self.standard.as_ref().and_then(Standard::tokens).unwrap_or_default();
-        // It is settled when the handler is done, and must be valid still.
-        let timeout = self.max_hold.saturating_add(SETTLING_TIME).as_secs().min(life);
-        let mut ways: Vec<Way> = signed.iter().map(|token| Way::authorization(token, timeout)).collect();
-        if self.client_submitted {
-            let max_age = self.max_payment_age.as_secs();
-            ways.extend(self.assets.iter().map(|asset| Way::submitted_transfer(asset.contract(), life, max_age)));
-        }
-        ways
-    }
-
-    /// Whether those are all, and stay so: it may not be known yet which tokens can be paid by authorization.
+    /// Whether all ways to pay are known: it may not be known yet which tokens can be paid by authorization.
     pub(crate) fn knows_ways_to_pay(&self) -> bool {
         self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
     }
@@ -107,8 +84,8 @@ impl MerchantInner {
     }
 
     /// Makes sure, before anything is quoted or sold, that the merchant has started.
-    pub(crate) async fn started(&self) -> Result<(), Problem> {
-        self.start.ensure().await.map_err(Problem::from)
+    pub(crate) async fn started(&self) -> Result<(), HealthError> {
+        self.start.ensure().await
     }
 }
 

@@ -27,8 +27,11 @@ use crate::{
             text,
         },
     },
-    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
+    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, Way, v2::Extensions},
 };
+
+/// Tells the ways to pay a merchant.
+pub(crate) type Offers = fn(&MerchantInner) -> Vec<Way>;
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
 #[derive(Clone)]
@@ -192,18 +195,18 @@ impl Route {
         self.label.as_deref().unwrap_or(&self.resource)
     }
 
-    /// The standard's quote, where there is any way to pay by it.
-    pub(crate) fn challenge(&self) -> Option<Cow<'_, Challenge>> {
+    /// The standard's quote, where there is any way to pay by it. `offers` tells the ways.
+    pub(crate) fn challenge(&self, offers: Offers) -> Option<Cow<'_, Challenge>> {
         if self.challenge.get().is_none() && !self.merchant.knows_ways_to_pay() {
-            return self.challenge_saying(self.description()).map(Cow::Owned);
+            return self.challenge_saying(self.description(), offers).map(Cow::Owned);
         }
-        let known = self.challenge.get_or_init(|| self.challenge_saying(self.description()));
+        let known = self.challenge.get_or_init(|| self.challenge_saying(self.description(), offers));
         known.as_ref().map(Cow::Borrowed)
     }
 
     /// The same with another label.
-    pub(crate) fn challenge_saying(&self, label: &str) -> Option<Challenge> {
-        let ways = self.merchant.ways_to_pay();
+    pub(crate) fn challenge_saying(&self, label: &str, offers: Offers) -> Option<Challenge> {
+        let ways = offers(&self.merchant);
         if ways.is_empty() {
             return None;
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     ledger::Settling,
+    paywall::sale::settle::{Settled, is_of},
     protocol::{ChainTime, Transfer, TxHash, v2::Reason},
 };
 
@@ -24,19 +25,6 @@ pub(crate) enum Found {
     TooOld,
     /// The settler or the chain did not answer.
     Unavailable,
-}
-
-/// What became of a payment that was to be settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
-    Done(Transfer),
-    /// The same, in the transaction that the settler named.
-    Named(Transfer),
-    /// It is not settled by this attempt, as far as anyone can tell.
-    Refused(Reason),
-    /// Its nonce is used, and not for this: it can never be settled.
-    Spent,
-    Unknown(Option<TxHash>),
 }
 
 /// How a payment is shown, and what is known of it beside the chain.
@@ -147,12 +135,6 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
         Settled::Refused(_) | Settled::Spent => Conclusion::Unknown(None),
         Settled::Unknown(transaction) => Conclusion::Unknown(transaction),
     }
-}
-
-/// Returns whether a transfer is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
-/// then, so within the second of its beginning it was settled afterwards.
-pub(crate) fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
-    begun.transaction == Some(transfer.transaction) || transfer.block_time >= begun.head
 }
 
 #[cfg(test)]

@@ -1,162 +1,140 @@
-//! `Authorized`: a signed payment of the standard that is one of those that this route offers.
+//! By authorization: the payer signs, and the merchant's settler sends the transaction.
 
-pub(crate) mod judgement;
-pub(crate) mod unsettled;
+mod judgement;
+mod reserve;
+mod reserved;
+mod settling;
+mod shown;
 
 use std::time::Duration;
 
+use reserve::reserve_signed;
+use shown::{Authorized, exact};
+
 use crate::{
     paywall::{
+        dialect::client_submitted::is_submitted,
         priced_request::PricedRequest,
-        sale::{kept::Shown, opened::Opened},
-        seller::inner::MerchantInner,
-        way::authorization::unsettled::{ShownPayment, shown_by},
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{deliver::Purchase, kept::Shown, opened::Opened},
+        seller::{inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
+        way::{Reserving, WayToPay},
     },
     protocol::{
-        Amount, IntentId, IntentTerms, PaymentId, TokenDomain,
-        v2::{
-            Authorization, PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload,
-            SignedAuthorization,
-        },
+        Amount, ChainTime, ProblemCode, Proof, Way,
+        v2::{PaymentPayload, Reason, SchemePayload},
     },
-    settle::SignedPayment,
+    verify::NonceState,
 };
 
-/// How long an authorization must be valid still, so that it can be settled.
-const SETTLING_TIME: Duration = Duration::from_secs(6);
+/// How long an authorization has to be valid beyond the longest hold, so that it can be settled.
+const SETTLING_TIME: Duration = Duration::from_secs(120);
 
-/// A payment as it was offered, signed or not by who it says.
-pub(crate) struct Authorized<'a> {
-    pub(crate) opened: Opened<'a>,
-    pub(crate) payment: ShownPayment,
-    /// Whether clock and window allow settling it now. It may have been settled before.
-    pub(crate) timely: Result<(), Reason>,
-}
+/// Payments by a signed authorization.
+pub(crate) struct ByAuthorization;
 
-impl<'a> Authorized<'a> {
-    /// Compares a payment with what is offered. `now` is the present price, where it is known.
-    ///
-    /// # Errors
-    /// The standard's word for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
-    /// keys or for a recipient that the merchant no longer has.
-    pub(crate) fn read(
-        request: &'a PricedRequest,
-        payload: &PaymentPayload,
-        now: Option<Amount>,
-    ) -> Result<Self, Reason> {
-        let merchant = &*request.route.merchant;
-        let (accepted, signed) = exact(payload)?;
-        if accepted.network != merchant.network {
-            return Err(Reason::INVALID_NETWORK);
-        }
-        let domain = merchant.standard.as_ref().and_then(|standard| standard.token(accepted.asset));
-        let domain = domain.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let id = signed.authorization.payment_id(merchant.network, domain.token);
-        let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let opened = match &shown {
-            Some(intent) => Opened::open(&request.route, intent),
-            None => unquoted(request, accepted, &id),
+impl WayToPay for ByAuthorization {
+    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
+        let Some(standard) = &merchant.standard else { return Vec::new() };
+        let Some(tokens) = standard.tokens() else {
+            standard.learn_later();
+            return Vec::new();
         };
-        let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let offered = offered(merchant, &opened, domain, accepted, shown.as_ref());
-        let offered = Some(offered).filter(|offered| accepted.echoes(offered));
-        let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        pays(&signed.authorization, &opened, merchant)?;
-        let quoted = shown.is_some();
-        let honoured = now.is_some_and(|now| match quoted {
-            true => opened.honours(request, now),
-            // Only open quotes name a former recipient.
-            false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
-        });
-        let timely = timely(merchant, &opened, &signed.authorization);
-        let resource = ResourceInfo::new(request.url().to_string());
-        let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
-            .with_resource(resource)
-            .with_extensions(request.route.bazaar(&request.parts.method));
-        let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted, honoured }, timely })
+        // It is settled when the handler is done, and must be valid still.
+        let life = merchant.quote_ttl.as_secs();
+        let timeout = merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(life);
+        tokens.iter().map(|token| Way::authorization(token, timeout)).collect()
     }
 
-    /// Whether it may be settled now, for this request.
-    pub(crate) fn is_payable(&self) -> Result<(), Reason> {
-        match self.payment.honoured {
-            true => self.timely.clone(),
-            false => Err(Reason::INVALID_PAYMENT_REQUIREMENTS),
+    fn recognises(&self, proof: &Proof) -> bool {
+        matches!(proof, Proof::Payment(payment) if !is_submitted(payment))
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        request: &'a PricedRequest,
+        proof: Proof,
+        price: Result<Amount, Rejection>,
+    ) -> Reserving<'a> {
+        Box::pin(async move {
+            match proof {
+                Proof::Payment(payment) => accept(request, *payment, price).await,
+                _ => Err(ProblemCode::InvalidRedemption.into()),
+            }
+        })
+    }
+}
+
+/// Reserves a signed payment, and checks that it can be settled.
+async fn accept(
+    request: &PricedRequest,
+    payload: PaymentPayload,
+    amount: Result<Amount, Rejection>,
+) -> Result<Purchase, Rejection> {
+    let merchant = &request.route.merchant;
+    let Some(standard) = &merchant.standard else { return Err(Problem::takes_transfers_only().into()) };
+    if let Err(problem) = ready(merchant, standard).await {
+        return Err(unless_sold(request, &payload, problem.into()).await);
+    }
+    let (now, unpriced) = match amount {
+        Ok(amount) => (Some(amount), None),
+        Err(rejection) => (None, Some(rejection)),
+    };
+    let authorized = match (Authorized::read(request, &payload, now), unpriced) {
+        (Ok(authorized), None) => authorized,
+        (Ok(authorized), Some(unpriced)) => {
+            let shown = authorized.shown();
+            return Err(authorized.opened.unless_consumed(shown, unpriced).await);
         }
-    }
-
-    /// What it shows to who asks for a sold answer again.
-    pub(crate) fn shown(&self) -> Shown {
-        shown_by(&self.payment.payment, self.payment.quoted)
-    }
+        (Err(_), Some(unpriced)) => return Err(unpriced),
+        (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
+    };
+    reserve_signed(request, standard, authorized, now.unwrap_or(Amount::ZERO)).await
 }
 
-/// The signed authorization, and what its payer accepted.
-pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &SignedAuthorization), Reason> {
-    match (&payload.accepted, &payload.payload) {
-        (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) => Ok((accepted, signed)),
-        (PaymentOption::Exact(_), _) => Err(Reason::INVALID_PAYLOAD),
-        (PaymentOption::Other(other), _) if other.scheme() == "exact" => Err(Reason::INVALID_NETWORK),
-        (PaymentOption::Other(_), _) => Err(Reason::UNSUPPORTED_SCHEME),
-    }
+/// Makes sure that anything can be sold, and to be settled.
+async fn ready(merchant: &MerchantInner, standard: &Standard) -> Result<(), Problem> {
+    merchant.started().await?;
+    standard.learn().await.map(drop).map_err(Problem::from)
 }
 
-/// What counts for a payment that names no quote: what it says it accepted, which must be the [present price](timely) for it to be
-/// taken now. One that was taken before is known again at whatever price.
-fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: &PaymentId) -> Option<Opened<'a>> {
-    let (route, recipient) = (&request.route, accepted.pay_to);
-    let known = route.merchant.recipients.contains(&recipient);
-    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), accepted.amount) };
-    known.then(|| Opened::unquoted(route, terms, recipient, id))
+/// What to answer to a signed payment that is refused before it is looked at: the answer that it bought is told of all the same.
+async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
+    let Ok((accepted, signed)) = exact(payload) else { return rejection };
+    let Ok(Some(intent)) = accepted.intent() else { return rejection };
+    let Some(opened) = Opened::open(&request.route, &intent) else { return rejection };
+    let shown = Shown::Authorization(signed.authorization.payment_id(accepted.network, accepted.asset));
+    opened.unless_consumed(shown, rejection).await
 }
 
-/// What this merchant offers for these terms.
-fn offered(
-    merchant: &MerchantInner,
-    opened: &Opened<'_>,
-    domain: &TokenDomain,
-    accepted: &PaymentRequirements,
-    intent: Option<&IntentId>,
-) -> PaymentRequirements {
-    let mut offered = accepted.without_extra();
-    (offered.network, offered.asset) = (merchant.network, domain.token);
-    (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
-    let offered = offered.with_token_domain(&domain.name, &domain.version);
-    match intent {
-        Some(intent) => offered.with_intent(intent),
-        None => offered,
+/// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.
+async fn unmatched(
+    request: &PricedRequest,
+    payload: &PaymentPayload,
+    now: Option<Amount>,
+    reason: Reason,
+) -> Rejection {
+    let merchant = &request.route.merchant;
+    let now = now.unwrap_or(Amount::ZERO);
+    let payer = match &payload.payload {
+        SchemePayload::Authorization(signed) => Some(signed.authorization.from),
+        _ => None,
+    };
+    let refused = |reason| request.requote(now).refuse(reason, payer);
+    let Ok((accepted, signed)) = exact(payload) else { return refused(reason) };
+    let known = accepted.network == merchant.network
+        && merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
+    let Some(chain) = merchant.chain().filter(|_| known) else { return refused(reason) };
+    let authorization = &signed.authorization;
+    let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
+    let state = chain.authorization(accepted.asset, authorization.from, &authorization.nonce, since);
+    match verifier_in_time(state).await {
+        Ok(NonceState::Unused) => refused(reason),
+        // It may have paid here, also where what used it was not found.
+        Ok(NonceState::Used(_) | NonceState::Spent) => {
+            let seal = request.route.seals.of(accepted.pay_to);
+            request.with_new_intent(ProblemCode::IntentNotFound, seal, now).into()
+        }
+        Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
     }
-}
-
-/// Whether the authorization pays exactly this, and not the seller's own account to itself.
-fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantInner) -> Result<(), Reason> {
-    if authorization.to != opened.recipient {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH);
-    }
-    if authorization.value != opened.terms.amount {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH);
-    }
-    if authorization.from == crate::protocol::Address::ZERO || merchant.recipients.contains(&authorization.from) {
-        return Err(Reason::INVALID_PAYLOAD);
-    }
-    Ok(())
-}
-
-/// Whether the quote's time and the authorization's window allow settling it now.
-fn timely(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
-    let clock = merchant.clock.unix();
-    if clock > opened.pay_until().unix() {
-        return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
-    }
-    if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
-    }
-    // It must be over when the ledger forgets it: after a reorganisation it could be settled, and sold, a second time.
-    if authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
-    }
-    if authorization.valid_after.unix() > clock {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
-    }
-    Ok(())
 }

@@ -1,4 +1,109 @@
-//! Payments by a transfer that was mined.
+//! By transfer: the payer sends the tokens and shows the transaction.
 
-pub(crate) mod claimant;
-pub(crate) mod verification;
+mod claimant;
+mod shown;
+
+use std::sync::Arc;
+
+use shown::ShownTransfer;
+
+use crate::{
+    paywall::{
+        dialect::client_submitted::{Presented, is_submitted},
+        priced_request::PricedRequest,
+        refusal::{Problem, Rejection},
+        sale::{deliver::Purchase, kept::Shown, opened::Opened},
+        seller::inner::MerchantInner,
+        way::{Reserving, WayToPay},
+    },
+    protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
+};
+
+/// Payments by a transfer that is mined.
+pub(crate) struct ByTransfer;
+
+impl WayToPay for ByTransfer {
+    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
+        if !merchant.client_submitted {
+            return Vec::new();
+        }
+        let (life, max_age) = (merchant.quote_ttl.as_secs(), merchant.max_payment_age.as_secs());
+        let tokens = merchant.assets.iter().map(Asset::contract);
+        tokens.map(|token| Way::submitted_transfer(token, life, max_age)).collect()
+    }
+
+    fn recognises(&self, proof: &Proof) -> bool {
+        match proof {
+            Proof::Payment(payment) => is_submitted(payment),
+            Proof::Redemption(_) | Proof::IntentOnly(_) | Proof::TransactionOnly(_) => true,
+        }
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        request: &'a PricedRequest,
+        proof: Proof,
+        price: Result<Amount, Rejection>,
+    ) -> Reserving<'a> {
+        Box::pin(async move {
+            let presented = match proof {
+                Proof::Redemption(redemption) => Some(redemption.into()),
+                Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
+                Proof::TransactionOnly(_) => None,
+                Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),
+            };
+            match presented {
+                Some(presented) => redeem(request, presented, price).await,
+                None => Err(without_intent(request, price)),
+            }
+        })
+    }
+}
+
+/// What to answer to a transaction that is shown without an intent.
+fn without_intent(request: &PricedRequest, amount: Result<Amount, Rejection>) -> Rejection {
+    let seal = request.route.seals.current();
+    match amount {
+        Ok(amount) => request.with_new_intent(ProblemCode::IntentRequired, seal, amount).into(),
+        Err(rejection) => rejection,
+    }
+}
+
+/// Reserves a payment for this intent, in that transaction.
+async fn redeem(
+    request: &PricedRequest,
+    presented: Presented,
+    amount: Result<Amount, Rejection>,
+) -> Result<Purchase, Rejection> {
+    let redemption = &presented.redemption;
+    let Some(verifier) = request.route.merchant.chain() else { return Err(Problem::takes_signed_only().into()) };
+    let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
+        let seal = request.route.seals.current();
+        return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
+    };
+    let shown = Shown::Transaction(redemption.transaction);
+    let transfer = ShownTransfer { opened: &opened, verifier: &**verifier, presented: &presented };
+    let (claimable, head) = match transfer.claimable(request, amount).await {
+        Ok(claimable) => claimable,
+        Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
+    };
+    let (guard, proved_by) = match transfer.reserve(claimable, head).await {
+        Ok(reserved) => reserved,
+        Err(problem) => return Err(opened.refused(shown, problem).await),
+    };
+    let intent = presented.redemption.intent;
+    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.transfer().clone());
+    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
+}
+
+/// What to answer to a redemption that is refused before its intent was opened.
+pub(crate) async fn unless_consumed(
+    request: &PricedRequest,
+    redemption: &Redemption,
+    rejection: Rejection,
+) -> Rejection {
+    match Opened::open(&request.route, &redemption.intent) {
+        Some(opened) => opened.unless_consumed(Shown::Transaction(redemption.transaction), rejection).await,
+        None => rejection,
+    }
+}

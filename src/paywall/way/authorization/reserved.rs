@@ -1,4 +1,4 @@
-//! `Unsettled`: a reserved payment that is still to be settled, and what the chain says of it. Nobody's word is believed without the
+//! `ReservedAuthorization`: a signed payment that is reserved and still to be settled, and what the chain says of it. Nobody's word is believed without the
 //! chain's, where that can be read.
 
 use std::{sync::Arc, time::Duration};
@@ -8,19 +8,19 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     ledger::Settling,
     paywall::{
-        refusal::Problem,
-        sale::{kept::Shown, opened::Opened},
+        refusal::{ASK_AGAIN, Problem},
+        sale::{kept::Shown, opened::Opened, settle::Settled},
         seller::{
             inner::MerchantInner,
             promises::{Account, Promise},
             standard::Standard,
             time_limits::{settler_in_time, verifier_in_time},
         },
-        way::authorization::judgement::{Case, Found, Settled},
+        way::authorization::judgement::{Case, Found},
     },
     protocol::{
         Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
-        v2::{PaymentRequirements, Reason},
+        v2::{PaymentRequirements, Reason, SettleResponse},
     },
     settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
     verify::{NonceState, Verdict, VerifyError},
@@ -32,8 +32,6 @@ const SETTLE: Duration = Duration::from_secs(100);
 const CONFIRM: Duration = Duration::from_secs(60);
 /// How often it is looked at meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// All of it.
-pub(crate) const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
 /// How much before its quote a payment may seem to have been settled, by the clocks of others.
 const SKEW: Duration = Duration::from_secs(120);
 /// How much before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
@@ -52,7 +50,7 @@ pub(crate) struct ShownPayment {
 }
 
 /// A payment that is reserved, or about to be, and may have been settled before.
-pub(crate) struct Unsettled {
+pub(crate) struct ReservedAuthorization {
     merchant: Arc<MerchantInner>,
     standard: Standard,
     pub(crate) payment: SignedPayment,
@@ -76,7 +74,7 @@ pub(crate) struct Unsettled {
     unused: bool,
 }
 
-impl Unsettled {
+impl ReservedAuthorization {
     pub(crate) fn new(
         standard: &Standard,
         opened: &Opened<'_>,
@@ -342,6 +340,24 @@ impl Unsettled {
     /// Who pays.
     pub(crate) fn payer(&self) -> Address {
         self.payment.authorization.authorization.from
+    }
+
+    /// Whether it is settled, or will be, is not known: the same header again goes on.
+    pub(crate) fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
+        Problem {
+            settlement: Some(Box::new(self.pending(transaction))),
+            detail: Some(
+                "Whether the payment is settled is not known yet. Send the same request with the same PAYMENT-SIGNATURE again after Retry-After; do not sign another.",
+            ),
+            ..Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
+        }
+    }
+
+    /// What is told of a payment that is made, or may be, and has bought nothing.
+    pub(crate) fn pending(&self, transaction: Option<TxHash>) -> SettleResponse {
+        let payer = self.payment.authorization.authorization.from;
+        let pending = SettleResponse::pending(transaction, self.payment.requirements.network);
+        pending.with_payer(payer).with_amount(self.amount())
     }
 
     /// What is paid.

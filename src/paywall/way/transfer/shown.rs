@@ -1,63 +1,89 @@
-//! Which transfers a redemption may claim: what the chain says of its transaction, and who shows it.
+//! `ShownTransfer`: which transfers a redemption may claim, by what the chain says of its transaction and who shows it.
 
 use crate::{
     paywall::{
         dialect::client_submitted::Presented,
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::opened::Opened,
+        sale::{opened::Opened, reservation::LeaseGuard, settle::is_of},
         seller::{
             time_limits::{ledger_in_time, verifier_in_time},
             unbound::UnboundPolicy,
         },
-        way::{
-            authorization::judgement::is_of,
-            transfer::claimant::{Claimable, Claimant, NotClaimable},
-        },
+        way::transfer::claimant::{Claimable, Claimant, NotClaimable},
     },
-    protocol::{Address, Amount, ChainTime, IntentId, ProblemCode, Redemption, Transfer, TxHash, redemption_message},
+    protocol::{
+        Address, Amount, ChainTime, IntentId, ProblemCode, ProvedBy, Redemption, Transfer, TxHash, redemption_message,
+    },
     verify::{ErasedVerifier, Verdict},
 };
 
-impl Opened<'_> {
+/// A transaction that is shown, and the intent that it is shown for.
+pub(super) struct ShownTransfer<'a> {
+    pub(super) opened: &'a Opened<'a>,
+    pub(super) verifier: &'a dyn ErasedVerifier,
+    pub(super) presented: &'a Presented,
+}
+
+impl ShownTransfer<'_> {
     /// The transfers of this transaction that may be consumed with this intent by who shows it, and the chain's head.
-    pub(crate) async fn claimable(
+    pub(super) async fn claimable(
         &self,
         request: &PricedRequest,
-        verifier: &dyn ErasedVerifier,
-        presented: &Presented,
         amount: Result<Amount, Rejection>,
     ) -> Result<(Claimable, ChainTime), Rejection> {
         let now = amount?;
         // For the recipient that was paid, if that is a former one.
-        let renewed = |code| request.with_new_intent(code, self.route.seals.of(self.recipient), now).into();
-        if !self.honours(request, now) || !presented.is_as_offered(self) {
+        let renewed =
+            |code| request.with_new_intent(code, self.opened.route.seals.of(self.opened.recipient), now).into();
+        if !self.opened.honours(request, now)
+            || !self.presented.is_as_offered(
+                &self.opened.route.merchant,
+                self.opened.terms.amount,
+                self.opened.recipient,
+            )
+        {
             return Err(renewed(ProblemCode::IntentNotFound));
         }
-        if self.aged_out() {
+        if self.opened.aged_out() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        let (mut transfers, head) = self.verify(verifier, presented.redemption.transaction).await?;
-        transfers.retain(|transfer| transfer.block_time <= self.pay_until());
+        let (mut transfers, head) = self.verify(self.presented.redemption.transaction).await?;
+        transfers.retain(|transfer| transfer.block_time <= self.opened.pay_until());
         if transfers.is_empty() {
             return Err(renewed(ProblemCode::IntentExpired));
         }
-        Ok((self.claimable_by(verifier, presented, transfers, head).await?, head))
+        Ok((self.claimable_by(transfers, head).await?, head))
+    }
+
+    /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
+    pub(super) async fn reserve(
+        &self,
+        claimable: Claimable,
+        head: ChainTime,
+    ) -> Result<(LeaseGuard, ProvedBy), Problem> {
+        let others = claimable.others;
+        let (claim, proofs) = claimable.add_to(self.opened.claim(head));
+        match (self.opened.grant(claim).await, others) {
+            (Ok(guard), _) => {
+                let proved_by = proofs.of(guard.transfer().payment_id());
+                Ok((guard, proved_by))
+            }
+            // The claimable transfers are sold, and do not hide the others.
+            (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
+                Err(self.not_claimable(&self.presented.redemption, others))
+            }
+            (Err(problem), _) => Err(problem),
+        }
     }
 
     /// Those that are the claimant's, and those that are anyone's.
-    async fn claimable_by(
-        &self,
-        verifier: &dyn ErasedVerifier,
-        presented: &Presented,
-        transfers: Vec<Transfer>,
-        head: ChainTime,
-    ) -> Result<Claimable, Problem> {
-        let redemption = &presented.redemption;
+    async fn claimable_by(&self, transfers: Vec<Transfer>, head: ChainTime) -> Result<Claimable, Problem> {
+        let redemption = &self.presented.redemption;
         let Redemption { intent, secret, .. } = redemption;
-        let signer = self.signer(verifier, redemption, &transfers).await?;
-        let unbound = self.route.merchant.unbound;
-        let unbound = UnboundPolicy { refuse: unbound.refuse || presented.is_for_bound_only(), ..unbound };
+        let signer = self.signer(&transfers).await?;
+        let unbound = self.opened.route.merchant.unbound;
+        let unbound = UnboundPolicy { refuse: unbound.refuse || self.presented.is_for_bound_only(), ..unbound };
         let claimant = Claimant { intent, secret: secret.as_ref(), signer };
         let signed = self.signed(&transfers);
         match claimant.claimable(transfers, head, unbound) {
@@ -72,13 +98,13 @@ impl Opened<'_> {
     /// The transfers that were made from authorizations, which this merchant may have settled.
     fn signed(&self, transfers: &[Transfer]) -> Vec<Transfer> {
         let signed = transfers.iter().filter(|transfer| transfer.binding.nonce().is_some());
-        if self.route.merchant.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
+        if self.opened.route.merchant.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
     }
 
     /// The first of them that was settled for this very intent, which its payer alone knows.
     async fn settled_here(&self, signed: Vec<Transfer>) -> Result<Option<Transfer>, Problem> {
         for transfer in signed {
-            let begun = self.route.merchant.ledger.begun(self.key, transfer.payment_id());
+            let begun = self.opened.route.merchant.ledger.begun(self.opened.key, transfer.payment_id());
             match ledger_in_time(begun).await {
                 Ok(Some(begun)) if is_of(&transfer, &begun) => return Ok(Some(transfer)),
                 Ok(_) => {}
@@ -99,18 +125,14 @@ impl Opened<'_> {
     }
 
     /// The payer whose signature is shown; `None` where none is shown.
-    async fn signer(
-        &self,
-        verifier: &dyn ErasedVerifier,
-        redemption: &Redemption,
-        transfers: &[Transfer],
-    ) -> Result<Option<Address>, Problem> {
+    async fn signer(&self, transfers: &[Transfer]) -> Result<Option<Address>, Problem> {
+        let redemption = &self.presented.redemption;
         let Some(signature) = &redemption.signature else { return Ok(None) };
         let message = self.message(redemption.transaction, &redemption.intent);
         let mut payers: Vec<Address> = transfers.iter().map(|transfer| transfer.payer).collect();
         payers.sort_unstable();
         payers.dedup();
-        match verifier_in_time(verifier.signer(&message, signature, &payers)).await {
+        match verifier_in_time(self.verifier.signer(&message, signature, &payers)).await {
             // A verifier that names another account must not open its transfers.
             Ok(Some(signer)) if payers.contains(&signer) => Ok(Some(signer)),
             Ok(_) => Err(Problem::to_prove(ProblemCode::InvalidSignature, message)),
@@ -120,19 +142,15 @@ impl Opened<'_> {
 
     /// What a payer signs to redeem this transaction with this intent.
     fn message(&self, transaction: TxHash, intent: &IntentId) -> String {
-        redemption_message(self.route.merchant.network, transaction, intent)
+        redemption_message(self.opened.route.merchant.network, transaction, intent)
     }
 
-    async fn verify(
-        &self,
-        verifier: &dyn ErasedVerifier,
-        transaction: TxHash,
-    ) -> Result<(Vec<Transfer>, ChainTime), Problem> {
-        let merchant = &self.route.merchant;
+    async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
+        let merchant = &self.opened.route.merchant;
         merchant.started().await?;
-        let terms = self.route.terms(self.recipient, self.terms.amount);
-        let verdict = verifier_in_time(verifier.verify(&terms, transaction)).await;
-        tracing::debug!(intent = %self.key, %transaction, ?verdict, "verified");
+        let terms = self.opened.route.terms(self.opened.recipient, self.opened.terms.amount);
+        let verdict = verifier_in_time(self.verifier.verify(&terms, transaction)).await;
+        tracing::debug!(intent = %self.opened.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
                 // A verifier that judged by other terms, or another transaction, must not sell here.
@@ -149,9 +167,9 @@ impl Opened<'_> {
             Ok(Verdict::NoTransfer) => ProblemCode::TransferNotFound.into(),
             Ok(Verdict::NotConfirmed { retry_after }) => Problem::after(ProblemCode::TxNotConfirmed, retry_after),
             Ok(Verdict::Insufficient { paid }) => {
-                Problem { short: Some((paid, self.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
+                Problem { short: Some((paid, self.opened.terms.amount)), ..ProblemCode::InsufficientAmount.into() }
             }
-            Ok(Verdict::TooOld) => self.too_old(),
+            Ok(Verdict::TooOld) => self.opened.too_old(),
             Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN),
         })
     }

@@ -1,0 +1,44 @@
+//! `Storefront`: what the documents ask of a seller.
+
+use std::{fmt, sync::Arc};
+
+use super::Endpoint;
+use crate::protocol::{Amount, Network};
+
+/// A seller, as far as the documents tell of it.
+pub(crate) trait Storefront: fmt::Debug + Send + Sync {
+    /// The endpoints that are described by now.
+    fn described(&self) -> Vec<Described>;
+
+    /// The symbol of the currency of prices.
+    fn symbol(&self) -> &str;
+
+    /// The decimals of that currency.
+    fn decimals(&self) -> u8;
+
+    fn network(&self) -> Network;
+
+    /// Whether transfers are taken.
+    fn takes_transfers(&self) -> bool;
+
+    /// Whether the standard's clients can pay.
+    fn takes_x402(&self) -> bool;
+
+    fn contact(&self) -> Option<&str>;
+
+    fn public_url(&self) -> Option<&str>;
+}
+
+/// An endpoint that its seller described, and what it sells.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) endpoint: Endpoint,
+    /// The label, or else the name.
+    pub(crate) label: Arc<str>,
+    /// `None` where a closure decides.
+    pub(crate) price: Option<Amount>,
+    /// The bounds that the seller states for a closure's price.
+    pub(crate) range: Option<(Amount, Amount)>,
+    /// Its name.
+    pub(crate) resource: Arc<str>,
+}

@@ -1,0 +1,34 @@
+//! What a payer is told of its payment, in the header `PAYMENT-RESPONSE`.
+
+use std::fmt::Write as _;
+
+use http::{HeaderMap, header};
+
+use crate::protocol::{
+    Transfer, base64_header,
+    headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_shared_caching},
+    v2::SettleResponse,
+};
+
+/// Tells the payer what was taken.
+pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
+    let mut taken = String::with_capacity(256);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        taken,
+        r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
+        paid.transaction, paid.network, paid.payer, paid.amount,
+    );
+    headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
+    headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
+    strip_shared_caching(headers);
+    expose(headers);
+}
+
+/// Tells the payer of a payment that is made and has bought nothing yet, unless the answer tells of it already.
+pub(crate) fn mark_made(headers: &mut HeaderMap, made: &SettleResponse) {
+    if !headers.contains_key(PAYMENT_RESPONSE) {
+        headers.insert(PAYMENT_RESPONSE, made.to_header());
+        expose(headers);
+    }
+}

@@ -1,0 +1,41 @@
+//! Writes what a purchase came to.
+
+use http::Response;
+
+use crate::{
+    metrics,
+    paywall::{
+        body::ResponseBody,
+        dialect::outcome::mark_made,
+        door::{format::ReplyFormat, refuse::write},
+        sale::{deliver::Delivery, ending::Unsold},
+        seller::route::Route,
+    },
+};
+
+/// Writes the answer that was sold, or why none leaves.
+///
+/// # Errors
+/// The service's own error, as it is.
+pub(crate) fn write_delivery<ResB, E>(
+    delivery: Delivery<ResB, E>,
+    format: ReplyFormat,
+    route: &Route,
+) -> Result<Response<ResponseBody<ResB>>, E> {
+    let Delivery { outcome, made } = delivery;
+    let mut response = match outcome {
+        Ok(response) => response,
+        Err(Unsold::Rejected(rejection)) => {
+            metrics::redeemed(&route.resource, rejection.outcome());
+            write(rejection, format, &route.resource)
+        }
+        Err(Unsold::Failed(error)) => {
+            metrics::redeemed(&route.resource, "service_failed");
+            return Err(error);
+        }
+    };
+    if let Some(made) = made {
+        mark_made(response.headers_mut(), &made);
+    }
+    Ok(response)
+}

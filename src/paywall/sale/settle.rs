@@ -1,0 +1,119 @@
+//! Settling under a lease, whatever the way to pay.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    time::Duration,
+};
+
+use crate::{
+    ledger::{RenewOutcome, Settling},
+    paywall::{
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{
+            ending::Ending,
+            kept::Shown,
+            reservation::{HoldOutcome, LeaseGuard},
+        },
+    },
+    protocol::{
+        ProblemCode, Transfer, TxHash,
+        v2::{Reason, SettleResponse},
+    },
+    settle::TransactionRecorder,
+};
+
+/// How long a payment may take to be settled, and to be confirmed.
+const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
+
+/// A payment that is reserved and still to be settled. Each way to pay that settles has its own.
+pub(crate) trait Unsettled: Send + Sync {
+    /// The record that the ledger keeps before anything is sent.
+    fn record(&self) -> Settling;
+
+    /// Settles the payment. Each transaction goes to the recorder before it is sent.
+    fn settle<'a>(&'a self, recorder: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
+
+    /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
+    fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome;
+
+    /// What to answer where it is not known whether the payment is settled.
+    fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem;
+
+    /// What the payer is told of a payment that is made and has bought nothing yet.
+    fn made(&self, transaction: TxHash) -> SettleResponse;
+
+    /// What the payment shows of itself to get a sold answer again.
+    fn shown(&self) -> Shown;
+}
+
+/// What became of a payment that was to be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done(Transfer),
+    /// The same, in the transaction that the settler named.
+    Named(Transfer),
+    /// It is not settled by this attempt, as far as anyone can tell.
+    Refused(Reason),
+    /// It was used for something else: it can never be settled.
+    Spent,
+    Unknown(Option<TxHash>),
+}
+
+/// What that means for the sale.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The payment is settled, by this transfer: the answer is sold.
+    Sell(Transfer),
+    /// The payment is not settled under this lease: the lease ends, and this is the answer.
+    Refuse(Rejection),
+    /// The payment may be settled: the lease is left to run out, and this is the answer.
+    Unknown(Problem),
+}
+
+/// Returns whether a transfer is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
+/// then, so within the second of its beginning it was settled afterwards.
+pub(crate) fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
+    begun.transaction == Some(transfer.transaction) || transfer.block_time >= begun.head
+}
+
+/// Settles the payment of an answer that is to be sold, while the lease is held.
+pub(crate) async fn settle<A, ResB, E>(
+    ending: Ending<A, ResB, E>,
+    unsettled: &dyn Unsettled,
+    guard: &mut LeaseGuard,
+) -> Ending<A, ResB, E> {
+    let Ending::Sale(answer) = ending else { return ending };
+    match guard.begin_settling(unsettled.record()).await {
+        Ok(RenewOutcome::Held) => {}
+        Ok(RenewOutcome::LeaseLost) => return Ending::LeaseLost,
+        // What an earlier holder sent may still be mined.
+        Err(_) if guard.begun().is_some() => return Ending::Unknown(unsettled.outcome_unknown(None)),
+        Err(_) => {
+            guard.is_not_settled().await;
+            return Ending::NoSale(Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()));
+        }
+    }
+    let recorder = guard.recorder(unsettled.record());
+    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&recorder))).await {
+        HoldOutcome::Finished(settled) => settled,
+        HoldOutcome::LeaseLost => return Ending::LeaseLost,
+        HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
+    };
+    // What was sent is public, also where settling failed: anyone who reads the chain can send it again.
+    let begun = guard.begun_by_now(unsettled.record());
+    match unsettled.conclude(settled, begun.as_ref()) {
+        Outcome::Sell(transfer) => {
+            guard.paid_by(transfer);
+            Ending::Sale(answer)
+        }
+        Outcome::Refuse(rejection) => match guard.is_not_settled().await {
+            true => Ending::NoSale(Err(rejection.into())),
+            false => Ending::LeaseLost,
+        },
+        Outcome::Unknown(problem) => {
+            tracing::error!(payment = %guard.transfer().payment_id(), "whether the payment is settled is not known");
+            Ending::Unknown(problem)
+        }
+    }
+}

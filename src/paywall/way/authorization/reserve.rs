@@ -1,0 +1,116 @@
+//! Reserving a signed payment, which has not happened yet.
+
+use std::{pin::pin, sync::Arc};
+
+use crate::{
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{
+            deliver::Purchase,
+            opened::Opened,
+            reservation::{HoldOutcome, LeaseGuard},
+        },
+        seller::{
+            standard::Standard,
+            time_limits::{SETTLER, verifier_in_time},
+        },
+        way::authorization::{
+            judgement::{Found, Judgement, judge},
+            reserved::ReservedAuthorization,
+            settling::ToSettle,
+            shown::Authorized,
+        },
+    },
+    protocol::{Amount, ChainTime, ProblemCode, ProvedBy, Receipt},
+};
+
+/// Reserves a signed payment, and looks at what the chain says of it.
+pub(super) async fn reserve_signed(
+    request: &PricedRequest,
+    standard: &Standard,
+    authorized: Authorized<'_>,
+    now: Amount,
+) -> Result<Purchase, Rejection> {
+    let route = &request.route;
+    let shown = authorized.shown();
+    let payable = authorized.is_payable();
+    let Authorized { opened, payment, .. } = authorized;
+    let intent = payment.intent.clone();
+    let Ok(head) = verifier_in_time(route.merchant.chain.head()).await else {
+        let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
+        return Err(opened.unless_consumed(shown, unavailable.into()).await);
+    };
+    let mut reserved = ReservedAuthorization::new(standard, &opened, payment, opened.digest(request), head);
+    if let Some(found) = reserved.forged().await {
+        let judgement = judge(found, &reserved.case(None));
+        return Err(opened.unless_consumed(shown, rejection(request, &opened, &reserved, judgement, now)).await);
+    }
+    reserved.begin().await;
+    // In a block to come: after whatever this ledger has forgotten.
+    let transfer = reserved.transfer(ChainTime::from_unix(head.unix() + 1));
+    let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
+        Ok(guard) => guard,
+        Err(problem) => return Err(opened.refused(shown, problem).await),
+    };
+    if !reserved.take_on() {
+        guard.release().await;
+        return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
+    }
+    let receipt = |guard: &LeaseGuard| {
+        Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.transfer().clone())
+            .with_proof(ProvedBy::Authorization)
+    };
+    let case = reserved.case(guard.begun());
+    // The lease is kept: how long a settler may take is its own setting.
+    let found = match guard.keep(SETTLER + SETTLER, None, pin!(reserved.check(payable, case.begun))).await {
+        HoldOutcome::Finished(found) => found,
+        HoldOutcome::LeaseLost | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Found::Unavailable,
+    };
+    let rejection = match judge(found, &case) {
+        Judgement::Settle => {
+            let receipt = receipt(&guard);
+            let unsettled = ToSettle { reserved, requote: request.requote(now) };
+            return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)) });
+        }
+        // The process that settled it is gone.
+        Judgement::Resume(transfer) => match opened.is_remembered(head, &transfer).await {
+            Ok(()) => {
+                guard.paid_by(transfer);
+                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
+            }
+            Err(problem) => problem.into(),
+        },
+        judgement => {
+            if case.begun.is_some() && matches!(judgement, Judgement::Refuse(_)) {
+                guard.is_not_settled().await;
+            }
+            rejection(request, &opened, &reserved, judgement, now)
+        }
+    };
+    guard.release().await;
+    Err(rejection)
+}
+
+/// What to answer to a payment that buys nothing now.
+fn rejection(
+    request: &PricedRequest,
+    opened: &Opened<'_>,
+    reserved: &ReservedAuthorization,
+    judgement: Judgement,
+    now: Amount,
+) -> Rejection {
+    match judgement {
+        Judgement::Prove(transaction) => reserved.to_prove(transaction).into(),
+        Judgement::Elsewhere => {
+            request.with_new_intent(ProblemCode::IntentNotFound, request.route.seals.of(opened.recipient), now).into()
+        }
+        Judgement::Refuse(reason) => request.requote(now).refuse(reason, Some(reserved.payer())),
+        Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
+        Judgement::TooOld => opened.too_old().into(),
+        Judgement::Unknown => reserved.outcome_unknown(None).into(),
+        Judgement::Settle | Judgement::Resume(_) | Judgement::Unavailable => {
+            Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
+        }
+    }
+}

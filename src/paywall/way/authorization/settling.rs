@@ -1,0 +1,58 @@
+//! `ToSettle`: a reserved authorization that the sale settles.
+
+use std::{future::Future, pin::Pin};
+
+use crate::{
+    ledger::Settling,
+    paywall::{
+        refusal::{Problem, Requote},
+        sale::{
+            kept::Shown,
+            settle::{Outcome, Settled, Unsettled},
+        },
+        way::authorization::{
+            judgement::{Conclusion, conclude},
+            reserved::ReservedAuthorization,
+        },
+    },
+    protocol::{TxHash, v2::SettleResponse},
+    settle::TransactionRecorder,
+};
+
+/// A reserved authorization, and the new quote for the case that it is refused.
+pub(super) struct ToSettle {
+    pub(super) reserved: ReservedAuthorization,
+    pub(super) requote: Requote,
+}
+
+impl Unsettled for ToSettle {
+    fn record(&self) -> Settling {
+        self.reserved.begun()
+    }
+
+    fn settle<'a>(&'a self, recorder: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+        Box::pin(self.reserved.settle(recorder))
+    }
+
+    fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome {
+        let reserved = &self.reserved;
+        match conclude(settled, &reserved.case(begun), reserved.head()) {
+            Conclusion::Sell(transfer) => Outcome::Sell(transfer),
+            Conclusion::Prove(transaction) => Outcome::Refuse(reserved.to_prove(transaction).into()),
+            Conclusion::Refuse(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(reserved.payer()))),
+            Conclusion::Unknown(transaction) => Outcome::Unknown(reserved.outcome_unknown(transaction)),
+        }
+    }
+
+    fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
+        self.reserved.outcome_unknown(transaction)
+    }
+
+    fn made(&self, transaction: TxHash) -> SettleResponse {
+        self.reserved.pending(Some(transaction))
+    }
+
+    fn shown(&self) -> Shown {
+        self.reserved.shown()
+    }
+}

@@ -1,0 +1,159 @@
+//! `Authorized`: a signed payment of the standard that is one of those that this route offers.
+
+use std::time::Duration;
+
+use crate::{
+    paywall::{
+        priced_request::PricedRequest,
+        sale::{kept::Shown, opened::Opened},
+        seller::inner::MerchantInner,
+        way::authorization::reserved::{ShownPayment, shown_by},
+    },
+    protocol::{
+        Amount, IntentId, IntentTerms, PaymentId, TokenDomain,
+        v2::{
+            Authorization, PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload,
+            SignedAuthorization,
+        },
+    },
+    settle::SignedPayment,
+};
+
+/// How long an authorization must be valid still, so that it can be settled.
+const SETTLING_TIME: Duration = Duration::from_secs(6);
+
+/// A payment as it was offered, signed or not by who it says.
+pub(crate) struct Authorized<'a> {
+    pub(crate) opened: Opened<'a>,
+    pub(crate) payment: ShownPayment,
+    /// Whether clock and window allow settling it now. It may have been settled before.
+    pub(crate) timely: Result<(), Reason>,
+}
+
+impl<'a> Authorized<'a> {
+    /// Compares a payment with what is offered. `now` is the present price, where it is known.
+    ///
+    /// # Errors
+    /// The standard's word for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
+    /// keys or for a recipient that the merchant no longer has.
+    pub(crate) fn read(
+        request: &'a PricedRequest,
+        payload: &PaymentPayload,
+        now: Option<Amount>,
+    ) -> Result<Self, Reason> {
+        let merchant = &*request.route.merchant;
+        let (accepted, signed) = exact(payload)?;
+        if accepted.network != merchant.network {
+            return Err(Reason::INVALID_NETWORK);
+        }
+        let domain = merchant.standard.as_ref().and_then(|standard| standard.token(accepted.asset));
+        let domain = domain.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let id = signed.authorization.payment_id(merchant.network, domain.token);
+        let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let opened = match &shown {
+            Some(intent) => Opened::open(&request.route, intent),
+            None => unquoted(request, accepted, &id),
+        };
+        let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let offered = offered(merchant, &opened, domain, accepted, shown.as_ref());
+        let offered = Some(offered).filter(|offered| accepted.echoes(offered));
+        let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        pays(&signed.authorization, &opened, merchant)?;
+        let quoted = shown.is_some();
+        let honoured = now.is_some_and(|now| match quoted {
+            true => opened.honours(request, now),
+            // Only open quotes name a former recipient.
+            false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
+        });
+        let timely = timely(merchant, &opened, &signed.authorization);
+        let resource = ResourceInfo::new(request.url().to_string());
+        let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
+            .with_resource(resource)
+            .with_extensions(request.route.bazaar(&request.parts.method));
+        let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
+        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted, honoured }, timely })
+    }
+
+    /// Whether it may be settled now, for this request.
+    pub(crate) fn is_payable(&self) -> Result<(), Reason> {
+        match self.payment.honoured {
+            true => self.timely.clone(),
+            false => Err(Reason::INVALID_PAYMENT_REQUIREMENTS),
+        }
+    }
+
+    /// What it shows to who asks for a sold answer again.
+    pub(crate) fn shown(&self) -> Shown {
+        shown_by(&self.payment.payment, self.payment.quoted)
+    }
+}
+
+/// The signed authorization, and what its payer accepted.
+pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &SignedAuthorization), Reason> {
+    match (&payload.accepted, &payload.payload) {
+        (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) => Ok((accepted, signed)),
+        (PaymentOption::Exact(_), _) => Err(Reason::INVALID_PAYLOAD),
+        (PaymentOption::Other(other), _) if other.scheme() == "exact" => Err(Reason::INVALID_NETWORK),
+        (PaymentOption::Other(_), _) => Err(Reason::UNSUPPORTED_SCHEME),
+    }
+}
+
+/// What counts for a payment that names no quote: what it says it accepted, which must be the [present price](timely) for it to be
+/// taken now. One that was taken before is known again at whatever price.
+fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: &PaymentId) -> Option<Opened<'a>> {
+    let (route, recipient) = (&request.route, accepted.pay_to);
+    let known = route.merchant.recipients.contains(&recipient);
+    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), accepted.amount) };
+    known.then(|| Opened::unquoted(route, terms, recipient, id))
+}
+
+/// What this merchant offers for these terms.
+fn offered(
+    merchant: &MerchantInner,
+    opened: &Opened<'_>,
+    domain: &TokenDomain,
+    accepted: &PaymentRequirements,
+    intent: Option<&IntentId>,
+) -> PaymentRequirements {
+    let mut offered = accepted.without_extra();
+    (offered.network, offered.asset) = (merchant.network, domain.token);
+    (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
+    let offered = offered.with_token_domain(&domain.name, &domain.version);
+    match intent {
+        Some(intent) => offered.with_intent(intent),
+        None => offered,
+    }
+}
+
+/// Whether the authorization pays exactly this, and not the seller's own account to itself.
+fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantInner) -> Result<(), Reason> {
+    if authorization.to != opened.recipient {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH);
+    }
+    if authorization.value != opened.terms.amount {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH);
+    }
+    if authorization.from == crate::protocol::Address::ZERO || merchant.recipients.contains(&authorization.from) {
+        return Err(Reason::INVALID_PAYLOAD);
+    }
+    Ok(())
+}
+
+/// Whether the quote's time and the authorization's window allow settling it now.
+fn timely(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
+    let clock = merchant.clock.unix();
+    if clock > opened.pay_until().unix() {
+        return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
+    }
+    if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    }
+    // It must be over when the ledger forgets it: after a reorganisation it could be settled, and sold, a second time.
+    if authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    }
+    if authorization.valid_after.unix() > clock {
+        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
+    }
+    Ok(())
+}
