@@ -20,6 +20,12 @@ pub(crate) struct Way {
 }
 
 impl Way {
+    /// By a method of that name, which needs nothing else.
+    #[cfg(test)]
+    pub(crate) fn by_method(token: Address, timeout: u64, method: &str) -> Self {
+        Self { token, timeout, extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)) }
+    }
+
     /// By an authorization, which is settled for the payer. `timeout`: how long clients are asked to make it valid, in seconds.
     pub(crate) fn authorization(token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));

@@ -3,6 +3,8 @@
 //! To add a way: a folder in here, and a line in [`WAYS`].
 
 pub(crate) mod authorization;
+#[cfg(all(test, feature = "test-util"))]
+mod scripted;
 pub(crate) mod transfer;
 
 use std::{future::Future, pin::Pin};
@@ -16,7 +18,12 @@ use crate::{
 
 /// Every way to pay, in the order in which quotes offer them: first those that official clients know. The first that recognises a
 /// proof takes it.
-static WAYS: &[&dyn WayToPay] = &[&authorization::ByAuthorization, &transfer::ByTransfer];
+static WAYS: &[&dyn WayToPay] = &[
+    #[cfg(all(test, feature = "test-util"))]
+    &scripted::ByScript,
+    &authorization::ByAuthorization,
+    &transfer::ByTransfer,
+];
 
 /// One way to pay.
 pub(crate) trait WayToPay: Sync {

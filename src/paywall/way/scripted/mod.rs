@@ -1,0 +1,138 @@
+//! By script: a way to pay that exists in tests alone. It shows what a new way takes: this folder, and a line in [`WAYS`](super::WAYS).
+//!
+//! A payment is `{"script": "settle", "id": 7}`; what stands for `settle` is what becomes of it.
+
+use std::{future::Future, pin::Pin};
+
+use crate::{
+    ledger::Settling,
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection, Requote},
+        sale::{
+            deliver::Purchase,
+            kept::Shown,
+            opened::Opened,
+            settle::{Outcome, Settled, Unsettled},
+        },
+        seller::inner::MerchantInner,
+        way::{Reserving, WayToPay},
+    },
+    protocol::{
+        Address, Amount, Binding, ChainTime, ProblemCode, Proof, Receipt, Transfer, TxHash, Way,
+        v2::{PaymentPayload, Reason, SchemePayload, SettleResponse},
+    },
+    settle::TransactionRecorder,
+};
+
+mod tests;
+
+const PAYER: Address = Address::new([0x77; 20]);
+
+/// Payments by a script.
+pub(super) struct ByScript;
+
+impl WayToPay for ByScript {
+    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
+        let takes = merchant.contact.as_deref() == Some("takes scripts");
+        let token = merchant.assets.first().filter(|_| takes);
+        token.map(|token| Way::by_method(token.contract(), 60, "script")).into_iter().collect()
+    }
+
+    fn recognises(&self, proof: &Proof) -> bool {
+        matches!(proof, Proof::Payment(payment) if script(payment).is_some())
+    }
+
+    fn reserve<'a>(
+        &'a self,
+        request: &'a PricedRequest,
+        proof: Proof,
+        price: Result<Amount, Rejection>,
+    ) -> Reserving<'a> {
+        Box::pin(async move {
+            let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
+            reserve(request, &payment, price?).await
+        })
+    }
+}
+
+/// What becomes of a payment, and its number.
+fn script(payment: &PaymentPayload) -> Option<(String, u8)> {
+    let SchemePayload::Other(json) = &payment.payload else { return None };
+    let id = json.get("id")?.as_u64()?;
+    Some((json.text("script")?.to_owned(), u8::try_from(id).ok()?))
+}
+
+async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amount) -> Result<Purchase, Rejection> {
+    let invalid = || Rejection::from(ProblemCode::InvalidRedemption);
+    let (script, id) = script(payment).ok_or_else(invalid)?;
+    let accepted = payment.accepted.exact().ok_or_else(invalid)?;
+    let intent = accepted.intent().ok().flatten().ok_or_else(invalid)?;
+    let opened = Opened::open(&request.route, &intent).filter(|opened| opened.honours(request, price));
+    let opened = opened.ok_or_else(invalid)?;
+    let head = request.route.merchant.chain.head().await.map_err(|_| invalid())?;
+    let payment = Transfer::new(accepted.network, TxHash::NONE, 0)
+        .with_token(accepted.asset)
+        .with_payer(PAYER)
+        .with_recipient(opened.recipient)
+        .with_amount(accepted.amount)
+        .with_block(0, ChainTime::from_unix(head.unix() + 1))
+        .with_binding(Binding::none().with_nonce([id; 32]));
+    let shown = Shown::Authorization(payment.payment_id());
+    let guard = match opened.grant(opened.claim(head).transfers(vec![payment.clone()])).await {
+        Ok(guard) => guard,
+        Err(problem) => return Err(opened.refused(shown, problem).await),
+    };
+    let receipt = Receipt::new(request.route.resource.clone(), intent, guard.transfer().clone());
+    let record = Settling::new(opened.digest(request), head);
+    let scripted = Scripted { script, payment, shown, record, requote: request.requote(price) };
+    Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)) })
+}
+
+/// A payment by script that is reserved.
+struct Scripted {
+    script: String,
+    payment: Transfer,
+    shown: Shown,
+    record: Settling,
+    requote: Requote,
+}
+
+impl Unsettled for Scripted {
+    fn record(&self) -> Settling {
+        self.record
+    }
+
+    fn settle<'a>(&'a self, _: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+        Box::pin(async {
+            match self.script.as_str() {
+                "settle" => {
+                    let mined = Transfer { transaction: TxHash::new([0xcd; 32]), ..self.payment.clone() };
+                    Settled::Done(mined.with_block(22_000_000, self.payment.block_time))
+                }
+                "refuse" => Settled::Refused(Reason::INSUFFICIENT_FUNDS),
+                _ => Settled::Unknown(None),
+            }
+        })
+    }
+
+    fn conclude(&self, settled: Settled, _begun: Option<&Settling>) -> Outcome {
+        match settled {
+            Settled::Done(transfer) | Settled::Named(transfer) => Outcome::Sell(transfer),
+            Settled::Refused(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(PAYER))),
+            Settled::Spent | Settled::Unknown(_) => Outcome::Unknown(self.outcome_unknown(None)),
+        }
+    }
+
+    fn outcome_unknown(&self, _: Option<TxHash>) -> Problem {
+        Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
+    }
+
+    fn made(&self, transaction: TxHash) -> SettleResponse {
+        SettleResponse::pending(Some(transaction), self.payment.network)
+    }
+
+    fn shown(&self) -> Shown {
+        self.shown
+    }
+}
