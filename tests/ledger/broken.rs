@@ -283,6 +283,14 @@ impl Ledger for Broken {
         Ok(sale.map(|sale| if own.is_some() { sale.with_answer(own) } else { sale }))
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        match self.fault {
+            Fault::ForgetsEarly => self.inner.sweep(head.after(Duration::from_secs(1))).await,
+            Fault::ForgetsNever => Ok(0),
+            _ => self.inner.sweep(head).await,
+        }
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.inner.health().await
     }

@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start, unread::Unread};
+use super::{
+    Merchant, catalog::Catalog, inner::MerchantInner, standard::Standard, start::Start, unread::Unread, upkeep::Upkeep,
+};
 use crate::{
     clock::{Clock, SystemClock},
     ledger::{ErasedLedger, LONGEST_LEASE, Ledger},
@@ -392,6 +394,7 @@ impl MerchantBuilder {
             page: self.page,
             start,
             catalog: Catalog::default(),
+            upkeep: Upkeep::default(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{catalog::Catalog, standard::Standard, start::Start};
+use super::{catalog::Catalog, standard::Standard, start::Start, upkeep::Upkeep};
 use crate::{
     clock::Clock,
     ledger::ErasedLedger,
@@ -46,6 +46,7 @@ pub(crate) struct MerchantInner {
     pub(crate) page: Option<PageHook>,
     pub(crate) start: Start,
     pub(crate) catalog: Catalog,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl MerchantInner {

@@ -8,6 +8,7 @@ mod standard;
 mod start;
 mod unread;
 mod unredeemed;
+mod upkeep;
 
 use std::{future::Future, sync::Arc};
 

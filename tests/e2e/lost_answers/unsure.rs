@@ -66,6 +66,10 @@ impl<L: Ledger> Ledger for Unsure<L> {
         self.ledger.consumed(intent).await
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        self.ledger.sweep(head).await
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.ledger.health().await
     }

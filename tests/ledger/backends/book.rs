@@ -7,8 +7,8 @@ use std::{
 
 use tower_x402::{
     ledger::{
-        BookedSale, Claim, KnownPayment, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome, SalesBook,
-        SalesQuery, SqliteLedger, UtcDay,
+        BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome,
+        SalesBook, SalesQuery, SqliteLedger, UtcDay,
         conformance::{self, BOOK_CHECKS, Harness, Reopens},
         redis::driver,
     },
@@ -300,6 +300,10 @@ mod as_before {
 
         async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
             self.inner.consumed(intent).await
+        }
+
+        async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+            self.inner.sweep(head).await
         }
 
         async fn health(&self) -> Result<(), LedgerError> {
