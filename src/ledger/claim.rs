@@ -8,7 +8,7 @@ use crate::protocol::{ChainTime, IntentKey, Transfer};
 /// How far the verifier's head may lag behind the chain.
 const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
 /// How far two clocks may be apart.
-const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
+pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
 
 /// The longest lease.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);

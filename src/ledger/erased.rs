@@ -25,6 +25,8 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>>;
     fn health(&self) -> Boxed<'_, ()>;
+    /// Owns what it needs, so that it can outlive its caller.
+    fn sweep(self: Arc<Self>, head: ChainTime) -> Boxed<'static, u64>;
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
 }
 
@@ -83,6 +85,10 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn health(&self) -> Boxed<'_, ()> {
         Box::pin(metrics::ledger("health", Ledger::health(self)))
+    }
+
+    fn sweep(self: Arc<Self>, head: ChainTime) -> Boxed<'static, u64> {
+        Box::pin(metrics::ledger("sweep", async move { Ledger::sweep(&*self, head).await }))
     }
 
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {

@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use super::{Ledger, LedgerError};
 use crate::protocol::ChainTime;
 
-/// The operator's side of a [`Ledger`]: its size, its low-water mark, and forgetting by hand.
+/// The operator's side of a [`Ledger`]: its size and its low-water mark.
 ///
 /// Every ledger of this crate implements it. Selling needs none of it.
 ///
@@ -68,14 +68,6 @@ pub trait Maintenance: Ledger {
     /// # Errors
     /// As [`raise_mark_to`](Self::raise_mark_to).
     fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
-
-    /// Forgets every sale that may be forgotten when the chain's head is at `head`, every answer whose time is over, every idle lease,
-    /// every old count of attempts and every record of a settlement whose payment cannot return, and returns the number of sales. The ledger does the same while it sells, a few records at a time; a sweep is for a
-    /// quiet hour, or before a backup. Dropping the future is harmless.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.
-    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 }
 
 /// The number of records of a ledger.
@@ -104,9 +96,5 @@ impl<L: Maintenance> Maintenance for Arc<L> {
 
     fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
         L::lower_mark_to(self, time)
-    }
-
-    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send {
-        L::sweep(self, head)
     }
 }

@@ -109,9 +109,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// lease ran out), doubled by each further attempt, up to 15 min. Meanwhile the claim is refused. It is not given its next
     /// transfer, which belongs to another customer.
     ///
-    /// This method also forgets sales, a few at a time: those whose [`keep_until`](Claim::keep_until) is before the claim's head.
-    /// The low-water mark is raised to the block time of each. Their answers go with them, as do others whose time is over. A sale
-    /// whose transfer is shown with a later block time than is recorded, and settled, is kept by that.
+    /// A sale whose transfer is shown with a later block time than is recorded, and settled, is kept by that.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
@@ -167,6 +165,15 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Forgets what may be forgotten when the chain's head is at `head`, and returns the number of sales among it: sales whose
+    /// [`keep_until`](Lease::keep_until) is before it, with their answers, and the low-water mark is raised to the block time of each;
+    /// answers whose time is over, idle leases, old counts of attempts, and records of settlements whose payments cannot return.
+    ///
+    /// The paywall calls it beside the requests: at the first reservation of a process, then once a minute while there are
+    /// reservations, and more often where there are many. Every step of it must be short, since sales go on meanwhile. Two at once do no
+    /// harm, and what is not forgotten now is forgotten later. A ledger may forget at other times too.
+    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 
     /// Returns the sales that wait for their announcement, where the ledger marks them. By default it does not, and
     /// [`on_sold`](crate::X402Layer::on_sold) is refused: a crash between a sale and its hook would lose the announcement.
@@ -227,6 +234,10 @@ impl<L: Ledger> Ledger for Arc<L> {
 
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {
         L::health(self)
+    }
+
+    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send {
+        L::sweep(self, head)
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {

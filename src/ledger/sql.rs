@@ -12,7 +12,7 @@ use std::{
 use super::{
     BookedSale, Claim, Lease, LedgerError, Refund, ReserveOutcome, Settling,
     attempts::cool_down,
-    claim::FURTHEST_END,
+    claim::{CLOCK_SKEW, FURTHEST_END},
     decide::{Candidate, Decision, Entry, decide},
 };
 use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
@@ -20,8 +20,8 @@ use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
 pub(super) const SCHEMA: i64 = 2;
-/// How many records one sweep forgets at most: more than one `reserve` can add, and too few to be noticed.
-pub(super) const BATCH: i64 = 16;
+/// How many records of each kind one step of a sweep forgets at most: too few for a sale to notice.
+pub(super) const BATCH: i64 = 64;
 /// How long a count of attempts, and an idle lease, is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 /// How long a ledger thinks about one question unless told otherwise: answered within two seconds, come what may.
@@ -107,8 +107,6 @@ pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
 pub(super) struct SnapshotRow {
     pub(super) version: i64,
     pub(super) mark: Option<i64>,
-    /// Something is to be forgotten.
-    pub(super) due: bool,
     pub(super) intent_sold: bool,
     pub(super) intent_left: Option<i64>,
     pub(super) sold: bool,
@@ -183,8 +181,12 @@ impl Written {
     }
 }
 
-/// How long a pair still has to cool down.
+/// How long a pair still has to cool down. An attempt that ended in the future, by more than clocks may be apart, ended before the clock
+/// was set back: its pause is over.
 fn pause(times: i64, since: i64) -> Option<Duration> {
+    if since < -micros(CLOCK_SKEW) {
+        return None;
+    }
     let times = u32::try_from(times).unwrap_or(if times < 0 { 0 } else { u32::MAX });
     cool_down(times).checked_sub(span(since)).filter(|rest| !rest.is_zero())
 }
@@ -217,12 +219,6 @@ impl Snapshot {
     #[cfg(feature = "sqlite")]
     pub(super) fn push(&mut self, row: SnapshotRow) {
         self.0.push(row);
-    }
-
-    /// The mark has risen since.
-    #[cfg(feature = "sqlite")]
-    pub(super) fn raise_mark(&mut self, mark: Option<i64>) {
-        self.0.iter_mut().for_each(|row| row.mark = row.mark.max(mark));
     }
 
     /// What every row says of the ledger and the claim's intent. Of no ledger, a version that there is none of.
@@ -262,9 +258,6 @@ pub(super) trait SqlBackend: Sync {
     /// Looks once.
     fn look(&self, claim: &Claim) -> impl Future<Output = Result<Seen, LedgerError>> + Send;
 
-    /// Forgets some of what may be forgotten.
-    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<(), LedgerError>> + Send;
-
     /// Keeps what is sold by this later block time.
     fn prolong(&self, claim: &Claim, transfer: &Transfer) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
@@ -274,19 +267,11 @@ pub(super) trait SqlBackend: Sync {
 
 /// [`Ledger::reserve`](super::Ledger::reserve) on a database.
 pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
-    let mut may_sweep = true;
     for _ in 0..TRIES {
         let snapshot = match backend.look(claim).await? {
             Seen::Granted(lease) => return Ok(ReserveOutcome::Granted(lease)),
             Seen::Snapshot(snapshot) => snapshot,
         };
-        let ledger = snapshot.ledger();
-        compatible(Some(ledger.version))?;
-        if ledger.due && ledger.mark.is_some() && std::mem::take(&mut may_sweep) {
-            // For space only: what is not forgotten now is forgotten later.
-            let _ = backend.sweep(claim.head()).await;
-            continue;
-        }
         for transfer in snapshot.mined_again(claim) {
             backend.prolong(claim, transfer).await?;
         }
@@ -404,6 +389,8 @@ mod tests {
         assert!(holds(Some(99), 16, 0, false), "the sixteenth");
         assert!(!holds(Some(99), 17, 59_999_999, false), "in its pause");
         assert!(holds(Some(99), 17, 60_000_000, false), "after its pause");
+        assert!(!holds(Some(99), 17, -120_000_000, false), "ended by a clock that is ahead");
+        assert!(holds(Some(99), 17, -120_000_001, false), "ended before the clock was set back");
         assert!(!holds(Some(99), 1, 0, true), "in the book");
         let barred = Written { barred: true, ..written(Some(99), 1, 0, false) };
         assert!(barred.holds(&paid(100)), "settled, whatever was begun");

@@ -101,6 +101,10 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.health().await)
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        of_each!(self, ledger => ledger.sweep(head).await)
+    }
+
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
@@ -188,10 +192,6 @@ impl Maintenance for AnyLedger {
 
     async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
         of_each!(self, ledger => ledger.lower_mark_to(time).await)
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        of_each!(self, ledger => ledger.sweep(head).await)
     }
 }
 

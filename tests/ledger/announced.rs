@@ -58,13 +58,6 @@ impl Ledger for Broken {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
-        if self.fault == Fault::Forgets {
-            for sale in self.inner.unannounced(None, usize::MAX).await? {
-                if sale.block_time.after(Duration::from_secs(10 * 86_400)) < claim.head() {
-                    self.inner.announced(sale.payment).await?;
-                }
-            }
-        }
         self.inner.reserve(claim).await
     }
 
@@ -100,6 +93,15 @@ impl Ledger for Broken {
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         self.inner.consumed(intent).await
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        if self.fault == Fault::Forgets {
+            for sale in self.inner.unannounced(None, usize::MAX).await? {
+                self.inner.announced(sale.payment).await?;
+            }
+        }
+        self.inner.sweep(head).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

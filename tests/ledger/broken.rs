@@ -288,6 +288,14 @@ impl Ledger for Broken {
         Ok(begun.filter(|_| self.fault != Fault::TellsNoSettling))
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        match self.fault {
+            Fault::ForgetsEarly => self.inner.sweep(head.after(Duration::from_secs(1))).await,
+            Fault::ForgetsNever => Ok(0),
+            _ => self.inner.sweep(head).await,
+        }
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.inner.health().await
     }

@@ -327,11 +327,9 @@ struct Run<'b, B> {
 impl<B: Bench> Run<'_, B> {
     async fn reserve(&mut self, claim: &Claim) -> Result<bool, TestCaseError> {
         let over = |begun: &Begun| begun.keep_until < claim.head();
-        if self.model.begun.iter().any(over) {
-            // Ledgers forget this sooner or later, or when they are told to.
-            self.bench.ledger().sweep(claim.head()).await.unwrap();
-            self.model.begun.retain(|begun| !over(begun));
-        }
+        // Ledgers forget sooner or later, or when they are told to.
+        self.bench.ledger().sweep(claim.head()).await.unwrap();
+        self.model.begun.retain(|begun| !over(begun));
         let expected = self.model.reserve(claim);
         let got = self.bench.ledger().reserve(claim).await.unwrap();
         match (expected, got) {

@@ -475,6 +475,10 @@ impl Ledger for PanicsInReserve {
         self.0.begun(intent, payment).await
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        self.0.sweep(head).await
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.0.health().await
     }

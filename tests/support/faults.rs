@@ -215,6 +215,10 @@ impl Ledger for Faulty {
         self.through(Op::Begun, self.inner.begun(intent, payment)).await
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        self.inner.sweep(head).await
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.through(Op::Health, self.inner.health()).await
     }

@@ -166,9 +166,8 @@ where
 {
     let _ = sell(fixture, &fixture.paid(), true).await?;
     let before = waiting(&*fixture.ledger, MANY).await?;
-    // What is reserved at a late head forgets what is old.
     for _ in 0..3 {
-        let _ = fixture.hold(&fixture.young_claim(LATER, &[fixture.paid_at(LATER - 9)])).await?;
+        let _ = fixture.ledger.sweep(ChainTime::from_unix(LATER)).await?;
     }
     must_be!(waiting(&*fixture.ledger, MANY).await? == before, true, "what waits");
     for sale in &before {

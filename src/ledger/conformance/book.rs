@@ -34,6 +34,7 @@ suite! {
     what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
     pages_follow_each_other: "pages of any size show every sale once, in one order";
     no_sale_comes_in_behind_a_reader: "a reader that goes on from the last sale it read misses none, however long a commit takes";
+    no_sale_of_the_same_moment_is_missed: "a reader that goes on after each sale misses none, however close they are and whatever their ids";
     a_query_is_a_span_and_a_resource: "a query shows the sales of its span and of its resource, and no others";
     totals_are_exact: "a day's total is the sum of its sales, however large";
     a_refund_is_noted_once: "a refund is noted once; the same again changes nothing, and another is not noted";
@@ -184,6 +185,28 @@ async fn no_sale_comes_in_behind_a_reader<H: Harness<Ledger: SalesBook>>(
     }
     must_be!(read.len(), RUNNING, "the sales that the reader saw");
     must_be!(read == all(&*fixture.twin, everything()).await?, true, "what the reader saw, and the book");
+    Ok(())
+}
+
+/// Later sales have smaller ids, and hardly any time lies between them.
+async fn no_sale_of_the_same_moment_is_missed<H: Harness<Ledger: SalesBook>>(
+    fixture: &Fixture<'_, H>,
+) -> Result<(), Fault> {
+    let mut paid: Vec<_> = (0..RUNNING).map(|_| fixture.paid()).collect();
+    paid.sort_by_key(|paid| std::cmp::Reverse(paid.payment_id().to_string()));
+    let mut leases = Vec::new();
+    for paid in paid {
+        leases.push(fixture.hold(&claim_of("close", fixture.intent(), paid)).await?);
+    }
+    let mut read = Vec::new();
+    for lease in &leases {
+        must_be!(fixture.ledger.commit(lease, None).await?, CommitOutcome::Done, "a commit");
+        read.extend(fixture.ledger.page(&everything(), read.last(), RUNNING).await?);
+    }
+    read.extend(fixture.ledger.page(&everything(), read.last(), RUNNING).await?);
+    let is_sorted = read.is_sorted_by_key(|sale| (sale.sold_at, sale.payment.to_string()));
+    must_be!(is_sorted, true, "the order of the sales that the reader saw");
+    must_be!(read.len(), RUNNING, "the sales that the reader saw");
     Ok(())
 }
 

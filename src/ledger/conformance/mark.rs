@@ -191,11 +191,12 @@ async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -
     Ok(beyond)
 }
 
-/// Makes claims at this head, and sees whether the mark rises to that time.
+/// Makes claims at this head and forgets, and sees whether the mark rises to that time.
 pub(super) async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = fixture.hold(&fixture.young_claim(head, &[fixture.paid_at(head)])).await?;
         fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+        let _ = fixture.ledger.sweep(ChainTime::from_unix(head)).await?;
         let Some(mark) = mark else { continue };
         match fixture.reserve(&fixture.young_claim(head, &[fixture.paid_at(mark)])).await? {
             ReserveOutcome::BeforeMemory => return Ok(()),

@@ -158,6 +158,11 @@ impl Ledger for MemoryLedger {
         self.state().map(drop)
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let now = self.now();
+        Ok(u64::try_from(self.state()?.sweep(head, now)).unwrap_or(u64::MAX))
+    }
+
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
@@ -199,11 +204,6 @@ impl Maintenance for MemoryLedger {
 
     async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
         Ok(self.state()?.move_mark(|mark| mark.min(time)))
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        let now = self.now();
-        Ok(u64::try_from(self.state()?.sweep(head, now)).unwrap_or(u64::MAX))
     }
 }
 

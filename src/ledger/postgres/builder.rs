@@ -150,14 +150,7 @@ impl PostgresLedgerBuilder {
     fn with_pool(self, pool: PgPool) -> PostgresLedger {
         let statements = Arc::new(Statements::new(&self.prefix, self.schema.as_deref()));
         let shares = Arc::new(Shares::of(pool.options().get_max_connections()));
-        PostgresLedger {
-            pool,
-            statements,
-            sweeps: Arc::default(),
-            last_sale: Arc::default(),
-            shares,
-            time_limit: self.time_limit,
-        }
+        PostgresLedger { pool, statements, last_sale: Arc::default(), shares, time_limit: self.time_limit }
     }
 }
 

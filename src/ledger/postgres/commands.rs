@@ -15,7 +15,6 @@ use super::{
     connection::{Borrowed, Row, ask},
     handle::PostgresLedger,
     statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
-    sweeps::Sweep,
 };
 use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
 
@@ -173,26 +172,12 @@ impl PostgresLedger {
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    /// Forgets so many at most; tells how many sales, leases, attempts and answers. A crash that takes it back brings them back.
-    pub(super) async fn forget(&self, sweep: Sweep, most: i64) -> Result<(i64, i64, i64, i64), LedgerError> {
-        let values = [whole(sweep.low), whole(sweep.head), flag(sweep.all), whole(micros(KEPT)), whole(most)];
+    /// Forgets so many of each kind at most; tells how many sales, leases, attempts and answers. A crash that takes it back brings them
+    /// back.
+    async fn forget(&self, head: ChainTime) -> Result<(i64, i64, i64, i64), LedgerError> {
+        let values = [whole(0), whole(seconds(head)), flag(true), whole(micros(KEPT)), whole(BATCH)];
         let told = self.one(Flush::Later, &self.statements.sweep, &values).await?;
         told.ok_or(LedgerError::unavailable())
-    }
-
-    /// Forgets some of what may be forgotten, if it is time. For space only: what is not forgotten now is forgotten later.
-    async fn sweep_some(&self, head: ChainTime) {
-        let Some(sweep) = self.sweeps.due(seconds(head)) else { return };
-        match self.forget(sweep, BATCH).await {
-            Ok((sales, leases, attempts, answers)) => {
-                events::forgotten(count(sales));
-                events::expired(count(leases));
-                if sales.max(leases).max(attempts).max(answers) >= BATCH {
-                    self.sweeps.again(sweep);
-                }
-            }
-            Err(_) => self.sweeps.again(sweep),
-        }
     }
 
     /// A lease on what was written, if that holds. If not, it is taken back: no caller has it.
@@ -208,7 +193,6 @@ impl PostgresLedger {
             self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
             return Ok(None);
         }
-        self.sweeps.note(seconds(claim.keep_until(transfer)));
         Ok(Some(lease))
     }
 }
@@ -247,8 +231,6 @@ impl SqlBackend for PostgresLedger {
                         SnapshotRow {
                             version,
                             mark,
-                            // Sweeps go by what this process notes.
-                            due: false,
                             intent_sold,
                             intent_left,
                             sold,
@@ -268,11 +250,6 @@ impl SqlBackend for PostgresLedger {
                 return Ok(Seen::Granted(lease));
             }
         }
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<(), LedgerError> {
-        self.sweep_some(head).await;
-        Ok(())
     }
 
     async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
@@ -311,7 +288,6 @@ impl Ledger for PostgresLedger {
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         in_time(self.time_limit, async {
             let _permit = self.shares.enter(claim).await?;
-            self.sweep_some(claim.head()).await;
             sql::reserve(self, claim).await
         })
         .await
@@ -398,6 +374,19 @@ impl Ledger for PostgresLedger {
         self.memory(&self.statements.health, None).await?;
         let version = ask(|| self.known_rows::<(i64,)>(Flush::Later, &self.statements.version, &[]));
         in_time(self.time_limit, version).await.map(drop)
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut forgotten = 0;
+        loop {
+            let (sales, leases, attempts, answers) = in_time(self.time_limit, self.forget(head)).await?;
+            events::forgotten(count(sales));
+            events::expired(count(leases));
+            forgotten += count(sales);
+            if sales.max(leases).max(attempts).max(answers) < BATCH {
+                return Ok(forgotten);
+            }
+        }
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 
-use super::{super::last_sale::LastSale, shares::Shares, statements::Statements, sweeps::Sweeps};
+use super::{super::last_sale::LastSale, shares::Shares, statements::Statements};
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///
@@ -49,7 +49,8 @@ use super::{super::last_sale::LastSale, shares::Shares, statements::Statements, 
 /// `consumed_at`. It stays complete when a sale is forgotten: the row moves from `ledger_sales` to `ledger_book`. A payment in the
 /// book is not sold again, whenever a reorganisation brings it back. Rows that you have booked elsewhere may be deleted once no
 /// reorganisation can bring their payments back, after a month for instance. [`SalesBook`](crate::ledger::SalesBook)
-/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). What was sold today:
+/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). Sales that wait for their
+/// [announcement](crate::ledger::Announcements) are in `ledger_unannounced` (`payment`, `sold_at`), too. What was sold today:
 ///
 /// ```sql
 /// SELECT resource, chain_id, token, count(*) AS sales, sum(amount) AS base_units
@@ -62,7 +63,6 @@ use super::{super::last_sale::LastSale, shares::Shares, statements::Statements, 
 pub struct PostgresLedger {
     pub(super) pool: PgPool,
     pub(super) statements: Arc<Statements>,
-    pub(super) sweeps: Arc<Sweeps>,
     pub(super) last_sale: Arc<LastSale>,
     pub(super) shares: Arc<Shares>,
     pub(super) time_limit: Duration,

@@ -10,7 +10,6 @@ mod maintenance;
 mod migration;
 mod shares;
 mod statements;
-mod sweeps;
 
 pub use builder::PostgresLedgerBuilder;
 pub use handle::PostgresLedger;

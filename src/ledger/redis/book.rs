@@ -16,6 +16,8 @@ use crate::protocol::{Network, PaymentId, Transfer, TxHash};
 const WORDS: usize = 13;
 /// Lua counts in doubles; as a time in milliseconds it never comes.
 const LAST: u128 = (1 << 53) - 1;
+/// After so long what was just sold is told.
+const MOMENT: Duration = Duration::from_millis(2);
 
 impl SalesBook for RedisLedger {
     async fn page(
@@ -29,7 +31,11 @@ impl SalesBook for RedisLedger {
         loop {
             let since = millis(last.as_ref().map_or(query.start(), |last| last.sold_at)).to_string();
             let words = [since, until.clone(), most.to_string()];
-            let told: Vec<String> = self.ask(&self.inner.scripts.page, &words).await?;
+            let mut told: Vec<String> = self.ask(&self.inner.scripts.page, &words).await?;
+            if word(&told, &[("sales", false), ("sales of the past", true)])? {
+                tokio::time::sleep(MOMENT).await;
+                told = self.ask(&self.inner.scripts.page, &words).await?;
+            }
             let (sales, is_all) = behind(&told, last.as_ref(), most)?;
             last = sales.last().cloned().or(last);
             found.extend(sales.into_iter().filter(|sale| query.has(sale)));

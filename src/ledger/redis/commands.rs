@@ -33,7 +33,7 @@ impl Ledger for RedisLedger {
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
         let mut words = recorded(&self.inner.last_sale).to_vec();
-        words.extend([hex(claim.intent()), resource, seconds(claim.head()), millis(claim.lease()), pauses]);
+        words.extend([hex(claim.intent()), resource, millis(claim.lease()), pauses]);
         for transfer in claim.transfers() {
             let keep_until = claim.keep_until(transfer);
             let state = if transfer.is_settled() { "settled" } else { "unsettled" };
@@ -43,12 +43,11 @@ impl Ledger for RedisLedger {
             words.push(state.to_owned());
         }
         let answer: Vec<String> = self.ask(&self.inner.scripts.reserve, &words).await?;
-        let [why, number, expired, forgotten, grant @ ..] = answer.as_slice() else {
+        let [why, number, expired, grant @ ..] = answer.as_slice() else {
             return Err(LedgerError::incompatible());
         };
-        let [number, expired, forgotten] = [number, expired, forgotten].map(|text| text.parse::<u64>().unwrap_or(0));
+        let [number, expired] = [number, expired].map(|text| text.parse::<u64>().unwrap_or(0));
         events::expired(expired);
-        events::forgotten(forgotten);
         let retry_after = Duration::from_millis(number);
         Ok(match why.as_str() {
             "granted" => {
@@ -158,6 +157,22 @@ impl Ledger for RedisLedger {
                 LedgerError::unavailable()
             }
         })
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut sum = 0;
+        loop {
+            let answer: Vec<String> = self.ask(&self.inner.scripts.sweep, &[seconds(head)]).await?;
+            let [_, expired, forgotten, ended] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
+            let [expired, forgotten, ended] =
+                [expired, forgotten, ended].map(|number| number.parse::<u64>().unwrap_or(0));
+            events::expired(expired);
+            events::forgotten(forgotten);
+            if expired == 0 && forgotten == 0 && ended == 0 {
+                return Ok(sum);
+            }
+            sum += forgotten;
+        }
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {

@@ -25,6 +25,9 @@ local now = math.floor(micros / 1000)
 local FURTHEST_END = 3720000
 local function is_held(ends) return ends and ends > now and ends <= now + FURTHEST_END end
 
+-- How far two clocks may be apart.
+local SKEW = 120000
+
 -- How long a count of attempts, and a lease that nobody asked about, is remembered.
 local KEPT = 3600000
 

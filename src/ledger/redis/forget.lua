@@ -1,18 +1,6 @@
--- How many records one step forgets at most: more than a reservation can add, and too few to be noticed.
-local BATCH = 16
-local expired, forgotten, ended = 0, 0, 0
-
--- Ends a lease that ran out: its attempt ended when it did.
-local function expire(id)
-  local holder, ended = unpack(redis.call('HMGET', payment_key(id), 'intent', 'until'))
-  redis.call('ZREM', held, id)
-  if not ended then return end
-  redis.call('DEL', payment_key(id), intent_key(holder))
-  local tries = tries_key(holder, id)
-  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', whole(math.min(tonumber(ended), now))) end
-  redis.call('HINCRBY', ledger, 'expired', 1)
-  expired = expired + 1
-end
+-- How many records of each kind one step forgets at most: too few for a sale to notice.
+local BATCH = 64
+local forgotten, ended = 0, 0
 
 local function forget(head)
   -- Forgets sales that age keeps from coming back, and raises the mark over each.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{
-    super::{Counts, Holdings, LedgerError, Maintenance, events},
+    super::{Counts, Holdings, LedgerError, Maintenance},
     handle::RedisLedger,
     words::{seconds, word},
 };
@@ -53,22 +53,6 @@ impl Maintenance for RedisLedger {
 
     async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
         self.move_mark("lower", time).await
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        let mut sum = 0;
-        loop {
-            let answer: Vec<String> = self.ask(&self.inner.scripts.sweep, &[seconds(head)]).await?;
-            let [_, expired, forgotten, ended] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
-            let [expired, forgotten, ended] =
-                [expired, forgotten, ended].map(|number| number.parse::<u64>().unwrap_or(0));
-            events::expired(expired);
-            events::forgotten(forgotten);
-            if expired == 0 && forgotten == 0 && ended == 0 {
-                return Ok(sum);
-            }
-            sum += forgotten;
-        }
     }
 }
 

@@ -1,11 +1,10 @@
--- ARGV: intent, resource, head, lease, pauses; then id, block_time, keep_until and 'settled' or 'unsettled' of
+-- ARGV: intent, resource, lease, pauses; then id, block_time, keep_until and 'settled' or 'unsettled' of
 -- each candidate, in their order.
 if not mark then return { 'not begun' } end
-local intent, resource, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
-forget(ARGV[3])
+local intent, resource, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 -- A sold payment that was mined again later is kept by its latest block time. What is not settled has none.
-for i = 6, #ARGV, 4 do
+for i = 5, #ARGV, 4 do
   local payment, time, keep_until = payment_key(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   local bought, was, kept_until = unpack(redis.call('HMGET', payment, 'consumed_at', 'block_time', 'keep_until'))
   if bought and tonumber(was) < tonumber(time) and ARGV[i + 3] == 'settled' then
@@ -16,7 +15,7 @@ for i = 6, #ARGV, 4 do
 end
 
 local function refused(why, moment)
-  return { why, whole(moment and moment - now or 0), whole(expired), whole(forgotten) }
+  return { why, whole(moment and moment - now or 0), whole(expired) }
 end
 
 -- Whether a payment is sold by the index, which is as good as its record: a server that was allowed to evict may have dropped that.
@@ -40,7 +39,7 @@ end
 
 -- The first candidate that is neither sold, nor held, nor from before this memory.
 local unsold, frees_at, free
-for i = 6, #ARGV, 4 do
+for i = 5, #ARGV, 4 do
   local bought, ends, holder = unpack(redis.call('HMGET', payment_key(ARGV[i]), 'consumed_at', 'until', 'intent'))
   if not bought and not is_indexed(ARGV[i]) then
     unsold = true
@@ -52,7 +51,7 @@ for i = 6, #ARGV, 4 do
       -- that is to be.
       frees_at = math.min(frees_at or now + lease, now + lease)
     elseif tonumber(ARGV[i + 1]) > mark then
-      free = { index = (i - 6) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
+      free = { index = (i - 5) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
                holder = holder, ended = ends }
       break
     end
@@ -65,14 +64,16 @@ if not free then
   return refused('before memory')
 end
 
--- Who tried it too often has to wait; an own lease that ran out is the last attempt.
+-- Who tried it too often has to wait; an own lease that ran out is the last attempt. One that ended in the future, by more than clocks
+-- may be apart, ended before the clock was set back.
 local tries = tries_key(intent, free.id)
 local times, ended = unpack(redis.call('HMGET', tries, 'times', 'ended'))
 if times then
-  local pauses = cjson.decode(ARGV[5])
+  local pauses = cjson.decode(ARGV[4])
   local pause = pauses[math.min(tonumber(times), #pauses - 1) + 1]
-  local over = (free.holder == intent and math.min(free.ended, now) or tonumber(ended or 0)) + pause
-  if over > now then return refused('too many attempts', over) end
+  local last = free.holder == intent and free.ended or tonumber(ended or 0)
+  local over = math.min(last, now) + pause
+  if over > now and last <= now + SKEW then return refused('too many attempts', over) end
 end
 
 -- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
@@ -89,7 +90,7 @@ redis.call('SET', intent_key(intent), free.id)
 redis.call('ZADD', held, ends, free.id)
 redis.call('HINCRBY', tries, 'times', 1)
 redis.call('PEXPIRE', tries, whole(lease + KEPT))
-local reply = { 'granted', whole(free.index), whole(expired), whole(forgotten), granted }
+local reply = { 'granted', whole(free.index), whole(expired), granted }
 if own_begun == free.id then
   for _, word in ipairs(redis.call('HMGET', begun_key(free.id), 'request', 'head', 'tx_hash')) do
     table.insert(reply, word or '')

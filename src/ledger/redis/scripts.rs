@@ -18,7 +18,7 @@ macro_rules! scripts {
         Self {
             begin: script!("", "begin.lua"),
             mark: script!("", "mark.lua"),
-            reserve: script!("", "record.lua", $book, "last_sale.lua", "forget.lua", "reserve.lua"),
+            reserve: script!("", "last_sale.lua", "expire.lua", "reserve.lua"),
             settling: script!(" flags=allow-oom", "holder.lua", "settling.lua"),
             not_settled: script!(" flags=allow-oom", "holder.lua", "not_settled.lua"),
             renew: script!(" flags=allow-oom", "holder.lua", "renew.lua"),
@@ -31,7 +31,7 @@ macro_rules! scripts {
             health: script!("", "last_sale.lua", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
             // It frees memory.
-            sweep: script!(" flags=allow-oom", "record.lua", $book, "forget.lua", "sweep.lua"),
+            sweep: script!(" flags=allow-oom", "record.lua", $book, "expire.lua", "forget.lua", "sweep.lua"),
             page: script!(" flags=allow-oom", "record.lua", "told.lua", "page.lua"),
             unannounced: script!(" flags=allow-oom", "record.lua", "told.lua", "unannounced.lua"),
             announced: script!(" flags=allow-oom", "announced.lua"),

@@ -4,7 +4,7 @@ use super::{
     super::{
         Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
         ReserveOutcome, Sale, Settling, events,
-        sql::{self, in_time},
+        sql::{self, count, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
@@ -84,6 +84,20 @@ impl Ledger for SqliteLedger {
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
         self.tell(Word::Beat, ChainTime::from_unix(0)).await.map(drop)
+    }
+
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        let mut forgotten = 0;
+        loop {
+            let Answer::Swept { sales, more } = self.ask(Question::Sweep(head)).await? else {
+                return Err(LedgerError::unavailable());
+            };
+            events::forgotten(count(sales));
+            forgotten += count(sales);
+            if !more {
+                return Ok(forgotten);
+            }
+        }
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {

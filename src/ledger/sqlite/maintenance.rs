@@ -2,12 +2,12 @@
 
 use super::{
     super::{
-        Holdings, LedgerError, Maintenance, events,
+        Holdings, LedgerError, Maintenance,
         sql::{SCHEMA, compatible, count, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
-    question::{Answer, Question, Word},
+    question::Word,
 };
 use crate::protocol::ChainTime;
 
@@ -40,19 +40,5 @@ impl Maintenance for SqliteLedger {
 
     async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
         self.tell(Word::Lower, time).await
-    }
-
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        let mut forgotten = 0;
-        loop {
-            let Answer::Swept { sales, more } = self.ask(Question::Sweep(head)).await? else {
-                return Err(LedgerError::unavailable());
-            };
-            events::forgotten(count(sales));
-            forgotten += count(sales);
-            if !more {
-                return Ok(forgotten);
-            }
-        }
     }
 }

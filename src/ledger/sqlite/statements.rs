@@ -77,24 +77,15 @@ macro_rules! pair {
     };
 }
 
-/// `fence` is the claim's place; `?2` the head, `?3` how long what is not sold
-/// is kept. What was forgotten and is still in the book is sold.
+/// `fence` is the claim's place. What was forgotten and is still in the book is sold.
 const LOOK: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
     now!(),
     "), ",
     asked!(),
-    ", memory AS MATERIALIZED (
-    SELECT version, mark,
-        COALESCE((SELECT min(keep_until) FROM ledger_sales WHERE consumed_at IS NOT NULL) < ?2, 0)
-            OR COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < now.at - ?3, 0)
-            OR COALESCE((SELECT min(keep_until) FROM ledger_settling) < ?2, 0)
-            OR COALESCE((SELECT min(ended_at) FROM ledger_attempts) < now.at - ?3, 0)
-            OR COALESCE((SELECT min(kept_until) FROM ledger_answers) < now.at, 0) AS due
-    FROM now CROSS JOIN ledger_memory
-)
-SELECT asked.fence, memory.version, memory.mark, memory.due,
+    ", memory AS MATERIALIZED (SELECT version, mark FROM ledger_memory)
+SELECT asked.fence, memory.version, memory.mark,
     own.consumed_at IS NOT NULL OR EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) AS bought,
     COALESCE((own.lease_until - now.at) * 1000,
         CASE WHEN EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) THEN 0 END),
@@ -200,15 +191,22 @@ FROM asked WHERE ",
 RETURNING fence"
 );
 
+/// Sales of one transaction have one time, and it is later than that of every sale before them: so none comes in behind a reader of the
+/// book. What was sold more than an hour ahead of the clock does not count: the clock was set back.
 const COMMIT: &str = concat!(
     "
-WITH ",
+WITH now (at) AS MATERIALIZED (SELECT ",
+    now!(),
+    "), moment (at) AS MATERIALIZED (
+    SELECT max(now.at,
+        1 + COALESCE((SELECT max(consumed_at) FROM ledger_sales WHERE consumed_at IS NOT NULL AND consumed_at < now.at + 3600000), 0),
+        1 + COALESCE((SELECT max(consumed_at) FROM ledger_book WHERE consumed_at < now.at + 3600000), 0))
+    FROM now
+), ",
     asked!(),
     "
-UPDATE ledger_sales SET consumed_at = ",
-    now!(),
-    "
-FROM asked WHERE ",
+UPDATE ledger_sales SET consumed_at = moment.at
+FROM asked CROSS JOIN moment WHERE ",
     held!("ledger_sales"),
     " AND ledger_sales.consumed_at IS NULL
 RETURNING fence"

@@ -18,6 +18,7 @@ use crate::{
             start::Start,
             text,
             unbound::UnboundPolicy,
+            upkeep::Upkeep,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -398,6 +399,7 @@ impl MerchantBuilder {
             page: self.page,
             start,
             catalog: Catalog::default(),
+            upkeep: Upkeep::default(),
         })
     }
 }

@@ -123,8 +123,10 @@ impl<'a> Opened<'a> {
 
     /// Reserves what is claimed.
     pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
-        let ledger = &self.route.merchant.ledger;
-        let reservation = ledger_in_time(PendingReservation::new(ledger, claim.build())).await;
+        let (ledger, claim) = (&self.route.merchant.ledger, claim.build());
+        // First: a client that leaves meanwhile leaves its reservation behind.
+        self.route.merchant.upkeep.beside_reservation(ledger, claim.head());
+        let reservation = ledger_in_time(PendingReservation::new(ledger, claim)).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
             Ok(ReserveOutcome::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(ledger), lease)),

@@ -9,7 +9,7 @@ use crate::{
         error::HealthError,
         seller::{
             catalog::Catalog, chain::Chain, quote_page::PageHook, standard::Standard, start::Start,
-            unbound::UnboundPolicy,
+            unbound::UnboundPolicy, upkeep::Upkeep,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -46,6 +46,7 @@ pub(crate) struct MerchantInner {
     pub(crate) page: Option<PageHook>,
     pub(crate) start: Start,
     pub(crate) catalog: Catalog,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl MerchantInner {

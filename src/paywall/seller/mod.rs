@@ -18,3 +18,4 @@ pub(crate) mod start;
 pub(crate) mod text;
 pub(crate) mod time_limits;
 pub(crate) mod unbound;
+pub(crate) mod upkeep;

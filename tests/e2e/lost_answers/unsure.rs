@@ -70,6 +70,10 @@ impl<L: Ledger> Ledger for Unsure<L> {
         self.ledger.begun(intent, payment).await
     }
 
+    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+        self.ledger.sweep(head).await
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.ledger.health().await
     }

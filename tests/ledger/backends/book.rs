@@ -7,8 +7,8 @@ use std::{
 
 use tower_x402::{
     ledger::{
-        BookedSale, Claim, KnownPayment, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome, SalesBook,
-        SalesQuery, SqliteLedger, UtcDay,
+        BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome,
+        SalesBook, SalesQuery, SqliteLedger, UtcDay,
         conformance::{self, BOOK_CHECKS, Harness, Reopens},
         redis::driver,
     },
@@ -304,6 +304,10 @@ mod as_before {
 
         async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
             self.inner.begun(intent, payment).await
+        }
+
+        async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+            self.inner.sweep(head).await
         }
 
         async fn health(&self) -> Result<(), LedgerError> {

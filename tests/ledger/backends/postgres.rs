@@ -269,22 +269,20 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let Some(database) = Database::new(0).await else { return };
     let pool = &database.pools[0];
     let ledger = database.begun().await;
-    // More than one sweep forgets.
-    for name in 1..=20 {
+    // More than one step of a sweep forgets.
+    for name in 1..=70 {
         sell(&ledger, &claim(name, name)).await;
     }
-    let _held = hold(&ledger, &claim(30, 30)).await;
+    let _held = hold(&ledger, &claim(90, 90)).await;
     let query = documented_query(include_str!("../../../src/ledger/postgres/handle.rs"));
     // The driver reads no `numeric` here.
     let query = query.replace("sum(amount)", "sum(amount)::bigint");
     let today: Vec<Sold> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(pool).await.unwrap();
-    assert_eq!(today, [("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000)]);
+    assert_eq!(today, [("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 70, 70 * 490_000)]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    for _ in 0..3 {
-        let _ = ledger.reserve(&swept).await.unwrap();
-    }
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(70));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(
         ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await,
@@ -293,7 +291,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
     let rows: (i64, i64, i64) = sqlx::query_as(count).fetch_one(pool).await.unwrap();
-    assert_eq!(rows, (1, 20, 20), "the lease stays");
+    assert_eq!(rows, (1, 70, 70), "the lease stays");
     let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
         "SELECT payer, amount::text, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at
          FROM ledger_sold ORDER BY fence OFFSET 1 LIMIT 1",
@@ -317,9 +315,11 @@ async fn a_sweep_that_fails_stops_nothing() {
     sqlx::raw_sql(full).execute(pool).await.unwrap();
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let at = |intent, payment| claim_for(intent, payment, Duration::from_secs(60), beyond);
+    assert!(ledger.sweep(time(beyond)).await.is_err());
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "it is remembered longer");
     sell(&ledger, &at(2, 2)).await;
     sqlx::raw_sql("ALTER TABLE ledger_book DROP CONSTRAINT is_full").execute(pool).await.unwrap();
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "from the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))), "it is forgotten by now");
     database.remove().await;

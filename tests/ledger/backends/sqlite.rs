@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tower_x402::{
     ledger::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind,
-        Maintenance as _, ReserveOutcome, SqliteLedger,
+        Maintenance as _, ReserveOutcome, SalesBook as _, SalesQuery, SqliteLedger,
         conformance::{self, CHECKS, Harness},
         sqlx::{self, Connection as _, SqliteConnection},
     },
@@ -309,6 +309,32 @@ async fn a_sale_that_was_taken_out_is_missed() {
     sells_nothing(&ledger, &claim(3, 1)).await;
 }
 
+/// As if the clock had been set back since, or as if both were of one millisecond.
+#[tokio::test]
+async fn a_sale_comes_behind_every_sale_that_a_reader_has_seen() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let query = SalesQuery::since(std::time::UNIX_EPOCH);
+    for (name, ahead) in [(9, 5_000), (8, 0), (7, 1_000), (6, 0)] {
+        let before = ledger.page(&query, None, 99).await.unwrap();
+        sell(&ledger, &claim(name, name)).await;
+        let next = ledger.page(&query, before.last(), 99).await.unwrap();
+        let [sale] = &next[..] else { panic!("the reader sees {} sales", next.len()) };
+        assert_eq!(sale.payment, super::paid(name).payment_id());
+        let later =
+            format!("UPDATE ledger_sales SET consumed_at = consumed_at + {ahead} WHERE payment = '{}'", sale.payment);
+        sqlx::raw_sql(sqlx::AssertSqlSafe(later)).execute(&mut raw(&path).await).await.unwrap();
+    }
+    // What is far ahead does not count: no later sale is recorded a year too late.
+    let year = "UPDATE ledger_sales SET consumed_at = consumed_at + 31536000000";
+    sqlx::raw_sql(year).execute(&mut raw(&path).await).await.unwrap();
+    sell(&ledger, &claim(5, 5)).await;
+    let first = &ledger.page(&query, None, 1).await.unwrap()[0];
+    assert_eq!(first.payment, super::paid(5).payment_id());
+    assert!(first.sold_at <= std::time::SystemTime::now());
+}
+
 /// Whatever else becomes of the file and its sales is no loss.
 #[tokio::test]
 async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
@@ -376,29 +402,27 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let files = Files::new(0);
     let path = files.path(0);
     let ledger = begun(&path).await;
-    // More than one sweep forgets.
-    for name in 1..=20 {
+    // More than one step of a sweep forgets.
+    for name in 1..=70 {
         sell(&ledger, &claim(name, name)).await;
     }
-    let _held = hold(&ledger, &claim(30, 30)).await;
+    let _held = hold(&ledger, &claim(90, 90)).await;
     let mut connection = raw(&path).await;
     let query = sqlx::AssertSqlSafe(documented_query(include_str!("../../../src/ledger/sqlite/handle.rs")));
     let today: Vec<Sold> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
-    let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 20, 20 * 490_000);
+    let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 70, 70 * 490_000);
     assert_eq!(today, [line]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    for _ in 0..3 {
-        let _ = ledger.reserve(&swept).await.unwrap();
-    }
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(70));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed), "it is in the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let rows = async |connection: &mut SqliteConnection| -> (i64, i64, i64) {
         let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
         sqlx::query_as(count).fetch_one(connection).await.unwrap()
     };
-    assert_eq!(rows(&mut connection).await, (1, 20, 20), "the lease stays");
+    assert_eq!(rows(&mut connection).await, (1, 70, 70), "the lease stays");
     let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
         "SELECT payer, amount, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at FROM ledger_sold ORDER BY fence LIMIT 1 OFFSET 1",
     )

@@ -1,6 +1,9 @@
 //! How much memory the ledger takes: tests of what cannot be seen from outside.
 
-use std::{mem::size_of, time::Duration};
+use std::{
+    mem::size_of,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use super::{AttemptOutcome, Claim, CommitOutcome, KEPT, ReserveOutcome, State};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
@@ -39,7 +42,7 @@ fn begun() -> State {
 
 fn sell(state: &mut State, claim: &Claim, now: Duration) {
     let Some(ReserveOutcome::Granted(lease)) = state.reserve(claim, now) else { panic!("it is free") };
-    assert_eq!(state.commit(&lease, None, Duration::ZERO), CommitOutcome::Done);
+    assert_eq!(state.commit(&lease, None, Duration::ZERO, UNIX_EPOCH), CommitOutcome::Done);
 }
 
 /// The promise in the docs, with the tables as full and as empty as a million leaves them.
@@ -121,7 +124,7 @@ fn an_idle_lease_is_forgotten() {
         let others = state.counts().held - held;
         assert_eq!(others, 1, "at {now:?}");
     }
-    assert_eq!(state.commit(&orphan, None, Duration::ZERO), CommitOutcome::LeaseLost);
+    assert_eq!(state.commit(&orphan, None, Duration::ZERO, UNIX_EPOCH), CommitOutcome::LeaseLost);
     assert_eq!(state.counts().low_water_mark, Some(ChainTime::from_unix(1_000)));
     assert!(matches!(state.reserve(&claim(1, 1, MINED), 2 * KEPT), Some(ReserveOutcome::Granted(_))));
 }

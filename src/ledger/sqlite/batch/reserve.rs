@@ -12,16 +12,15 @@ use super::{
         super::{
             Claim, Lease, LedgerError, ReserveOutcome, Settling,
             decide::Decision,
-            sql::{self, BATCH, KEPT, Snapshot, SnapshotRow, seconds},
+            sql::{self, Snapshot, SnapshotRow},
         },
         asked::Asked,
         question::{Answer, Question},
         statements::Statements,
     },
-    rows::{Later, grant, held, json, later_of, millis, on, wishes},
-    sweep::sweep,
+    rows::{Later, grant, held, json, later_of, on, wishes},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
+use crate::protocol::{IntentKey, PaymentId, Transfer};
 
 /// After so many rounds lost to others the claim is told to come back.
 const ROUNDS: usize = 16;
@@ -33,25 +32,19 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
     // Nothing is granted to a caller that gave up.
     let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
     let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
-    let (mut may_sweep, mut expired) = (true, 0);
+    let mut expired = 0;
     for _ in 0..ROUNDS {
         if open.is_empty() {
             break;
         }
-        let mut seen = look(work, say, batch, &open).await?;
-        if seen.claims.is_empty() {
+        let seen = look(work, say, batch, &open).await?;
+        if seen.is_empty() {
             // The ledger has lost its own row.
             open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::incompatible())));
         }
         raise(work, say, batch, &seen).await?;
-        if seen.due && std::mem::take(&mut may_sweep) {
-            let most = BATCH.max(2 * i64::try_from(open.len()).unwrap_or(BATCH));
-            let swept = sweep(work, say, seen.head, most).await?;
-            expired += swept.leases;
-            seen.forgotten(swept.mark);
-        }
         let mut round = Round::default();
-        for (place, sight) in &seen.claims {
+        for (place, sight) in &seen {
             round.judge(*place, batch, sight);
         }
         expired += round.write(work, say, batch).await?;
@@ -70,24 +63,7 @@ fn claim(asked: &Asked) -> Option<&Claim> {
     }
 }
 
-/// What a look showed.
-struct Seen {
-    claims: Vec<(usize, Sight)>,
-    /// The latest of the claims.
-    head: ChainTime,
-    /// Something is to be forgotten.
-    due: bool,
-}
-
-impl Seen {
-    /// What was forgotten since the look, in the same transaction, need not be looked at again: a sale is one still, and a
-    /// lease or a pause that ended an hour ago is in no claim's way. But the mark has risen.
-    fn forgotten(&mut self, mark: Option<i64>) {
-        self.claims.iter_mut().for_each(|(_, sight)| sight.snapshot.raise_mark(mark));
-    }
-}
-
-/// Of one claim, in its own order.
+/// What a look showed of one claim, in its own order.
 #[derive(Default)]
 struct Sight {
     snapshot: Snapshot,
@@ -97,20 +73,23 @@ struct Sight {
     settlings: Vec<Option<Settling>>,
 }
 
-async fn look(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], open: &[usize]) -> sqlx::Result<Seen> {
-    let claims = || open.iter().filter_map(|place| Some((*place, claim(&batch[*place])?)));
-    let head = claims().map(|(_, claim)| claim.head()).max().unwrap_or(ChainTime::from_unix(0));
-    let rows: Vec<_> = claims().flat_map(|(place, claim)| wishes(place, claim)).collect();
-    let question = on(&say.look, json(&rows)?).bind(seconds(head)).bind(millis(KEPT));
-    let mut seen = Seen { claims: Vec::with_capacity(open.len()), head, due: false };
-    for row in question.fetch_all(work).await? {
+/// By the claims' places.
+async fn look(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    batch: &[Asked],
+    open: &[usize],
+) -> sqlx::Result<Vec<(usize, Sight)>> {
+    let claims = open.iter().filter_map(|place| Some((*place, claim(&batch[*place])?)));
+    let rows: Vec<_> = claims.flat_map(|(place, claim)| wishes(place, claim)).collect();
+    let mut seen = Vec::<(usize, Sight)>::with_capacity(open.len());
+    for row in on(&say.look, json(&rows)?).fetch_all(work).await? {
         let place = usize::try_from(row.try_get::<i64, _>(0)?).unwrap_or(usize::MAX);
-        if seen.claims.last().is_none_or(|(last, _)| *last != place) {
-            seen.claims.push((place, Sight::default()));
+        if seen.last().is_none_or(|(last, _)| *last != place) {
+            seen.push((place, Sight::default()));
         }
-        seen.due |= row.try_get::<Option<i64>, _>(2)?.is_some() && row.try_get(3)?;
-        if let Some((_, sight)) = seen.claims.last_mut() {
-            sight.entries.push([row.try_get(12)?, row.try_get(13)?]);
+        if let Some((_, sight)) = seen.last_mut() {
+            sight.entries.push([row.try_get(11)?, row.try_get(12)?]);
             sight.settlings.push(settling(&row)?);
             sight.snapshot.push(snapshot_row(&row)?);
         }
@@ -122,30 +101,34 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
     Ok(SnapshotRow {
         version: row.try_get(1)?,
         mark: row.try_get(2)?,
-        due: row.try_get(3)?,
-        intent_sold: row.try_get(4)?,
-        intent_left: row.try_get(5)?,
-        sold: row.try_get(6)?,
-        left: row.try_get(7)?,
-        own: row.try_get(8)?,
-        times: row.try_get(9)?,
-        since: row.try_get(10)?,
-        block_time: row.try_get(11)?,
-        barred: row.try_get(14)?,
+        intent_sold: row.try_get(3)?,
+        intent_left: row.try_get(4)?,
+        sold: row.try_get(5)?,
+        left: row.try_get(6)?,
+        own: row.try_get(7)?,
+        times: row.try_get(8)?,
+        since: row.try_get(9)?,
+        block_time: row.try_get(10)?,
+        barred: row.try_get(13)?,
     })
 }
 
 fn settling(row: &SqliteRow) -> sqlx::Result<Option<Settling>> {
-    let Some(request) = row.try_get::<Option<Vec<u8>>, _>(15)? else { return Ok(None) };
-    let settling = sql::settling(request, row.try_get(16)?, row.try_get(17)?);
+    let Some(request) = row.try_get::<Option<Vec<u8>>, _>(14)? else { return Ok(None) };
+    let settling = sql::settling(request, row.try_get(15)?, row.try_get(16)?);
     settling.map(Some).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 /// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
 /// will rise over that.
-async fn raise(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], seen: &Seen) -> sqlx::Result<()> {
+async fn raise(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    batch: &[Asked],
+    seen: &[(usize, Sight)],
+) -> sqlx::Result<()> {
     let mut later: HashMap<PaymentId, Later> = HashMap::new();
-    for (place, sight) in &seen.claims {
+    for (place, sight) in seen {
         let Some(claim) = claim(&batch[*place]) else { continue };
         for transfer in sight.snapshot.mined_again(claim) {
             let shown = later_of(claim, transfer);

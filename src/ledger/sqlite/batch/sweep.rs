@@ -17,8 +17,6 @@ pub(super) struct Swept {
     pub(super) leases: i64,
     /// There may be more to forget.
     pub(super) more: bool,
-    /// What the mark is raised to, if it is lower.
-    pub(super) mark: Option<i64>,
 }
 
 /// Forgets what may be forgotten at this head, so many at most.
@@ -59,5 +57,5 @@ pub(super) async fn sweep(
         begun = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
     let more = sales.max(leases).max(attempts).max(answers).max(begun) >= most;
-    Ok(Swept { sales, leases, more, mark })
+    Ok(Swept { sales, leases, more })
 }

@@ -1,0 +1,65 @@
+//! `Upkeep`: the ledger forgets beside the requests, not in them.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, time::Instant};
+
+use crate::{ledger::ErasedLedger, protocol::ChainTime};
+
+/// How often the ledger is swept while there are reservations.
+const EVERY: Duration = Duration::from_secs(60);
+/// After so many reservations it is swept earlier: what they leave behind is bounded.
+const RESERVATIONS: usize = 1_024;
+
+/// When a merchant's ledger is swept.
+#[derive(Default)]
+pub(crate) struct Upkeep(Arc<Mutex<Schedule>>);
+
+#[derive(Default)]
+struct Schedule {
+    /// When the last sweep began.
+    last: Option<Instant>,
+    /// Reservations since then.
+    reservations: usize,
+    sweeps: bool,
+}
+
+impl Upkeep {
+    /// A reservation is asked for, at this head. Sweeps the ledger in a task of its own if it is time, and no task does so already.
+    pub(crate) fn beside_reservation(&self, ledger: &Arc<dyn ErasedLedger>, head: ChainTime) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.begins() {
+            return;
+        }
+        let (ledger, ends) = (Arc::clone(ledger), Ends(Arc::clone(&self.0)));
+        drop(runtime.spawn(async move {
+            let _ends = ends;
+            if ledger.sweep(head).await.is_err() {
+                tracing::debug!("the ledger did not forget what it may; it will later");
+            }
+        }));
+    }
+
+    fn begins(&self) -> bool {
+        let mut schedule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        schedule.reservations += 1;
+        let is_time = schedule.last.is_none_or(|last| last.elapsed() >= EVERY);
+        if schedule.sweeps || !(is_time || schedule.reservations >= RESERVATIONS) {
+            return false;
+        }
+        *schedule = Schedule { last: Some(Instant::now()), reservations: 0, sweeps: true };
+        true
+    }
+}
+
+/// Ends a sweep, also one that panics or whose runtime ends.
+struct Ends(Arc<Mutex<Schedule>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).sweeps = false;
+    }
+}
