@@ -27,6 +27,8 @@ mod selling;
 #[cfg(unix)]
 mod skew;
 mod sqlite;
+#[cfg(unix)]
+mod standby;
 
 use std::time::Duration;
 
