@@ -1,12 +1,27 @@
 //! The example programs that pay, each in a process of its own, against the datasets server on a chain.
 
-use std::process::{Command, Stdio};
+use std::{
+    io,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
+use axum::{Router, body::Body, extract::State, response::Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Request, header};
 use tempfile::TempDir;
 use tower_x402::testing::DevChain;
 
 use super::programs::ended;
-use crate::served::{app::App, market::SELLER};
+use crate::served::{
+    app::App,
+    market::SELLER,
+    shop::{client, serve},
+};
 
 const EXAMPLE: &str = "X402_TEST_EXAMPLE";
 const FLAGS: &str = "X402_TEST_EXAMPLE_FLAGS";
@@ -130,4 +145,89 @@ async fn an_agent_asks_first_and_reads_a_list_of_ones_own() {
     assert_eq!(said.matches("Pay 0.49 at 127.0.0.1:").count(), 2, "{said}");
     assert!(stdout.contains("0.49  authorization") && stdout.contains("not approved"), "{stdout}");
     assert_eq!(place.takings().await, 490_000);
+}
+
+/// What happens to the bytes of a sold answer on their way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tear {
+    /// They end before their end, behind more than a client reads ahead.
+    BreaksOff,
+    /// They are more than the agent reads.
+    TooLong,
+}
+
+impl Tear {
+    fn body(self, sold: &Bytes) -> (usize, Body) {
+        let whole = |length| Bytes::from([&sold[..], &vec![b' '; length - sold.len()]].concat());
+        match self {
+            Self::BreaksOff => {
+                let whole = whole(600_000);
+                let pieces = [Ok(whole.slice(..400_000)), Err(io::Error::other("the connection broke"))];
+                (whole.len(), Body::from_stream(stream::iter(pieces)))
+            }
+            Self::TooLong => {
+                let whole = whole(1_500_000);
+                (whole.len(), Body::from(whole))
+            }
+        }
+    }
+}
+
+/// A way to the server on which sold answers are torn for as long as that is so.
+#[derive(Clone)]
+struct Way {
+    server: String,
+    http: reqwest::Client,
+    tear: Tear,
+    tears: Arc<AtomicBool>,
+}
+
+async fn pass(State(way): State<Way>, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let mut headers = parts.headers;
+    headers.remove(header::CONTENT_LENGTH);
+    let asked =
+        way.http.request(parts.method, format!("{}{}", way.server, parts.uri.path())).headers(headers).body(body);
+    let told = asked.send().await.unwrap();
+    let mut answer = Response::builder().status(told.status());
+    *answer.headers_mut().unwrap() = told.headers().clone();
+    let is_sold = told.status() == 200 && told.headers().contains_key("payment-response");
+    let bytes = told.bytes().await.unwrap();
+    if !is_sold || !way.tears.load(Ordering::SeqCst) {
+        return answer.body(Body::from(bytes)).unwrap();
+    }
+    let (length, body) = way.tear.body(&bytes);
+    answer.headers_mut().unwrap().insert(header::CONTENT_LENGTH, length.into());
+    answer.body(body).unwrap()
+}
+
+/// It says what was paid, and the next run gets that answer for nothing more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_torn_answer_is_told_with_its_cost_and_asked_for_again() {
+    for (example, tear) in [("agent", Tear::BreaksOff), ("agent", Tear::TooLong), ("reqwest", Tear::BreaksOff)] {
+        let place = Place::open_to_both(&[&USUAL[..], &["--redeliver", "15m"]].concat()).await;
+        let tears = Arc::new(AtomicBool::new(true));
+        let way = Way { server: place.app.url().to_owned(), http: client(), tear, tears: Arc::clone(&tears) };
+        let url = serve(Router::new().fallback(pass).with_state(way)).await;
+        let list = place.folder.path().join("list");
+        std::fs::write(&list, format!("POST {url}/demand-insights {{\"query\":\"why\"}}\n")).unwrap();
+        let list = ["--list", list.to_str().unwrap()];
+        let flags: &[&str] = if example == "agent" { &list } else { &[&url] };
+        for _ in 0..2 {
+            let said = place.runs(example, flags).await;
+            let cost = if example == "agent" { "0.49  authorization" } else { "paid 0.49 by authorization" };
+            assert!(said.contains(cost) && said.contains("not all here"), "{tear:?}: {said}");
+            assert!(example != "agent" || said.contains("Open: 0.49 for "), "{tear:?}: {said}");
+            assert_eq!(place.takings().await, 490_000, "{tear:?}: {said}");
+        }
+        tears.store(false, Ordering::SeqCst);
+        let said = place.runs(example, flags).await;
+        assert!(said.contains(" 200 ") && !said.contains("not all here") && !said.contains("Open: "), "{said}");
+        assert_eq!(place.takings().await, 490_000, "{said}");
+        // And the next question is another purchase.
+        let said = place.runs(example, flags).await;
+        assert!(said.contains(" 200 ") && !said.contains("not all here"), "{said}");
+        assert_eq!(place.takings().await, 980_000, "{said}");
+    }
 }

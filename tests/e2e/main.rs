@@ -48,6 +48,8 @@ mod mixed_doors;
 mod node;
 mod odd_payments;
 mod operating;
+#[cfg(unix)]
+mod proxied;
 mod redeeming;
 mod reorganisation;
 mod replicas;

@@ -147,6 +147,36 @@ impl PrivatePostgres {
         self.wait().await;
     }
 
+    /// A standby that streams what this one writes; `None` where the program for that is not installed.
+    pub async fn standby(&self) -> Option<Self> {
+        let copy = installed("pg_basebackup", &postgres_folders())?;
+        let folder = tempfile::tempdir().unwrap();
+        own(folder.path());
+        let data = folder.path().join("data");
+        let mut copy = as_server(&copy);
+        copy.args([
+            "--host=127.0.0.1",
+            "--username=postgres",
+            "--no-sync",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+        ]);
+        copy.arg(format!("--port={}", self.port)).arg("--pgdata").arg(&data);
+        assert!(copy.stdout(Stdio::null()).status().unwrap().success(), "pg_basebackup failed");
+        let (port, settings) = (free_port(), self.settings.clone());
+        let server = Self::launch(&data, port, &settings)?;
+        let started = Self { server, folder, port, settings };
+        started.wait().await;
+        Some(started)
+    }
+
+    /// Ends, and goes on where that one was.
+    pub async fn take_the_place_of(&mut self, other: &Self) {
+        self.kill();
+        self.port = other.port;
+        self.restart().await;
+    }
+
     async fn wait(&self) {
         for _ in 0..600 {
             if postgres_answers(&self.url()).await {

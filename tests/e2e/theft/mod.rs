@@ -3,6 +3,7 @@
 
 mod payments;
 mod race;
+mod resumed;
 mod scene;
 mod table;
 

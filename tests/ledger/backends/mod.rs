@@ -31,6 +31,8 @@ mod selling;
 #[cfg(unix)]
 mod skew;
 mod sqlite;
+#[cfg(unix)]
+mod standby;
 
 use std::time::Duration;
 

@@ -78,16 +78,18 @@ enum Shown {
     OwnHeaderDearer,
     UnderThiefsQuote,
     WithoutQuote,
+    HashUnderOwnQuote,
     HashUnderThiefsQuote,
     HashWithPayersSignature,
 }
 
 impl Shown {
-    const ALL: [(Self, &str); 6] = [
+    const ALL: [(Self, &str); 7] = [
         (Self::OwnHeader, "the payer's `PAYMENT-SIGNATURE`, with its request"),
         (Self::OwnHeaderDearer, "the payer's `PAYMENT-SIGNATURE`, with a dearer request"),
         (Self::UnderThiefsQuote, "the same authorization, under another quote"),
         (Self::WithoutQuote, "the same authorization, without a quote"),
+        (Self::HashUnderOwnQuote, "the transaction's hash, under the payer's own quote"),
         (Self::HashUnderThiefsQuote, "the transaction's hash, under another quote"),
         (Self::HashWithPayersSignature, "the transaction's hash, under another quote, signed by the payer"),
     ];
@@ -113,8 +115,9 @@ async fn what_was_settled_and_not_sold_is_its_payers_for_its_request() {
                 let bare = bare.with_token_domain("USD Coin", "2");
                 ask(&service, self::shown(CHEAP, &sign(&bare, signed))).await
             }
-            Shown::HashUnderThiefsQuote | Shown::HashWithPayersSignature => {
-                let other = other.intent().unwrap().unwrap();
+            Shown::HashUnderOwnQuote | Shown::HashUnderThiefsQuote | Shown::HashWithPayersSignature => {
+                let quote = if let Shown::HashUnderOwnQuote = shown { &offer } else { &other };
+                let other = quote.intent().unwrap().unwrap();
                 let message = redemption_message(Network::BASE, transaction, &other);
                 let proof = match shown {
                     Shown::HashWithPayersSignature => {
