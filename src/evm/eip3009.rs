@@ -9,8 +9,8 @@ mod returned;
 mod tests;
 
 pub(crate) use abi::{
-    AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, authorization_state, cancel, domain_separator_call, name,
-    transfer, version,
+    AUTHORIZATION_CANCELED_TOPIC, AUTHORIZATION_USED_TOPIC, authorization_state, cancel, domain_separator_call,
+    is_transfer, name, transfer, version,
 };
 pub(crate) use eip712::{cancel_digest, digest, domain_separator, signer};
 pub(crate) use nonce::{Nonce, Trace};

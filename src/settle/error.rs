@@ -22,6 +22,11 @@ pub enum SettleErrorKind {
         /// The account.
         account: Address,
     },
+    /// Settling the payment would cost more gas than the allowed share of it.
+    #[error(
+        "gas costs more than the allowed share of the payment; wait until it is cheaper, or raise the price or `max_gas_share`"
+    )]
+    GasAbovePrice,
     /// Too many payments wait to be settled.
     #[error("too many payments wait to be settled; ask again")]
     Overloaded,
@@ -81,7 +86,10 @@ impl SettleError {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            SettleErrorKind::Unavailable | SettleErrorKind::OutOfGas { .. } | SettleErrorKind::Overloaded
+            SettleErrorKind::Unavailable
+                | SettleErrorKind::OutOfGas { .. }
+                | SettleErrorKind::GasAbovePrice
+                | SettleErrorKind::Overloaded
         )
     }
 }

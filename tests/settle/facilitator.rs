@@ -46,6 +46,8 @@ pub enum Fault {
     Padded(usize),
     /// It is done; this instead of the answer.
     Says(Value),
+    /// Nothing is done; this, after that time.
+    SaysLate(Duration, Value),
     /// It is done; the answer, with these members instead.
     Changed(Value),
     /// Nothing is done; too many requests, so often, with this under `Retry-After`.
@@ -150,6 +152,7 @@ async fn serve(State(script): State<Arc<Mutex<Script>>>, uri: Uri, headers: Head
                     | Fault::Status(_)
                     | Fault::Redirect(..)
                     | Fault::Busy(..)
+                    | Fault::SaysLate(..)
                     | Fault::Html
             )
         );
@@ -176,6 +179,10 @@ async fn serve(State(script): State<Arc<Mutex<Script>>>, uri: Uri, headers: Head
         }
         Some(Fault::Padded(bytes)) => reply(200, format!("{}{good}", " ".repeat(bytes))),
         Some(Fault::Says(value)) => reply(200, value.to_string()),
+        Some(Fault::SaysLate(wait, value)) => {
+            tokio::time::sleep(wait).await;
+            reply(200, value.to_string())
+        }
         Some(Fault::Changed(members)) => reply(200, changed(&good, &members)),
         Some(Fault::Busy(_, wait)) => {
             let mut response = reply(429, prose());

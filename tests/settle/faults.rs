@@ -271,3 +271,30 @@ async fn a_doubt_outlives_the_facilitator_that_left_it() {
     second.fault("settle", Fault::Says(broke));
     assert_eq!(settler.settle(&payment, &none).await, Settlement::Unknown(None));
 }
+
+/// Two attempts at once: the one that is refused does not speak for the one whose answer is lost, however that ends.
+#[tokio::test]
+async fn a_refusal_beside_a_doubt_is_no_refusal() {
+    let broke = |ok: &str| json!({ ok: false, "errorReason": "insufficient_funds", "invalidReason": "insufficient_funds", "transaction": "" });
+    for second in [Fault::ResetAfter, Fault::HangAfter] {
+        let market = Market::new();
+        let facilitator = Facilitator::start(&market).await;
+        let settler = builder(&[&facilitator]).settle_timeout(2 * SOON).build().unwrap();
+        let (payment, none) = (payment(&market), TransactionRecorder::none());
+        facilitator.fault("settle", Fault::SaysLate(SOON, broke("success")));
+        let first = tokio::spawn({
+            let (settler, payment, none) = (settler.clone(), payment.clone(), none.clone());
+            async move { settler.settle(&payment, &none).await }
+        });
+        while facilitator.calls("settle") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        facilitator.fault("settle", second.clone());
+        let second_attempt = settler.settle(&payment, &none);
+        assert_eq!(second_attempt.await, Settlement::Unknown(None), "{second:?}");
+        assert_eq!(first.await.unwrap(), Settlement::Unknown(None), "{second:?}: it may be settled");
+        facilitator.fault("verify", Fault::Says(broke("isValid")));
+        assert_eq!(settler.verify(&payment).await, Ok(Validity::Used), "{second:?}");
+        assert!(matches!(state(&market, &payment), NonceState::Used(_)));
+    }
+}

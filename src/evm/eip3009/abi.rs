@@ -84,6 +84,13 @@ pub(crate) fn transfer(signed: &SignedAuthorization, domain: &TokenDomain, netwo
     .abi_encode()
 }
 
+/// Returns whether that is call data that settles a payment, whichever.
+pub(crate) fn is_transfer(input: &[u8]) -> bool {
+    [transferWithAuthorization_0Call::SELECTOR, transferWithAuthorization_1Call::SELECTOR]
+        .iter()
+        .any(|selector| input.starts_with(selector))
+}
+
 /// Returns the call data that uses up an authorization's nonce without a transfer; `None` for a signature that is not 65 bytes.
 pub(crate) fn cancel(authorizer: Address, nonce: &[u8; 32], signature: &[u8]) -> Option<Vec<u8>> {
     let (r, s, v) = scalars(signature)?;

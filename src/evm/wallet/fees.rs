@@ -33,6 +33,11 @@ impl Fees {
         Some(Self { most: base.saturating_mul(2).saturating_add(tip), tip })
     }
 
+    /// What is likely to be paid per gas: the base fee, and the tip. Of those that were [agreed](Self::agreed) on.
+    pub(crate) const fn expected(self) -> u128 {
+        self.most.saturating_sub(self.tip) / 2 + self.tip
+    }
+
     /// The least with which a node takes another transaction in place of one with these: an eighth more of both, which is
     /// more than the tenth that geth, reth and anvil ask.
     pub(crate) fn raised(self) -> Self {
@@ -75,6 +80,7 @@ mod tests {
         assert_eq!(estimated(history(0, &[0])), Some(Fees { most: 1, tip: 1 }));
         assert_eq!(estimated(history(50, &[])), Some(Fees { most: 101, tip: 1 }));
         assert_eq!(Fees::agreed(&[]), None);
+        assert_eq!(estimated(history(100, &[5])).map(Fees::expected), Some(105));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `Node`: the questions a wallet asks, each within ten seconds. Nothing that a node writes comes out of here.
 
 use std::{
+    collections::HashMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -147,6 +148,18 @@ impl Node {
         self.ask("eth_getTransactionByHash", json!([hash])).await
     }
 
+    /// What waits under that nonce of the account; an error where this node does not tell. To be looked at, not to be believed.
+    pub(crate) async fn waiting(&self, account: Address, nonce: u64) -> Result<Option<Waiting>, Failure> {
+        match self.ask("eth_getTransactionBySenderAndNonce", json!([account, hex(nonce)])).await {
+            // Geth has the other.
+            Err(Failure::Refusal(_)) => {}
+            told => return told,
+        }
+        let mut pool: Pool = self.ask("txpool_contentFrom", json!([account])).await?;
+        let name = nonce.to_string();
+        Ok(pool.pending.remove(&name).or_else(|| pool.queued.remove(&name)))
+    }
+
     pub(crate) async fn fee_history(&self) -> Result<FeeHistory, Failure> {
         let told: ToldFees = self.ask("eth_feeHistory", json!(["0xa", "latest", [20]])).await?;
         let base = told.base_fees.last().ok_or(Failure::Nonsense)?.0;
@@ -259,6 +272,23 @@ pub(crate) struct Transaction {
     pub(crate) hash: TxHash,
     pub(crate) from: Address,
     pub(crate) nonce: Quantity,
+}
+
+/// What a node says of a transaction that waits.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) to: Option<Address>,
+    #[serde(deserialize_with = "const_hex::deserialize")]
+    pub(crate) input: Vec<u8>,
+}
+
+/// What waits of one account's, by nonce.
+#[derive(Deserialize)]
+struct Pool {
+    #[serde(default)]
+    pending: HashMap<String, Waiting>,
+    #[serde(default)]
+    queued: HashMap<String, Waiting>,
 }
 
 #[derive(Deserialize)]

@@ -31,7 +31,7 @@ impl<T> fmt::Debug for Recent<T> {
     }
 }
 
-impl<T: Copy> Recent<T> {
+impl<T: Copy + PartialEq> Recent<T> {
     /// Remembers this of a payment, and returns what was known before.
     pub(super) fn set(&self, payment: PaymentId, value: T) -> Option<T> {
         let mut memory = self.memory();
@@ -51,8 +51,14 @@ impl<T: Copy> Recent<T> {
         self.memory().known.get(&payment).copied()
     }
 
-    pub(super) fn forget(&self, payment: PaymentId) {
-        self.memory().known.remove(&payment);
+    /// Forgets a payment of which this is remembered; `false` if it is something else by now.
+    pub(super) fn forget(&self, payment: PaymentId, value: T) -> bool {
+        let mut memory = self.memory();
+        let is_so = memory.known.get(&payment).is_none_or(|known| *known == value);
+        if is_so {
+            memory.known.remove(&payment);
+        }
+        is_so
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory<T>> {
@@ -78,11 +84,12 @@ mod tests {
             assert_eq!(recent.set(payment(n), 0), None);
         }
         assert_eq!(recent.set(payment(5), 1), Some(0));
-        recent.forget(payment(6));
+        assert!(!recent.forget(payment(5), 0), "it is another by now");
+        assert!(recent.forget(payment(6), 0));
         assert_eq!([0, 1, 5, 6, REMEMBERED].map(|n| recent.get(payment(n))), [None, Some(0), Some(1), None, Some(0)]);
         for _ in 0..3 * REMEMBERED {
             recent.set(payment(6), 2);
-            recent.forget(payment(6));
+            recent.forget(payment(6), 2);
         }
         assert!(recent.memory().order.len() <= REMEMBERED, "it is bounded");
     }

@@ -1,6 +1,13 @@
 //! `FacilitatorSettler`: which facilitator is asked, and when another one may be.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::{Instant, timeout};
 
@@ -52,8 +59,10 @@ struct Inner {
     limits: Limits,
     /// Which facilitator verified a payment: the same one settles it.
     verified: Recent<usize>,
-    /// Which payments were sent to be settled, and may be: what is refused of those may be refused because they are.
-    sent: Recent<()>,
+    /// Which payments were sent to be settled, and may be, with the number of the last attempt: what is refused of those may be refused
+    /// because they are.
+    sent: Recent<u64>,
+    attempts: AtomicU64,
 }
 
 /// Time limits.
@@ -81,7 +90,14 @@ impl fmt::Debug for FacilitatorSettler {
 impl FacilitatorSettler {
     pub(super) fn new(endpoints: Vec<Endpoint>, domains: Vec<TokenDomain>, limits: Limits) -> Self {
         Self {
-            inner: Arc::new(Inner { endpoints, domains, limits, verified: Recent::default(), sent: Recent::default() }),
+            inner: Arc::new(Inner {
+                endpoints,
+                domains,
+                limits,
+                verified: Recent::default(),
+                sent: Recent::default(),
+                attempts: AtomicU64::default(),
+            }),
         }
     }
 }
@@ -173,7 +189,8 @@ impl Inner {
                 continue;
             }
             // Before it is sent: whoever waits for it may leave.
-            let sent_before = self.sent.set(id, ()).is_some();
+            let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+            let sent_before = self.sent.set(id, attempt).is_some();
             let settlement = match endpoint.transport.send(FacilitatorAction::Settle, Some(body.clone())).await {
                 Ok(answer) => settlement(&answer, payment),
                 // From here on, another one might settle what this one settles.
@@ -181,22 +198,15 @@ impl Inner {
                 Err(Fault::NotSent) => {
                     endpoint.rest();
                     if !sent_before {
-                        self.sent.forget(id);
+                        self.sent.forget(id, attempt);
                     }
                     continue;
                 }
             };
             return match settlement {
-                Settlement::Refused(_) if sent_before => Settlement::Unknown(None),
-                Settlement::Refused(reason) => {
-                    self.sent.forget(id);
-                    Settlement::Refused(reason)
-                }
-                other => {
-                    // Another settlement of the same payment may have been refused meanwhile.
-                    self.sent.set(id, ());
-                    other
-                }
+                // Sent before, or again meanwhile: it may be settled by that.
+                Settlement::Refused(_) if sent_before || !self.sent.forget(id, attempt) => Settlement::Unknown(None),
+                told => told,
             };
         }
         // It may have been sent earlier.

@@ -15,7 +15,7 @@ use crate::{
         nodes::Nodes,
         signer::Signer,
     },
-    protocol::Network,
+    protocol::{Address, Amount, Network},
     settle::{SettleError, SettleErrorKind},
 };
 
@@ -139,6 +139,37 @@ impl WalletSettlerBuilder {
         self
     }
 
+    /// Sets what one whole coin of the chain, 10¹⁸ wei, costs in this token, in base units. A payment in the token is then settled only
+    /// if its gas costs no more than its [share](Self::max_gas_share) of the payment. By default no price is set, and nothing is
+    /// compared: set prices above what gas costs.
+    ///
+    /// Round the price up, and set it again when the market has moved far. Where a chain also charges for data, as Base does for what it
+    /// writes to Ethereum, that is not counted.
+    ///
+    /// ```
+    /// use tower_x402::{protocol::{Amount, Asset}, settle::WalletSettler};
+    /// // 5,000 USDC for an ether.
+    /// let price = Amount::from_base_units(5_000_000_000);
+    /// let settler = WalletSettler::builder().coin_price(Asset::USDC_BASE.contract(), price).max_gas_share(20);
+    /// # let _ = settler;
+    /// ```
+    pub fn coin_price(mut self, token: Address, units: Amount) -> Self {
+        self.policy.coin_prices.insert(token, units);
+        self
+    }
+
+    /// Sets how many per cent of a payment its gas may cost: 50 by default. It counts for tokens in which the
+    /// [price of the coin](Self::coin_price) is set.
+    ///
+    /// Where gas costs more, [`verify`](crate::settle::Settler::verify) fails with
+    /// [`GasAbovePrice`](SettleErrorKind::GasAbovePrice), before any handler runs. Gas that became dearer since is noticed before anything
+    /// is sent, and the outcome is [`Unknown`](crate::settle::Settlement::Unknown). What was sent before is replaced at higher fees all
+    /// the same, up to [`max_fee_per_gas`](Self::max_fee_per_gas).
+    pub const fn max_gas_share(mut self, percent: u32) -> Self {
+        self.policy.gas_share = percent;
+        self
+    }
+
     /// Asks every node which chain it serves, and builds the settler. A node that does not answer now is used once it has
     /// answered.
     ///
@@ -166,6 +197,9 @@ impl WalletSettlerBuilder {
         }
         if self.policy.replace_after < Duration::from_secs(1) {
             return bad("replace_after");
+        }
+        if self.policy.gas_share == 0 {
+            return bad("max_gas_share");
         }
         let core = Core::new(Account::new(nodes, self.signer?), self.policy);
         Ok(WalletSettler { core: Arc::new(core) })

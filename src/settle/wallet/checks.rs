@@ -1,5 +1,6 @@
 //! What is checked before a payment is taken on: everything that would make its transaction fail, and whether one can be paid for.
 
+use alloy::primitives::U256;
 use futures_util::future::try_join;
 use tracing::warn;
 
@@ -13,6 +14,9 @@ use crate::{
     protocol::{Address, Amount, Network, TokenDomain, v2::Reason},
     settle::{SettleError, SettleErrorKind, SignedPayment, Validity},
 };
+
+/// One whole coin.
+const WEI: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
 impl From<Failure> for SettleError {
     fn from(_: Failure) -> Self {
@@ -79,7 +83,10 @@ async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validit
     }
     let fees = affords(core).await?;
     Ok(match trial::tried(core, order, fees).await? {
-        Trial::Settles { .. } => Validity::Valid,
+        Trial::Settles { gas } => {
+            is_worth_it(core, order, gas, fees)?;
+            Validity::Valid
+        }
         // It was unused a moment ago.
         Trial::Used => return Err(SettleError::unavailable()),
         Trial::Fails(reason) => Validity::Refused(reason),
@@ -169,6 +176,20 @@ pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
     }
     is_enough(core, ether, fees.most.saturating_mul(GAS_MAX.into()))?;
     Ok(fees)
+}
+
+/// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known.
+pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> Result<(), SettleError> {
+    let Some(coin) = core.policy.coin_prices.get(&order.token) else { return Ok(()) };
+    let [coin, value] = [*coin, order.authorization.value].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
+    let share = U256::from(core.policy.gas_share);
+    let wei = U256::from(fees.expected()).saturating_mul(U256::from(gas));
+    // wei / WEI * coin <= value * share / 100
+    if wei.saturating_mul(coin).saturating_mul(U256::from(100)) <= value.saturating_mul(share).saturating_mul(WEI) {
+        return Ok(());
+    }
+    warn!(payer = %order.authorization.from, "a payment is not settled: its gas costs more than `max_gas_share` of it");
+    Err(SettleError::new(SettleErrorKind::GasAbovePrice))
 }
 
 /// Checks that the account has so much ether, in wei.

@@ -1,7 +1,7 @@
 //! `Core`: what a settler's clones and the tasks that settle have in common.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
     evm::wallet::{account::Account, fees::Fees},
-    protocol::{Address, v2::Reason},
+    protocol::{Address, Amount, v2::Reason},
 };
 
 /// What an ordinary payment of ether takes.
@@ -36,8 +36,11 @@ const CODE_LASTS: Duration = Duration::from_secs(30);
 /// How long an account with code whose payment reverted is refused.
 const REVERT_LASTS: Duration = Duration::from_secs(6 * 3_600);
 
+/// How many per cent of a payment its gas may cost unless said otherwise.
+const GAS_SHARE: u32 = 50;
+
 /// How transactions are made, and when a block is believed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) max_fee_per_gas: u128,
     pub(super) min_balance: u128,
@@ -47,6 +50,10 @@ pub(super) struct Policy {
     pub(super) replace_after: Duration,
     /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
     pub(super) contract_accounts: bool,
+    /// How many per cent of a payment its gas may cost.
+    pub(super) gas_share: u32,
+    /// What one whole coin of the chain costs, by token. Gas is compared with payments in these.
+    pub(super) coin_prices: HashMap<Address, Amount>,
 }
 
 impl Default for Policy {
@@ -57,6 +64,8 @@ impl Default for Policy {
             final_after: 12,
             replace_after: Duration::from_secs(15),
             contract_accounts: true,
+            gas_share: GAS_SHARE,
+            coin_prices: HashMap::new(),
         }
     }
 }

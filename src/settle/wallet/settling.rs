@@ -105,7 +105,10 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
     // With too little ether the trial would fail, whatever the payment is.
     let fees = checks::affords(core).await.map_err(|_| Stop::Unsure)?;
     let gas = match trial::tried(core, order, fees).await? {
-        Trial::Settles { gas } => gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX),
+        Trial::Settles { gas } => {
+            checks::is_worth_it(core, order, gas, fees).map_err(|_| Stop::Unsure)?;
+            gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX)
+        }
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };

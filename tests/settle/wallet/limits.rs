@@ -194,3 +194,40 @@ async fn strangers_without_money_do_not_keep_payers_out() {
     }
     assert!(flood.await.unwrap().iter().all(|said| matches!(said, Ok(Validity::Refused(_)))));
 }
+
+/// The coin costs 4,000 USDC, and a payment 0.49: half of it buys gas for 61 thousandths of a thousandth of an ether.
+#[tokio::test]
+async fn a_payment_whose_gas_costs_more_than_its_share_is_not_sent() {
+    let chain = quiet().await;
+    let coin = Amount::from_base_units(4_000_000_000);
+    let build = async |share: Option<u32>| {
+        let builder = builder(&chain).coin_price(chain.usdc(), coin).endpoint(chain.rpc_url());
+        match share {
+            Some(percent) => builder.max_gas_share(percent).connect().await,
+            None => builder.connect().await,
+        }
+    };
+    assert_eq!(*build(Some(0)).await.unwrap_err().kind(), SettleErrorKind::BadSetting { what: "max_gas_share" });
+    let (settler, generous) = (build(None).await.unwrap(), build(Some(100_000)).await.unwrap());
+    let elsewhere = builder(&chain).coin_price(Address::new([7; 20]), coin).endpoint(chain.rpc_url());
+    let elsewhere = elsewhere.connect().await.unwrap();
+    // What the estimate of the next block's base fee is made of.
+    let base_fee = async |wei: u64| {
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", json!([format!("{wei:#x}")])).await.unwrap();
+        chain.mine(1).await.unwrap();
+        // What gas costs is remembered for a block.
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+    };
+    let first = payment(&chain, 1, 1).await;
+    base_fee(20_000_000_000).await;
+    let too_dear = SettleError::new(SettleErrorKind::GasAbovePrice);
+    assert!(too_dear.is_transient());
+    assert_eq!(settler.verify(&first).await, Err(too_dear));
+    assert_eq!(settler.settle(&first, &TransactionRecorder::none()).await, Settlement::Unknown(None));
+    assert_eq!(count_of(&chain, "pending").await, 0, "nothing is sent");
+    assert_eq!(generous.verify(&first).await, Ok(Validity::Valid));
+    assert_eq!(elsewhere.verify(&first).await, Ok(Validity::Valid), "whose price in this token is not known");
+    base_fee(200_000_000).await;
+    assert_eq!(settler.verify(&first).await, Ok(Validity::Valid));
+    transaction(settled(&chain, &settler, &first).await);
+}

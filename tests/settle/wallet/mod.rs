@@ -5,6 +5,7 @@ mod limits;
 mod nonces;
 mod outages;
 mod refusals;
+mod served;
 mod settling;
 mod start;
 

@@ -153,3 +153,65 @@ async fn mined_at(chain: &DevChain, hash: TxHash) -> u64 {
     let height = mined(chain, hash).await["blockNumber"].as_str().unwrap().to_owned();
     u64::from_str_radix(&height[2..], 16).unwrap()
 }
+
+/// A process that ended left a payment in the pool. What comes after it waits behind it.
+async fn left_behind(chain: &DevChain, left: &SignedPayment) {
+    let (killed, payment) = (settler(chain).await, left.clone());
+    let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let task = process.spawn(async move { killed.settle(&payment, &TransactionRecorder::none()).await });
+    until_waiting(chain, 1).await;
+    process.shutdown_background();
+    assert!(task.await.is_err(), "killed");
+}
+
+/// Its answer may be delivered: a reorganisation brings it back into the pool.
+#[tokio::test]
+async fn a_payment_that_a_dead_process_left_is_never_replaced() {
+    for hidden in [false, true] {
+        let chain = quiet().await;
+        let (left, next) = (payment(&chain, 1, 1).await, payment(&chain, 2, 1).await);
+        left_behind(&chain, &left).await;
+        let proxy = Proxy::before(chain.rpc_url()).await;
+        if hidden {
+            // No node tells what waits, only that something does.
+            for method in ["eth_getTransactionBySenderAndNonce", "txpool_contentFrom"] {
+                proxy.set(method, Odd::Error(-32601, "the method does not exist"));
+            }
+        }
+        let settler = builder(&chain).endpoint(proxy.url()).connect().await.unwrap();
+        let task = {
+            let settler = settler.clone();
+            tokio::spawn(async move { settler.settle(&next, &TransactionRecorder::none()).await })
+        };
+        until_waiting(&chain, 2).await;
+        // As long as it takes to give a nonce up that nobody cares for.
+        let sent = proxy.asked("eth_sendRawTransaction");
+        until(async || proxy.asked("eth_sendRawTransaction") > sent + 2).await;
+        let waiting = waiting(&chain, 0).await;
+        assert_eq!(waiting["to"], format!("{:x}", chain.usdc()), "what pays still waits: {waiting}");
+        transaction(while_mining(&chain, task).await.unwrap());
+        assert_eq!((paid(&chain).await, count_of(&chain, "latest").await), (2 * 490_000, 2));
+    }
+}
+
+/// What can no longer pay gives way, and so does what never did.
+#[tokio::test]
+async fn a_nonce_that_pays_nobody_is_filled() {
+    let chain = quiet().await;
+    let (left, next) = (payment(&chain, 1, 1).await, payment(&chain, 2, 1).await);
+    left_behind(&chain, &left).await;
+    chain.fund(chain.accounts()[1].address(), Amount::ZERO).await.unwrap();
+    let settler = settler(&chain).await;
+    let account = settler.address();
+    let task = tokio::spawn(async move { settler.settle(&next, &TransactionRecorder::none()).await });
+    until(async || waiting(&chain, 0).await["to"] == format!("{account:x}")).await;
+    transaction(while_mining(&chain, task).await.unwrap());
+    assert_eq!((paid(&chain).await, count_of(&chain, "latest").await), (490_000, 2));
+}
+
+/// What waits under this nonce of the settling account.
+async fn waiting(chain: &DevChain, nonce: u64) -> Value {
+    let account = chain.accounts()[0].address().to_string();
+    let told = chain.rpc("eth_getTransactionBySenderAndNonce", json!([account, format!("{nonce:#x}")])).await;
+    told.unwrap()
+}
