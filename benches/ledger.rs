@@ -303,6 +303,15 @@ async fn crowds(folder: &Path) -> Vec<crowd::Line> {
     let ledger = SqliteLedger::open(folder.join("crowd.db")).await.unwrap();
     ledger.begin(first).await.unwrap();
     let mut lines = vec![crowd::Line::measure("sqlite", &ledger).await];
+    let ledger = MemoryLedger::new();
+    ledger.begin(first).await.unwrap();
+    lines.push(crowd::Line::measure("memory", &ledger).await);
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    if let Some(server) = redis_server::Private::start(&durable).await {
+        let ledger = RedisLedger::connect(&server.url()).await.unwrap();
+        ledger.begin(first).await.unwrap();
+        lines.push(crowd::Line::measure("redis", &ledger).await);
+    }
     if let Some(server) = servers::PrivatePostgres::start(&[]).await.or_else(|| servers::missing("postgres")) {
         let ledger = PostgresLedger::connect(&server.url()).await.unwrap();
         ledger.migrate().await.unwrap();

@@ -21,7 +21,7 @@ use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
 /// ledger counts those by its own revision.
 pub(super) const SCHEMA: i64 = 2;
 /// How many records of each kind one step of a sweep forgets at most: too few for a sale to notice.
-pub(super) const BATCH: i64 = 64;
+pub(super) const BATCH: i64 = 128;
 /// How long a count of attempts, and an idle lease, is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 /// How long a ledger thinks about one question unless told otherwise: answered within two seconds, come what may.

@@ -48,3 +48,4 @@ mod strip_proof;
 #[path = "../support/mod.rs"]
 mod support;
 mod tower_contract;
+mod upkeep;

@@ -270,19 +270,19 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let pool = &database.pools[0];
     let ledger = database.begun().await;
     // More than one step of a sweep forgets.
-    for name in 1..=70 {
+    for name in 1..=140 {
         sell(&ledger, &claim(name, name)).await;
     }
-    let _held = hold(&ledger, &claim(90, 90)).await;
+    let _held = hold(&ledger, &claim(190, 190)).await;
     let query = documented_query(include_str!("../../../src/ledger/postgres/handle.rs"));
     // The driver reads no `numeric` here.
     let query = query.replace("sum(amount)", "sum(amount)::bigint");
     let today: Vec<Sold> = sqlx::query_as(AssertSqlSafe(query)).fetch_all(pool).await.unwrap();
-    assert_eq!(today, [("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 70, 70 * 490_000)]);
+    assert_eq!(today, [("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 140, 140 * 490_000)]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(70));
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(140));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(
         ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await,
@@ -291,7 +291,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
     let rows: (i64, i64, i64) = sqlx::query_as(count).fetch_one(pool).await.unwrap();
-    assert_eq!(rows, (1, 70, 70), "the lease stays");
+    assert_eq!(rows, (1, 140, 140), "the lease stays");
     let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
         "SELECT payer, amount::text, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at
          FROM ledger_sold ORDER BY fence OFFSET 1 LIMIT 1",

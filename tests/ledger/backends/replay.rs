@@ -230,10 +230,7 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
     sell_some(&ledger, 1..=SOLD).await;
     let held = hold(&ledger, &claim(100, payment(100), HEAD)).await;
     let beyond = claim(1, payment(1), HEAD).keep_until(&payment(SOLD)).unix() + 1;
-    // Each claim forgets some.
-    for _ in 0..SOLD {
-        let _ = ledger.reserve(&claim(1, payment(1), beyond)).await.unwrap();
-    }
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(SOLD));
     for name in 1..=SOLD {
         assert_eq!(ledger.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(false), "{name} is forgotten");
     }
@@ -265,6 +262,7 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
         sell(&ledger, &at(1, HEAD)).await;
         let last = pay_until.max(MARK + 100) + 2 * 86_400 + 180 + 60 + 240;
         for head in [last - 1, last] {
+            assert_eq!(ledger.sweep(time(head)).await, Ok(0));
             assert_eq!(ledger.reserve(&at(1, head)).await, Ok(ReserveOutcome::IntentConsumed), "{head}");
             assert_eq!(ledger.reserve(&at(2, head)).await, Ok(ReserveOutcome::PaymentUsed), "{head}");
             assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
@@ -275,6 +273,7 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
                 Ok(ReserveOutcome::BeforeMemory | ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed)
             )
         };
+        assert_eq!(ledger.sweep(time(last + 1)).await, Ok(1));
         assert!(is_refused(ledger.reserve(&at(2, last + 1)).await));
         assert_eq!(ledger.consumed(key(1)).await.map(|sale| sale.is_some()), Ok(false));
         assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));

@@ -403,26 +403,26 @@ async fn the_book_has_every_sale_and_forgets_none() {
     let path = files.path(0);
     let ledger = begun(&path).await;
     // More than one step of a sweep forgets.
-    for name in 1..=70 {
+    for name in 1..=140 {
         sell(&ledger, &claim(name, name)).await;
     }
-    let _held = hold(&ledger, &claim(90, 90)).await;
+    let _held = hold(&ledger, &claim(190, 190)).await;
     let mut connection = raw(&path).await;
     let query = sqlx::AssertSqlSafe(documented_query(include_str!("../../../src/ledger/sqlite/handle.rs")));
     let today: Vec<Sold> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
-    let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 70, 70 * 490_000);
+    let line = ("demand-insights".to_owned(), 8453, format!("0x{}", "55".repeat(20)), 140, 140 * 490_000);
     assert_eq!(today, [line]);
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(70));
+    assert_eq!(ledger.sweep(time(beyond)).await, Ok(140));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed), "it is in the book");
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
     let rows = async |connection: &mut SqliteConnection| -> (i64, i64, i64) {
         let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
         sqlx::query_as(count).fetch_one(connection).await.unwrap()
     };
-    assert_eq!(rows(&mut connection).await, (1, 70, 70), "the lease stays");
+    assert_eq!(rows(&mut connection).await, (1, 140, 140), "the lease stays");
     let sale: (String, String, String, i64, String, i64, bool) = sqlx::query_as(
         "SELECT payer, amount, tx_hash, log_position, intent, block_time, reserved_at <= consumed_at FROM ledger_sold ORDER BY fence LIMIT 1 OFFSET 1",
     )
