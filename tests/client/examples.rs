@@ -7,11 +7,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{Router, body::Body, extract::State, response::Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::{Request, header};
 use tempfile::TempDir;
 use tower_x402::testing::DevChain;
@@ -51,7 +52,7 @@ pub struct Place {
 impl Place {
     /// With these flags for the server.
     pub async fn open(flags: &[&str]) -> Self {
-        let every = std::time::Duration::from_secs(1);
+        let every = Duration::from_secs(1);
         let chain = DevChain::builder().install_with_npm(true).mine_every(every).start().await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("settle.key"), chain.accounts()[3].private_key()).unwrap();
@@ -162,8 +163,13 @@ impl Tear {
         match self {
             Self::BreaksOff => {
                 let whole = whole(600_000);
-                let pieces = [Ok(whole.slice(..400_000)), Err(io::Error::other("the connection broke"))];
-                (whole.len(), Body::from_stream(stream::iter(pieces)))
+                let begun = stream::iter([Ok(whole.slice(..400_000))]);
+                let broken = stream::once(async {
+                    // What was written until then arrives.
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    Err(io::Error::other("the connection broke"))
+                });
+                (whole.len(), Body::from_stream(begun.chain(broken)))
             }
             Self::TooLong => {
                 let whole = whole(1_500_000);

@@ -8,7 +8,7 @@ use rand::Rng as _;
 use serde_json::{Value, json};
 use tower_x402::{
     protocol::{
-        ChainTime, IntentId, Network, PaymentTag, TxHash,
+        Address, ChainTime, IntentId, Network, PaymentTag, TxHash,
         headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
         redemption_message,
         v2::{Authorization, PaymentPayload, PaymentRequirements, SignedAuthorization},
@@ -60,6 +60,8 @@ impl Kind {
 pub enum Party {
     Payer,
     Thief,
+    /// Shows worthless signatures, in the payer's name.
+    Forger,
 }
 
 /// One header, and with which request it goes.
@@ -106,12 +108,17 @@ impl Payment {
             let (from, token) = (street.chain.accounts()[account].address(), street.chain.usdc());
             payment.learn(street.chain.send(from, token, &transfer).await.unwrap());
         }
+        // Of the payer's own nonce, where there is one, and of another.
+        let nonce = payment.authorization().map(|(nonce, _)| nonce);
+        let forged = nonce.into_iter().chain([rand::rng().random()]).map(|nonce| payment.forged(2, nonce));
+        let forged: Vec<_> = forged.collect();
+        payment.early.extend(forged);
         payment
     }
 
     fn sign(&mut self, street: &Street, nonce: [u8; 32]) {
         let offer = &self.offers[0];
-        let from = tower_x402::protocol::Address::new(self.payer.address().into_array());
+        let from = Address::new(self.payer.address().into_array());
         let until = street.now() + 3600;
         let terms = [from.into(), SELLER.into(), offer.amount.into(), 0.into(), u128::from(until).into()];
         let terms: [Word; 6] = [&terms[..], &[Word::new(nonce)]].concat().try_into().unwrap();
@@ -144,6 +151,22 @@ impl Payment {
         let signed = self.signed.as_ref().unwrap().0.clone();
         let payload = PaymentPayload::new(self.offers[offer].clone(), signed);
         Presentation { party, header: (PAYMENT_SIGNATURE, payload.to_header()), body: QUESTION }
+    }
+
+    /// An authorization of this nonce under that intent, whose signature is worthless.
+    fn forged(&self, offer: usize, nonce: [u8; 32]) -> Presentation {
+        let authorization = Authorization::new(Address::new(self.payer.address().into_array()), nonce)
+            .paying(SELLER, self.offers[offer].amount)
+            .valid_between(
+                ChainTime::from_unix(0),
+                self.signed
+                    .as_ref()
+                    .map_or(ChainTime::from_unix(u32::MAX.into()), |(signed, _)| signed.authorization.valid_before),
+            );
+        let worthless = format!("0x{}", "11".repeat(65)).parse().unwrap();
+        let payload =
+            PaymentPayload::new(self.offers[offer].clone(), SignedAuthorization::new(authorization, worthless));
+        Presentation { party: Party::Forger, header: (PAYMENT_SIGNATURE, payload.to_header()), body: QUESTION }
     }
 
     /// The transaction under that intent, with what proves it.
@@ -207,6 +230,6 @@ impl Payment {
 
     /// Whether that party may be answered.
     pub fn is_for(&self, party: Party) -> bool {
-        party == Party::Payer || self.kind == Kind::Untagged
+        party == Party::Payer || self.kind == Kind::Untagged && party == Party::Thief
     }
 }

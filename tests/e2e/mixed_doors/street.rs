@@ -20,8 +20,9 @@ use tower_x402::{
 };
 
 use super::{
+    FORGED,
     book::Sale,
-    payments::{Payment, Presentation, QUESTION},
+    payments::{Party, Payment, Presentation, QUESTION},
     stall,
 };
 use crate::{
@@ -166,7 +167,8 @@ impl Street {
             return if is_replayed { "200 again" } else { "200" }.to_owned();
         }
         let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-        format!("{} {}", status.as_u16(), problem["error"].as_str().unwrap_or("-"))
+        let whose = if shown.party == Party::Forger { FORGED } else { "" };
+        format!("{whose}{} {}", status.as_u16(), problem["error"].as_str().unwrap_or("-"))
     }
 
     /// How often who was told what.
