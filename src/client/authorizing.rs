@@ -1,4 +1,4 @@
-//! An authorization is signed, and recorded before anybody is shown it.
+//! An authorization is signed, and recorded before a seller is shown it.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ pub(super) struct Authorizing<'a> {
 }
 
 impl Authorizing<'_> {
-    /// Signs for a purchase whose money is set aside, and records it.
+    /// Signs for a purchase whose money is set aside, and records it. Returns another purchase of the same request instead, if one was left
+    /// meanwhile.
     pub(super) async fn sign(
         &self,
         mut guard: PurchaseGuard,
@@ -49,6 +50,10 @@ impl Authorizing<'_> {
         let Authorization { from: payer, to: recipient, value: amount, valid_before, .. } = *authorization;
         if payer == request.recipient {
             return Err(BudgetDenial::NoSeller(payer).into());
+        }
+        // Signing may take a human's time. What no seller was shown is dropped.
+        if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
+            return Ok(left);
         }
         let message = terms.message(&signed);
         let prepared = PreparedTransfer::authorized(request.domain.token, signed, message);

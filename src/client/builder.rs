@@ -160,7 +160,7 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Sets how long after it was mined a payment that bought nothing is kept for another attempt. Default: 25 h, because
+    /// Sets how long after it was mined a payment is kept that bought nothing, or whose answer was not read. Default: 25 h, because
     /// sellers accept payments for a day unless they set something else; the rest is for clocks that differ.
     ///
     /// Then it is closed as lost, and the same request pays anew. Set it higher for sellers that accept older payments.

@@ -26,14 +26,16 @@ pub struct AskAgain(pub PurchaseId);
 pub struct AlreadyPaid(pub TxHash);
 
 /// A request extension: the most that this request may cost, in base units, within what the budget allows. A dearer quote ends the call in
-/// [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice).
+/// [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice), and an unfinished purchase that may yet cost more in
+/// [`PayError::AboveMaxPrice`](super::PayError::AboveMaxPrice). What was paid already costs nothing more: such a purchase is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPrice(pub Amount);
 
 /// A request extension: asks what the answer costs, and pays nothing.
 ///
 /// The seller's 402 is returned as it is, with the [`Quote`](crate::protocol::Quote) that would be paid among its extensions. Where the
-/// budget or the payer would not pay it, the call ends in the error that says why. Nothing unfinished is resumed.
+/// budget, with what its day and this host have left, or the payer would not pay it now, the call ends in the error that says why. Nothing
+/// unfinished is resumed.
 ///
 /// ```
 /// # use tower::{Service, ServiceExt as _};

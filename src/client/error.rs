@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{BudgetDenial, JournalError, PayerError, PurchaseId, box_error::BoxError};
+use super::{BudgetDenial, JournalEntry, JournalError, PayerError, PurchaseId, box_error::BoxError};
 use crate::protocol::{ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
 
 /// Where the money of a failed call is: see [`PayError::money`].
@@ -11,6 +11,11 @@ use crate::protocol::{ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
 pub enum Money {
     /// Nothing was paid, and nothing of this call will be.
     Untouched,
+    /// The seller was paid nothing, and nothing of this call will be. The network took its fee for a transaction of the account.
+    FeeSpent {
+        /// The transaction, where it is known: that of the payment. Else another one of the account took the payment's place.
+        transaction: Option<TxHash>,
+    },
     /// A payment may have been made, or may yet be.
     AtRisk {
         /// The moment from which on it can no longer be made, in Unix seconds of the chain, where there is one: the end of an
@@ -131,6 +136,22 @@ pub enum PayError {
         valid_before: ChainTime,
         /// The seller's reason, if it gave one of the standard's form.
         reason: Option<Reason>,
+    },
+    /// An unfinished purchase of this request may yet be paid, at more than the request's own [`MaxPrice`](super::MaxPrice). It is left as
+    /// it is: a request with a higher limit resumes it, and [`PayLayer::cancel`](super::PayLayer::cancel) or
+    /// [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
+    #[error(
+        "the unfinished purchase {purchase} of this request may yet cost {price}, and the request's own limit is {limit}: it was not resumed, and nothing more was paid; resume it under a higher limit"
+    )]
+    AboveMaxPrice {
+        /// The purchase.
+        purchase: PurchaseId,
+        /// What it may cost, as a decimal.
+        price: String,
+        /// The limit, as a decimal.
+        limit: String,
+        /// The moment before which its authorization can be used, in Unix seconds of the chain; `None` for a transfer.
+        valid_before: Option<ChainTime>,
     },
     /// The authorization that was signed for this request was not used, and can never be: nothing was paid. The same request pays anew.
     #[error(
@@ -262,6 +283,13 @@ const fn ended(is_last: bool) -> &'static str {
 }
 
 impl PayError {
+    /// The error of a purchase whose authorization may still be used.
+    pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> Self {
+        let valid_before =
+            entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
+        Self::Outstanding { purchase: entry.id, valid_before, reason }
+    }
+
     /// Returns the transfer, where one was sent or may have been.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {
@@ -289,6 +317,7 @@ impl PayError {
             | Self::Reverted { purchase, .. }
             | Self::Displaced { purchase }
             | Self::Outstanding { purchase, .. }
+            | Self::AboveMaxPrice { purchase, .. }
             | Self::Lapsed { purchase }
             | Self::Refused { purchase, .. }
             | Self::Misunderstood { purchase, .. }
@@ -322,7 +351,10 @@ impl PayError {
             Self::NotCancelled { valid_before, .. } | Self::Outstanding { valid_before, .. } => {
                 Money::AtRisk { until: Some(*valid_before) }
             }
+            Self::AboveMaxPrice { valid_before, .. } => Money::AtRisk { until: *valid_before },
             Self::Forwarded(_) | Self::Unsettled { .. } => Money::AtRisk { until: None },
+            Self::Reverted { transaction, .. } => Money::FeeSpent { transaction: Some(*transaction) },
+            Self::Displaced { .. } => Money::FeeSpent { transaction: None },
             Self::Refused { transaction, .. }
             | Self::Misunderstood { transaction, .. }
             | Self::Unproven { transaction, .. }
@@ -339,8 +371,6 @@ impl PayError {
             | Self::Payer(_)
             | Self::Journal(_)
             | Self::NothingToResume
-            | Self::Reverted { .. }
-            | Self::Displaced { .. }
             | Self::Lapsed { .. } => Money::Untouched,
         }
     }
@@ -353,6 +383,7 @@ impl PayError {
             Self::Unsettled { .. }
                 | Self::NotCancelled { .. }
                 | Self::Outstanding { .. }
+                | Self::AboveMaxPrice { .. }
                 | Self::Misunderstood { .. }
                 | Self::Unproven { .. }
                 | Self::BilledAgain { is_last: false, .. }

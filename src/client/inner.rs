@@ -24,6 +24,7 @@ impl ClientInner {
 
     /// Returns what a transfer is driven with.
     pub(super) fn transfer_context(&self) -> TransferContext<'_> {
-        TransferContext { payer: &*self.payer, clock: &*self.clock, settings: &self.settings, budget: &self.budget }
+        let Self { budget, registry, settings, .. } = self;
+        TransferContext { payer: &*self.payer, clock: &*self.clock, settings, budget, registry }
     }
 }

@@ -6,9 +6,9 @@ use super::{
     inner::ClientInner,
     registry::{PurchaseGuard, PurchaseRegistry},
     replay_request::RequestIdentity,
-    showing::{self, outstanding},
+    showing,
 };
-use crate::protocol::{ChainTime, ProblemCode, Quote};
+use crate::protocol::{Amount, ChainTime, ProblemCode, Quote};
 
 /// A payment that may answer a bill.
 pub(super) struct LeftOver {
@@ -51,17 +51,30 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
     Ok(guard.entry().state == PurchaseState::Void)
 }
 
-/// Closes one authorization of long ago that the chain says can never be used.
+/// Closes one authorization of long ago that can never be used, or that was used and buys nothing any more, by the chain's word.
 pub(super) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
     let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
-    if let Err(error) = has_lapsed(inner, &mut old).await {
-        tracing::debug!(%error, purchase = %old.entry().id, "the chain does not say what became of an old authorization");
+    match showing::status(inner, old.entry()).await {
+        Ok(AuthorizationStatus::Void) => old.note(|entry| entry.state = PurchaseState::Void).await,
+        Ok(AuthorizationStatus::Used { transaction }) => {
+            old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
+        }
+        Ok(AuthorizationStatus::Unused) => {}
+        Err(error) => {
+            let purchase = old.entry().id;
+            tracing::debug!(%error, %purchase, "the chain does not say what became of an old authorization");
+        }
     }
 }
 
 /// Finds what another request has paid to the same seller, where that is exactly the price.
-pub(super) fn adoptable(registry: &PurchaseRegistry, request: &RequestIdentity, bill: &Bill) -> Option<LeftOver> {
-    let guard = registry.adoptable(&request.host, bill)?;
+pub(super) fn adoptable(
+    registry: &PurchaseRegistry,
+    request: &RequestIdentity,
+    bill: &Bill,
+    limit: Option<Amount>,
+) -> Option<LeftOver> {
+    let guard = registry.adoptable(&request.host, bill, limit)?;
     Some(LeftOver { guard, may_pay_anew: true })
 }
 
@@ -99,7 +112,7 @@ pub(super) const fn is_used_up(code: ProblemCode) -> bool {
 
 fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
     if entry.is_shown() && entry.transaction.is_none() {
-        return outstanding(entry, None);
+        return PayError::outstanding(entry, None);
     }
     let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
         return PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };

@@ -94,7 +94,9 @@
 //! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
 //! answer to different people for different credentials give each a layer of its own. An unfinished purchase is resumed
 //! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
-//! each pays for its own answer. A call that is made while the answer of an earlier one is still being read asks for that answer.
+//! each pays for its own answer. Before it pays it looks again, last in the payer's turn: a payment that another call has left by then is
+//! used. A call that is made while the answer of an earlier one is still being read asks for that answer. While a purchase is being
+//! [cancelled](PayLayer::cancel), the same request pays nothing.
 //! [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
 //! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
 //! response is handed over and the payment kept. The same request puts it to the seller's next quote, if that asks for no

@@ -32,7 +32,7 @@ use super::{
     showing::{Showing, Shown},
     terms::AuthorizationTerms,
 };
-use crate::protocol::{Asset, ChainTime, Quote, TokenDomain, TxHash};
+use crate::protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash};
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
@@ -91,7 +91,7 @@ where
         }
         let mut payments = 0;
         loop {
-            let outcome = match if first.is_some() { None } else { self.resumed() } {
+            let outcome = match if first.is_some() { None } else { self.resumed()? } {
                 Some(guard) => self.finish(guard).await,
                 None => {
                     payments += 1;
@@ -119,32 +119,32 @@ where
         let known = self.inner.registry.known(&fingerprint, purchase).await.map_err(PayError::Journal)?;
         let guard = known.ok_or(PayError::NothingToResume)?;
         self.seller.drop_readiness();
-        self.resumes_with(&guard);
+        self.turns_to(&guard);
         self.finish(guard).await
     }
 
     /// Finds an unfinished purchase of this request that was left while this call was on its way to paying for another.
-    fn left_meanwhile(&mut self) -> Option<PurchaseGuard> {
-        let guard = self.inner.registry.left(self.request().identity.fingerprint.as_deref()?)?;
-        self.resumes_with(&guard);
-        Some(guard)
+    fn left_meanwhile(&self) -> Result<Option<PurchaseGuard>, PayError> {
+        match self.request().identity.fingerprint.as_deref() {
+            Some(fingerprint) => self.inner.registry.left(fingerprint),
+            None => Ok(None),
+        }
     }
 
     /// Finds an unfinished purchase of this request.
-    fn resumed(&mut self) -> Option<PurchaseGuard> {
-        if self.request().is_quote_only() {
-            return None;
-        }
+    fn resumed(&mut self) -> Result<Option<PurchaseGuard>, PayError> {
         let (registry, request) = (&self.inner.registry, self.seller.request());
-        let fingerprint = request.identity.fingerprint.as_deref()?;
-        let guard = match request.paid() {
-            Some(transaction) => registry.paid_with(fingerprint, transaction)?,
-            None => registry.resume(fingerprint, request.resumes_only())?,
-        };
-        // A client that was polled ready must not hold its readiness while the chain is asked.
-        self.seller.drop_readiness();
-        self.resumes_with(&guard);
-        Some(guard)
+        let fingerprint = request.identity.fingerprint.as_deref().filter(|_| !request.is_quote_only());
+        let guard = fingerprint.and_then(|fingerprint| match request.paid() {
+            Some(transaction) => registry.paid_with(fingerprint, transaction),
+            None => registry.resume(fingerprint, request.resumes_only()),
+        });
+        if let Some(guard) = &guard {
+            // A client that was polled ready must not hold its readiness while the chain is asked.
+            self.seller.drop_readiness();
+            self.resumes_with(guard)?;
+        }
+        Ok(guard)
     }
 
     /// Begins a purchase of this request, of which nothing is left from before.
@@ -171,11 +171,12 @@ where
         }
         if self.request().is_quote_only() {
             let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
+            inner.registry.affords(&self.request().identity.host, way.quote().amount, &inner.budget)?;
             response.extensions_mut().insert(way.quote().clone());
             return Ok(response);
         }
         drop(response);
-        self.inner.registry.close_unspent(self.accepted_since()).await;
+        self.inner.registry.close_old(self.accepted_since()).await;
         let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, self.accepted_since())).await;
         while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
             if let Some(answer) = self.put(own, &bill).await? {
@@ -185,19 +186,22 @@ where
         // A seller may name hundreds of ways, and the payer asks its nodes about each.
         let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
         self.progress.report(PurchaseEvent::Quoted(Box::new(way.quote().clone())));
-        while let Some(other) = left_over::adoptable(&self.inner.registry, &self.request().identity, &bill) {
+        while let Some(other) =
+            left_over::adoptable(&inner.registry, &self.request().identity, &bill, self.request().max_price())
+        {
             if let Some(answer) = self.put(other, &bill).await? {
                 return Ok(answer);
             }
         }
         // The seller's 402 may have taken its time.
-        if let Some(left) = self.left_meanwhile() {
-            return self.finish(left).await;
-        }
-        let guard = match way {
-            Way::Transfer(quote, assets) => self.paid_now(quote, assets).await?,
-            Way::Authorization(terms, asset, domain) => self.authorized_now(terms, asset, domain).await?,
+        let guard = match (self.left_meanwhile()?, way) {
+            (Some(left), _) => left,
+            (None, Way::Transfer(quote, assets)) => self.paid_now(quote, assets).await?,
+            (None, Way::Authorization(terms, asset, domain)) => self.authorized_now(terms, asset, domain).await?,
         };
+        if guard.entry().id != self.progress.purchase() {
+            self.resumes_with(&guard)?;
+        }
         self.finish(guard).await
     }
 
@@ -213,7 +217,7 @@ where
         LeftOver { mut guard, may_pay_anew }: LeftOver,
         bill: &Bill,
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
-        self.resumes_with(&guard);
+        self.resumes_with(&guard)?;
         let is_authorized = guard.entry().authorization().is_some();
         // What is settled only while it is shown now was taken now: it is not followed by another payment.
         let may_pay_anew = may_pay_anew && (!is_authorized || left_over::was_settled(&self.inner, guard.entry()).await);
@@ -245,14 +249,26 @@ where
         }
     }
 
-    /// Reports which purchase is resumed.
-    fn resumes_with(&mut self, guard: &PurchaseGuard) {
+    /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
+    fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), PayError> {
+        let (entry, limit) = (guard.entry(), self.request().max_price());
+        if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
+            let shown = |amount: Amount| amount.to_decimal(entry.decimals);
+            let (price, limit) = (shown(entry.amount), shown(limit));
+            let valid_before = entry.authorization().map(|signed| signed.authorization.valid_before);
+            return Err(PayError::AboveMaxPrice { purchase: entry.id, price, limit, valid_before });
+        }
+        self.turns_to(guard);
+        Ok(())
+    }
+
+    fn turns_to(&mut self, guard: &PurchaseGuard) {
         let entry = guard.entry();
         self.progress.turn_to(entry.id);
         self.progress.report(PurchaseEvent::Resumed { purchase: entry.id, transaction: entry.transaction() });
     }
 
-    /// Makes a new payment.
+    /// Makes a new payment, unless another purchase of the same request is left meanwhile: then that one is returned.
     async fn paid_now(&mut self, quote: &Quote, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
         let inner = Arc::clone(&self.inner);
         let entry = self.entry(quote);
@@ -260,13 +276,16 @@ where
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = drafts::payment(&proposal, quote);
         self.approved(proposal).await?;
+        if let Some(left) = self.left_meanwhile()? {
+            return Ok(left);
+        }
         let driver = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let guard = driver.pay(&payment, quote).await?;
         self.timings.pay = self.lap();
         Ok(guard)
     }
 
-    /// Signs a new authorization.
+    /// Signs a new authorization, with the same exception.
     async fn authorized_now(
         &mut self,
         terms: &AuthorizationTerms,
@@ -280,6 +299,9 @@ where
         let proposal = drafts::proposal(self.request(), &terms.quote, entry.id, vec![asset], Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         self.approved(proposal).await?;
+        if let Some(left) = self.left_meanwhile()? {
+            return Ok(left);
+        }
         let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
         let guard = authorizing.sign(guard, terms, domain).await?;
         self.timings.pay = self.lap();

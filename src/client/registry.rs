@@ -9,15 +9,19 @@ mod spending;
 
 use std::{fmt, sync::Arc};
 
+use self::{
+    delivery::Closing,
+    inner::RegistryInner,
+    open::{Claim, OpenPurchases},
+};
 pub(super) use self::{delivery::Delivery, guard::PurchaseGuard};
-use self::{inner::RegistryInner, open::OpenPurchases};
 use super::{
-    Budget, BudgetDenial, JournalEntry, JournalError, PurchaseId, PurchaseState, bill::Bill, budget::Spent,
+    Budget, BudgetDenial, JournalEntry, JournalError, PayError, PurchaseId, PurchaseState, bill::Bill, budget::Spent,
     journal::ErasedJournal,
 };
 use crate::{
     clock::Clock,
-    protocol::{ChainTime, TxHash},
+    protocol::{Amount, ChainTime, TxHash},
 };
 
 /// How many purchases that are too old one call closes: each is a write to the journal.
@@ -45,12 +49,19 @@ impl PurchaseRegistry {
         self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
     }
 
-    /// Guards an unfinished purchase of the same request that was left: no call works on it, and no caller reads its answer.
-    pub(super) fn left(&self, fingerprint: &str) -> Option<PurchaseGuard> {
-        self.guarded(|open| {
+    /// Guards an unfinished purchase of the same request that was left: no call works on it, and no caller reads its answer. A call looks
+    /// for one in each moment after which it would pay for another.
+    ///
+    /// # Errors
+    /// [`PayError::Outstanding`] while one is being cancelled: its authorization may still be used.
+    pub(super) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, PayError> {
+        if let Some(cancelled) = self.inner.tables().open.cancelled(fingerprint) {
+            return Err(PayError::outstanding(cancelled, None));
+        }
+        Ok(self.guarded(|open| {
             let left = |entry: &JournalEntry| entry.state != PurchaseState::Unspent && !open.is_read(entry.id);
             open.first_of_request(fingerprint, left)
-        })
+        }))
     }
 
     /// Guards a purchase of the same request that the journal has, finished or not. What is finished stays so: nothing of a
@@ -64,7 +75,7 @@ impl PurchaseRegistry {
             (entry.id, entry.state, entry.fingerprint.as_str()) == (id, PurchaseState::Answered, fingerprint)
         };
         let found = entries.find(known).filter(|_| !self.inner.tables().open.has(id));
-        Ok(found.map(|entry| PurchaseGuard::resumed(&self.inner, entry.asked_again())))
+        Ok(found.map(|entry| PurchaseGuard::resumed(&self.inner, entry.asked_again(), Claim::Call)))
     }
 
     /// Guards the purchase of the same request that this transaction paid.
@@ -80,9 +91,11 @@ impl PurchaseRegistry {
     }
 
     /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this bill asks
-    /// for: a larger one would be wasted.
-    pub(super) fn adoptable(&self, host: &str, bill: &Bill) -> Option<PurchaseGuard> {
-        let pays = |entry: &JournalEntry| !entry.prepared.is_empty() && bill.covered_by(entry).is_some();
+    /// for: a larger one would be wasted. None that may yet cost more than `limit`.
+    pub(super) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
+        let pays = |entry: &JournalEntry| {
+            !entry.prepared.is_empty() && bill.covered_by(entry).is_some() && !entry.may_cost_more_than(limit)
+        };
         self.guarded(|open| bill.quotes().find_map(|quote| open.first_unspent(host, quote, pays)))
     }
 
@@ -91,26 +104,36 @@ impl PurchaseRegistry {
     }
 
     fn guarded(&self, find: impl FnOnce(&OpenPurchases) -> Option<PurchaseId>) -> Option<PurchaseGuard> {
+        self.claimed(Claim::Call, find)
+    }
+
+    fn claimed(&self, claim: Claim, find: impl FnOnce(&OpenPurchases) -> Option<PurchaseId>) -> Option<PurchaseGuard> {
         let mut tables = self.inner.tables();
         let found = find(&tables.open)?;
-        let entry = tables.open.claim(found)?;
-        Some(PurchaseGuard::resumed(&self.inner, entry))
+        let entry = tables.open.claim(found, claim)?;
+        Some(PurchaseGuard::resumed(&self.inner, entry, claim))
     }
 
-    /// Guards an authorization that was signed before `moment`, bought nothing, and is not known to be used.
+    /// Guards an authorization that was signed before `moment`, bought nothing that was read, and is not known to be used.
     pub(super) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
-        self.guarded(|open| open.unspent_before(moment, |entry| !entry.has_moved()))
+        self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
     }
 
-    /// Closes payments that bought nothing and that no seller accepts any more: those settled before `accepted_since`. An authorization
-    /// that is not known to be used stays, however old it is by this machine's clock: only the chain says that it is void.
-    pub(super) async fn close_unspent(&self, accepted_since: ChainTime) {
+    /// Closes payments that no seller accepts any more, because they were settled before `accepted_since`: those that bought nothing, and
+    /// those whose answer was never read. An authorization that is not known to be used stays, however old it is by this machine's clock:
+    /// only the chain says that it is void.
+    pub(super) async fn close_old(&self, accepted_since: ChainTime) {
         for _ in 0..CLOSED_AT_ONCE {
-            let old = self.guarded(|open| open.unspent_before(accepted_since, JournalEntry::has_moved));
+            let old = self.guarded(|open| open.idle_before(accepted_since, JournalEntry::has_moved));
             let Some(mut old) = old else { return };
-            tracing::info!(purchase = %old.entry().id, "a payment that bought nothing is too old for any seller");
+            tracing::info!(purchase = %old.entry().id, "a payment without an answer is too old for any seller");
             old.note(|entry| entry.state = PurchaseState::Refused).await;
         }
+    }
+
+    /// Whether so much more could be paid to that host now.
+    pub(super) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+        budget.afford(price, self.spent(host, budget))
     }
 
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
@@ -137,24 +160,28 @@ impl PurchaseRegistry {
         self.inner.tables().open.entries()
     }
 
-    /// Guards the open purchase of that name, if no call works on it.
-    pub(super) fn open(&self, id: PurchaseId) -> Option<PurchaseGuard> {
-        self.guarded(|open| open.free(id))
+    /// Guards the open purchase of that name, if no call works on it. Until it is dropped, the same request pays for no other.
+    pub(super) fn to_cancel(&self, id: PurchaseId) -> Option<PurchaseGuard> {
+        self.claimed(Claim::Cancellation, |open| open.free(id))
     }
 
     /// Closes a purchase whose answer the caller has; `false` where there is none of that name of which an answer was sold.
     pub(super) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
-        self.inner.journal.record(&answered).await?;
-        self.inner.close(&answered);
+        let closing = Closing::new(&self.inner, answered);
+        closing.write().await?;
+        closing.close();
         Ok(true)
     }
 
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
     pub(super) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
-        let Some(mut guard) = self.open(id) else { return Ok(false) };
-        guard.record(|entry| entry.state = PurchaseState::Refused).await?;
-        Ok(true)
+        let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
+        match guard.record(|entry| entry.state = PurchaseState::Refused).await {
+            Ok(()) => Ok(true),
+            Err(JournalError::Finished) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

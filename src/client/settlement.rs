@@ -9,8 +9,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use self::watch::{Next, Sending, Watch};
 use super::{
     Budget, BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState,
-    TransferRequest, TransferStatus, budget::is_in_time, payer::ErasedPayer, progress::Progress,
-    registry::PurchaseGuard, settings::Settings,
+    TransferRequest, TransferStatus,
+    budget::is_in_time,
+    payer::ErasedPayer,
+    progress::Progress,
+    registry::{PurchaseGuard, PurchaseRegistry},
+    settings::Settings,
 };
 use crate::{
     clock::Clock,
@@ -24,6 +28,7 @@ pub(super) struct TransferContext<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) settings: &'a Settings,
     pub(super) budget: &'a Budget,
+    pub(super) registry: &'a PurchaseRegistry,
 }
 
 impl TransferContext<'_> {
@@ -76,12 +81,16 @@ impl<'a> TransferDriver<'a> {
         self.guard
     }
 
-    /// Pays for a purchase whose money is set aside: prepares the transfer, records it, sends it.
+    /// Pays for a purchase whose money is set aside: prepares the transfer, records it, sends it. Returns another purchase of the same
+    /// request instead, if one was left meanwhile.
     pub(super) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
         let payer = self.context.payer;
         let _turn = in_time(self.deadline, "waiting for the payer's other payments", payer.submit_guard()).await?;
         self.is_in_time(quote)?;
-        // In the turn: whatever was prepared for this intent is in the registry by now.
+        // In the turn: whatever was prepared for this request or this intent is in the registry by now.
+        if let Some(left) = self.context.registry.left(&self.entry().fingerprint)? {
+            return Ok(left);
+        }
         if self.guard.is_intent_taken(quote.intent.as_str()) {
             return Err(BudgetDenial::IntentReused.into());
         }
@@ -167,7 +176,8 @@ impl<'a> TransferDriver<'a> {
     /// Looks at the chain once more, for a seller that does not find the transaction: a reorganisation may have put
     /// another of the recorded ones in its place. `None` where the transfer has to be [settled](Self::settle) anew.
     pub(super) async fn recheck(&mut self, transaction: TxHash) -> Option<TxHash> {
-        if self.entry().prepared.is_empty() {
+        // Of what is finished nothing is recorded, so nothing can be sent.
+        if self.entry().prepared.is_empty() || self.guard.is_finished() {
             return Some(transaction);
         }
         match self.context.payer.status(&self.guard.entry().prepared).await {

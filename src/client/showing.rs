@@ -22,7 +22,7 @@ use super::{
     reply::{self, SellerReply},
     seller::{Replied, Seller},
 };
-use crate::protocol::{ChainTime, ProblemCode, v2::Reason};
+use crate::protocol::{ProblemCode, v2::Reason};
 
 /// How often a server may fail, or be silent, in one call.
 const FAILURES_MAX: u32 = 3;
@@ -100,7 +100,7 @@ impl<'a> Showing<'a> {
         }
         loop {
             let Some(Replied { parts, reply, body }) = self.present(seller, guard.entry()).await? else {
-                if let Some(shown) = self.failed(guard).await? {
+                if let Some(shown) = self.failed(guard, None).await? {
                     return Ok(shown);
                 }
                 continue;
@@ -119,7 +119,7 @@ impl<'a> Showing<'a> {
                 }
                 Next::Pause(code, after) => self.pause(guard.entry(), code, after).await?,
                 Next::Failed => {
-                    if let Some(shown) = self.failed(guard).await? {
+                    if let Some(shown) = self.failed(guard, None).await? {
                         return Ok(shown);
                     }
                 }
@@ -165,7 +165,11 @@ impl<'a> Showing<'a> {
     }
 
     /// Goes on after a failure that says nothing about the payment.
-    async fn failed<R>(&mut self, guard: &mut PurchaseGuard) -> Result<Option<Shown<R>>, PayError> {
+    async fn failed<R>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        reason: Option<Reason>,
+    ) -> Result<Option<Shown<R>>, PayError> {
         self.failures += 1;
         if self.failures < FAILURES_MAX {
             self.pause(guard.entry(), None, None).await?;
@@ -175,7 +179,7 @@ impl<'a> Showing<'a> {
             AuthorizationStatus::Void => Ok(Some(Shown::Void)),
             AuthorizationStatus::Used { .. } if !guard.entry().is_shown() => Ok(Some(Shown::Settled)),
             AuthorizationStatus::Used { .. } => Err(unsettled(guard.entry(), None)),
-            AuthorizationStatus::Unused => Err(outstanding(guard.entry(), None)),
+            AuthorizationStatus::Unused => Err(PayError::outstanding(guard.entry(), reason)),
         }
     }
 
@@ -195,9 +199,9 @@ impl<'a> Showing<'a> {
                 Ok(None)
             }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
-                Some(reason) if is_final(&reason) => Err(outstanding(guard.entry(), Some(reason))),
+                Some(reason) if is_final(&reason) => Err(PayError::outstanding(guard.entry(), Some(reason))),
                 // What a facilitator failed at may work in a moment.
-                _ => self.failed(guard).await,
+                reason => self.failed(guard, reason).await,
             },
             AuthorizationStatus::Used { .. } => {
                 if let SellerReply::Fresh(intent) = reply {
@@ -251,21 +255,13 @@ impl<'a> Showing<'a> {
         let Some(transaction) = guard.entry().transaction else { return unsettled(guard.entry(), None) };
         let purchase = guard.entry().id;
         match code {
-            Some(code) => {
-                guard.note(|entry| entry.state = PurchaseState::Refused).await;
-                if self.breaks > 0 {
-                    PayError::AnswerLost { purchase, transaction, code }
-                } else {
-                    PayError::Refused { purchase, transaction, code }
-                }
-            }
+            Some(code) if !guard.refuse().await => PayError::Unanswered { purchase, transaction, code: Some(code) },
+            Some(code) if self.breaks > 0 => PayError::AnswerLost { purchase, transaction, code },
+            Some(code) => PayError::Refused { purchase, transaction, code },
             None => {
                 // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
                 let kept_until = guard.entry().at.after(self.inner.settings.payment_age);
-                let is_last = kept_until <= self.inner.now();
-                if is_last {
-                    guard.note(|entry| entry.state = PurchaseState::Refused).await;
-                }
+                let is_last = kept_until <= self.inner.now() && guard.refuse().await;
                 PayError::BilledAgain { purchase, transaction, is_last }
             }
         }
@@ -293,10 +289,23 @@ impl<'a> Showing<'a> {
     }
 }
 
+/// Words of facilitators that a server or a chain failed at the moment, or that the payment is used. They are read where the chain shows
+/// it as unused: then it was settled in a transaction that no block has yet.
+const PASSING: [&str; 9] = [
+    "settlement_pending",
+    "unexpected_verify_error",
+    "unexpected_settle_error",
+    "invalid_exact_evm_nonce_already_used",
+    "invalid_exact_evm_payload_authorization_nonce_used",
+    "nonce_already_used",
+    "authorization_already_used",
+    "nonce_reused",
+    "duplicate_settlement",
+];
+
 /// Whether a refusal is about the payment, so that showing it again changes nothing.
 fn is_final(reason: &Reason) -> bool {
-    let passing = [Reason::SETTLEMENT_PENDING, Reason::UNEXPECTED_VERIFY_ERROR, Reason::UNEXPECTED_SETTLE_ERROR];
-    !passing.contains(reason)
+    !PASSING.contains(&reason.as_str())
 }
 
 /// Asks the chain what became of a purchase's authorization.
@@ -313,13 +322,6 @@ pub(super) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
             Err(PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason: Some(reason) })
         }
     }
-}
-
-/// What the error of a purchase is whose authorization may still be used.
-pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> PayError {
-    let valid_before =
-        entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
-    PayError::Outstanding { purchase: entry.id, valid_before, reason }
 }
 
 fn unsettled(entry: &JournalEntry, code: Option<ProblemCode>) -> PayError {

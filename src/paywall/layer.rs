@@ -67,18 +67,17 @@ impl X402Layer {
         self
     }
 
-    /// Sets what the quote says is sold, 1 to 100 characters; the resource's name by default. One name has one label.
+    /// Sets what the quote says is sold, 1 to 100 characters; the resource's name by default.
+    ///
+    /// One name has one label, for every layer of that name. It can be set until the first quote.
     ///
     /// # Errors
-    /// [`BuildError::InvalidText`]; and [`BuildError::ConflictingResource`] if this name has another label already, or if
-    /// another layer of this name, a clone included, has none.
+    /// [`BuildError::InvalidText`]; and [`BuildError::ConflictingResource`] if this name has another label already, or was quoted
+    /// without one.
     pub fn label(self, label: &str) -> Result<Self, BuildError> {
         text::check("a label", label)?;
-        let label: Arc<str> = Arc::from(label);
-        let Route { merchant, resource, namesakes, .. } = &*self.route;
-        let alone = Arc::strong_count(&self.route) == 1 && Arc::strong_count(namesakes) == 2;
-        merchant.catalog.label(resource, &label, alone)?;
-        Ok(self.set(|route| route.set_label(label)))
+        self.route.set_label(label)?;
+        Ok(self)
     }
 
     /// Lets requests that match this predicate bypass the paywall, unbuffered.
@@ -342,7 +341,7 @@ impl X402Layer {
         if self.route.merchant.ledger.announcements().is_none() {
             return Err(BuildError::NoAnnouncements);
         }
-        let set = self.route.on_sold.set(SoldHook::new(hook));
+        let set = self.route.listing.on_sold.set(SoldHook::new(hook));
         set.map_err(|_| BuildError::ConflictingResource { resource: self.route.resource.to_string() })?;
         Ok(self)
     }

@@ -23,7 +23,7 @@ impl Default for Desk {
         let (recipient, network) = (Address::new([0x5a; 20]), Network::BASE);
         let template = QuoteTemplate::new(recipient, network, "Demand insights", &[Asset::USDC_BASE], false);
         let seals = Seals::new(&SealingKeys::new([7; 32]), "", network, &[recipient], "demand-insights");
-        Self { terms, seals, price: template.price(amount), template }
+        Self { terms, seals, price: PriceText::new(amount, 6), template }
     }
 }
 

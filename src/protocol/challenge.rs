@@ -331,7 +331,7 @@ mod tests {
 
     fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
         let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
-        let price = template.price(Amount::from_base_units(amount));
+        let price = PriceText::new(Amount::from_base_units(amount), 6);
         let standard = Challenged { challenge, method: &Method::POST, url, error: None };
         let seal = |out: &mut Vec<u8>| out.extend_from_slice(intent.as_bytes());
         let headers = template.render(&price, 0, RedeemBy::Any, Some(&standard), seal).headers;

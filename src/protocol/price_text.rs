@@ -1,5 +1,7 @@
 //! `PriceText`: a price as a quote writes it.
 
+use super::Amount;
+
 /// A price, written once for every quote that asks it.
 #[derive(Clone, Debug)]
 pub(crate) struct PriceText {
@@ -10,6 +12,11 @@ pub(crate) struct PriceText {
 }
 
 impl PriceText {
+    /// Writes an amount of a token with so many decimals.
+    pub(crate) fn new(amount: Amount, decimals: u8) -> Self {
+        Self { decimal: amount.to_decimal(decimals), units: amount.to_string() }
+    }
+
     /// Returns the price in base units.
     pub(super) fn units(&self) -> &str {
         &self.units

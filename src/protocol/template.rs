@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
-    Address, Amount, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
+    Address, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
     challenge::Challenged,
     headers::{
         EXPOSED_LINE, NO_STORE, PAY, PAYMENT_REQUIRED, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR,
@@ -34,7 +34,6 @@ pub(crate) struct QuoteTemplate {
     after_units: Box<str>,
     /// Where the `Pay` object begins in `before_expiry`, and ends in `after_units`.
     pay: (usize, usize),
-    decimals: u8,
     /// All eight; what hangs on the request has its place marked.
     headers: HeaderMap,
     /// The same, and the standard's.
@@ -143,15 +142,9 @@ impl QuoteTemplate {
             before_units: r#","amount":""#.into(),
             after_units: after_units.into(),
             pay: (start, end),
-            decimals,
             headers,
             headers_of_both,
         }
-    }
-
-    /// How this price is written.
-    pub(crate) fn price(&self, amount: Amount) -> PriceText {
-        PriceText { decimal: amount.to_decimal(self.decimals), units: amount.to_string() }
     }
 
     /// Writes one quote, in the standard's words as well where there are any; `seal` appends its intent id.

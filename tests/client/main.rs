@@ -49,6 +49,7 @@ mod hostile;
 mod hyper_client;
 mod left_over;
 mod lost;
+mod meeting;
 mod one_key;
 mod patience;
 mod programs;

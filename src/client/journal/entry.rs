@@ -165,9 +165,20 @@ impl JournalEntry {
         self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
     }
 
-    /// Whether its money has moved for certain: it is a transfer that was mined, or an authorization that was used.
+    /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
+    /// authorization that was used.
     pub(in crate::client) fn has_moved(&self) -> bool {
-        self.authorization().is_none() || self.transaction.is_some()
+        self.authorization().is_none() || self.is_settled()
+    }
+
+    /// Whether it waits for nothing but the same request, by which its payment or its answer is used: or for its age.
+    pub(in crate::client) fn is_idle(&self) -> bool {
+        matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
+    }
+
+    /// Whether it may yet cost more than that: what was paid costs nothing more.
+    pub(in crate::client) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
+        limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
     }
 
     /// Whether its authorization bought an answer, by the seller's word, which is not known to be with the caller.

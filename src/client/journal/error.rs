@@ -20,6 +20,9 @@ pub enum JournalError {
         "a journal record cannot be read: it is damaged, or a later version wrote it; look at it before paying again"
     )]
     Record,
+    /// The purchase was finished meanwhile. No state follows its last one.
+    #[error("the purchase was finished meanwhile: nothing more is recorded of it")]
+    Finished,
     /// An earlier write failed half-way and could not be undone.
     #[error("an earlier write to the journal failed, or another program changed the file: open the journal again")]
     Broken,

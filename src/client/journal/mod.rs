@@ -17,7 +17,8 @@ pub use memory::MemoryJournal;
 
 /// A record of purchases: one entry for each, replaced as the purchase goes on.
 ///
-/// Each call has to end by itself: the answer waits for the last write of its purchase.
+/// Each call has to end by itself, and those of one purchase in the order in which they were made. Where money moves next, the layer waits
+/// for the write without a limit; else ten seconds, after which the write counts as failed.
 ///
 /// A journal has one writer: two would each spend the whole budget.
 ///

@@ -3,7 +3,7 @@
 use http::response::Parts;
 
 use crate::{
-    client::{JournalEntry, PayError, PurchaseState, registry::PurchaseGuard},
+    client::{PayError, PurchaseState, registry::PurchaseGuard},
     protocol::{ProblemCode, TxHash},
 };
 
@@ -34,14 +34,11 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
     match failing {
         Failing::BilledAgain => count_bill(guard, transaction).await,
         Failing::Redirected => PayError::Redirected { purchase, transaction },
-        Failing::Refused(code) => {
-            guard.note(|entry| entry.state = PurchaseState::Refused).await;
-            PayError::Refused { purchase, transaction, code }
+        Failing::Refused(code) | Failing::Lost(code) if !guard.refuse().await => {
+            PayError::Unanswered { purchase, transaction, code: Some(code) }
         }
-        Failing::Lost(code) => {
-            guard.note(|entry| entry.state = PurchaseState::Refused).await;
-            PayError::AnswerLost { purchase, transaction, code }
-        }
+        Failing::Refused(code) => PayError::Refused { purchase, transaction, code },
+        Failing::Lost(code) => PayError::AnswerLost { purchase, transaction, code },
         Failing::Misunderstood => {
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
             PayError::Misunderstood { purchase, transaction, status: parts.status }
@@ -57,13 +54,7 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
 
 /// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
 async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
-    let count = |entry: &mut JournalEntry| {
-        entry.billed += 1;
-        if entry.billed >= BILLS_MAX {
-            entry.state = PurchaseState::Refused;
-        }
-    };
-    guard.note(count).await;
-    let purchase = guard.entry().id;
-    PayError::BilledAgain { purchase, transaction, is_last: !guard.entry().state.is_open() }
+    guard.note(|entry| entry.billed += 1).await;
+    let is_last = guard.entry().billed >= BILLS_MAX && guard.refuse().await;
+    PayError::BilledAgain { purchase: guard.entry().id, transaction, is_last }
 }

@@ -1,4 +1,4 @@
-//! `Delivery`: closes a purchase once its answer is with the caller.
+//! `Delivery`: closes a purchase once its answer is with the caller; and `Closing`, which writes its last state.
 
 use std::{
     future::Future,
@@ -9,10 +9,37 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::inner::RegistryInner;
-use crate::client::{JournalEntry, PurchaseId};
+use super::inner::{PATIENCE, RegistryInner};
+use crate::client::{JournalEntry, JournalError, PurchaseId};
 
-type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Writes the last state of a purchase. Until it is dropped, nothing else is recorded of that purchase: the last word of the journal is
+/// this one.
+pub(super) struct Closing {
+    registry: Arc<RegistryInner>,
+    last: JournalEntry,
+}
+
+impl Closing {
+    pub(super) fn new(registry: &Arc<RegistryInner>, last: JournalEntry) -> Self {
+        registry.tables().open.closed_by(last.id, |closings| closings.saturating_add(1));
+        Self { registry: Arc::clone(registry), last }
+    }
+
+    pub(super) async fn write(&self) -> Result<(), JournalError> {
+        self.registry.write(&self.last, Some(PATIENCE)).await
+    }
+
+    /// In the registry last: a caller that leaves while the journal writes has not seen the end.
+    pub(super) fn close(self) {
+        self.registry.close(&self.last);
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.registry.tables().open.closed_by(self.last.id, |closings| closings.saturating_sub(1));
+    }
+}
 
 /// Goes with the body of an answer that was sold. Until the body was read to its end the purchase stays open, so that the same
 /// request asks for the same answer: after a crash, too.
@@ -22,7 +49,7 @@ pub(in crate::client) struct Delivery {
     /// The purchase's last state.
     answered: Option<Box<JournalEntry>>,
     /// In a mutex, so that a body can be `Sync`: only `poll_close` and `drop` use it.
-    closing: Option<Mutex<Closing>>,
+    closing: Option<Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     /// Nothing is left to read.
     is_whole: bool,
     /// Found here, because a body may be dropped outside the runtime.
@@ -50,11 +77,10 @@ impl Delivery {
     /// Closes the purchase, durably.
     pub(in crate::client) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(answered) = self.answered.take() {
-            let registry = Arc::clone(&self.registry);
-            // In the registry last: a caller that leaves while the journal writes has not seen the end.
+            let closing = Closing::new(&self.registry, *answered);
             self.closing = Some(Mutex::new(Box::pin(async move {
-                record(&registry, &answered).await;
-                registry.close(&answered);
+                warn_of(closing.write().await, closing.last.id);
+                closing.close();
             })));
         }
         if let Some(closing) = &mut self.closing {
@@ -66,9 +92,9 @@ impl Delivery {
 }
 
 /// The caller has the answer, whatever becomes of the journal: at worst it is asked for once more.
-async fn record(registry: &RegistryInner, answered: &JournalEntry) {
-    if let Err(error) = registry.journal.record(answered).await {
-        tracing::warn!(%error, purchase = %answered.id, "the journal did not record that an answer was read");
+fn warn_of(written: Result<(), JournalError>, purchase: PurchaseId) {
+    if let Err(error) = written {
+        tracing::warn!(%error, %purchase, "the journal did not record that an answer was read");
     }
 }
 
@@ -79,7 +105,7 @@ impl Drop for Delivery {
         self.registry.close(&answered);
         if let Some(runtime) = &self.runtime {
             let registry = Arc::clone(&self.registry);
-            runtime.spawn(async move { record(&registry, &answered).await });
+            runtime.spawn(async move { warn_of(registry.write(&answered, Some(PATIENCE)).await, answered.id) });
         }
     }
 }

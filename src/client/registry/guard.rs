@@ -1,8 +1,12 @@
 //! `PurchaseGuard`: a purchase while one call works on it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{delivery::Delivery, inner::RegistryInner};
+use super::{
+    delivery::Delivery,
+    inner::{PATIENCE, RegistryInner},
+    open::Claim,
+};
 use crate::{
     client::{Budget, BudgetDenial, JournalEntry, JournalError, PurchaseState},
     protocol::{Amount, ChainTime},
@@ -13,6 +17,7 @@ use crate::{
 pub(in crate::client) struct PurchaseGuard {
     registry: Arc<RegistryInner>,
     entry: JournalEntry,
+    claim: Claim,
     recorded: bool,
     /// The last state, once the answer was sold.
     sold: Option<JournalEntry>,
@@ -21,12 +26,12 @@ pub(in crate::client) struct PurchaseGuard {
 impl PurchaseGuard {
     /// Guards a purchase that is in no journal yet.
     pub(super) fn new(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
-        Self { registry: Arc::clone(registry), entry, recorded: false, sold: None }
+        Self { registry: Arc::clone(registry), entry, claim: Claim::Call, recorded: false, sold: None }
     }
 
     /// Guards one that was open.
-    pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
-        Self { registry: Arc::clone(registry), entry, recorded: true, sold: None }
+    pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry, claim: Claim) -> Self {
+        Self { registry: Arc::clone(registry), entry, claim, recorded: true, sold: None }
     }
 
     pub(in crate::client) const fn entry(&self) -> &JournalEntry {
@@ -49,35 +54,61 @@ impl PurchaseGuard {
         self.registry.tables().spent.set_gas_aside(self.entry.id, gas, now, budget)
     }
 
-    /// Changes the purchase, durably. Where this fails the change still holds in this process.
+    /// Changes the purchase, durably, before any money moves. Where this fails the change still holds in this process.
+    ///
+    /// # Errors
+    /// [`JournalError::Finished`] where the purchase is closed, though not by this call: nothing may be sent for it any more.
     pub(in crate::client) async fn record(
         &mut self,
         change: impl FnOnce(&mut JournalEntry),
     ) -> Result<(), JournalError> {
-        let changed = self.changed(change);
-        if self.is_closed_elsewhere() {
-            self.entry = changed;
-            return Ok(());
+        self.change(change, None).await
+    }
+
+    /// Does the same where the money has moved already: a journal that fails or hangs costs no answer.
+    pub(in crate::client) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
+        match self.change(change, Some(PATIENCE)).await {
+            Ok(()) | Err(JournalError::Finished) => {}
+            Err(error) => {
+                tracing::warn!(%error, purchase = %self.entry.id, "the journal did not record a purchase's progress");
+            }
         }
-        self.recorded = true;
+    }
+
+    async fn change(
+        &mut self,
+        change: impl FnOnce(&mut JournalEntry),
+        patience: Option<Duration>,
+    ) -> Result<(), JournalError> {
+        let changed = self.changed(change);
         if changed.state.is_open() {
             // In the registry first: dropped while the journal writes, the purchase is open here as it may be there.
             self.entry = changed;
-            self.enter(true);
-            return self.registry.journal.record(&self.entry).await;
+            if !self.enter(Some(self.claim)) {
+                return Err(JournalError::Finished);
+            }
+            self.recorded = true;
+            return self.registry.write(&self.entry, patience).await;
         }
+        if self.is_finished() {
+            self.entry = changed;
+            return Err(JournalError::Finished);
+        }
+        self.recorded = true;
         // In the registry last: dropped while the journal writes, no caller has the answer yet.
-        let written = self.registry.journal.record(&changed).await;
+        let written = self.registry.write(&changed, patience).await;
         self.entry = changed;
-        self.enter(true);
+        self.enter(Some(self.claim));
         written
     }
 
-    /// Does the same where the money has moved already: a journal that fails costs no answer.
-    pub(in crate::client) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
-        if let Err(error) = self.record(change).await {
-            tracing::warn!(%error, purchase = %self.entry.id, "the journal did not record a purchase's progress");
+    /// Closes the purchase, because the seller does not give its answer any more. Not where another caller still reads it: `false`.
+    pub(in crate::client) async fn refuse(&mut self) -> bool {
+        let is_read = self.registry.tables().open.is_read(self.entry.id);
+        if !is_read {
+            self.note(|entry| entry.state = PurchaseState::Refused).await;
         }
+        !is_read
     }
 
     fn changed(&self, change: impl FnOnce(&mut JournalEntry)) -> JournalEntry {
@@ -90,9 +121,9 @@ impl PurchaseGuard {
         changed
     }
 
-    /// Whether the purchase is closed, though not by this call: the answer to another one came meanwhile, or it was finished before.
-    fn is_closed_elsewhere(&self) -> bool {
-        self.recorded && self.entry.state.is_open() && !self.registry.tables().open.has(self.entry.id)
+    /// Whether the purchase is closed, or about to be: the answer to another call came meanwhile, or it was finished before.
+    pub(in crate::client) fn is_finished(&self) -> bool {
+        self.recorded && !self.registry.tables().open.is_going_on(self.entry.id)
     }
 
     /// Notes the state that the purchase will have once its answer is with the caller. It stays open until then.
@@ -107,7 +138,7 @@ impl PurchaseGuard {
 
     /// Leaves the purchase to the next call of the same request; returns what closes it, where its answer was sold.
     pub(in crate::client) fn deliver(mut self) -> Option<Delivery> {
-        let sold = self.sold.take().filter(|_| !self.is_closed_elsewhere())?;
+        let sold = self.sold.take().filter(|_| !self.is_finished())?;
         let registry = Arc::clone(&self.registry);
         drop(self);
         registry.tables().open.sold(sold.clone());
@@ -120,24 +151,29 @@ impl PurchaseGuard {
         self.registry.tables().open.close(self.entry.id);
     }
 
-    fn enter(&self, claimed: bool) {
-        if !claimed && self.is_closed_elsewhere() {
-            return;
-        }
+    /// Puts the purchase into the registry as it is now; `false` where it is finished there.
+    fn enter(&self, claim: Option<Claim>) -> bool {
         let mut tables = self.registry.tables();
+        if self.recorded && !tables.open.is_going_on(self.entry.id) {
+            if claim.is_none() {
+                tables.open.leave(self.entry.id);
+            }
+            return false;
+        }
         tables.spent.follow(&self.entry);
         if self.entry.state.is_open() {
-            tables.open.enter(self.entry.clone(), claimed);
+            tables.open.enter(self.entry.clone(), claim);
         } else {
             tables.open.close(self.entry.id);
         }
+        true
     }
 }
 
 impl Drop for PurchaseGuard {
     fn drop(&mut self) {
         if self.recorded {
-            self.enter(false);
+            self.enter(None);
         } else {
             self.registry.tables().spent.give_back(self.entry.id);
         }

@@ -1,6 +1,12 @@
 //! `RegistryInner`: what the registry and its guards have in common.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::timeout;
 
 use super::{open::OpenPurchases, spending::Spendings};
 use crate::{
@@ -8,6 +14,9 @@ use crate::{
     clock::Clock,
     protocol::ChainTime,
 };
+
+/// How long the journal may take over what the money does not wait for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct RegistryInner {
     pub(super) journal: Box<dyn ErasedJournal>,
@@ -34,10 +43,18 @@ impl RegistryInner {
                 tables.spent.follow(&entry);
             }
             if entry.state.is_open() {
-                tables.open.enter(entry, false);
+                tables.open.enter(entry, None);
             }
         }
         Ok(Self { journal, clock, tables: Mutex::new(tables) })
+    }
+
+    /// Writes to the journal. One that takes longer than `patience` has failed.
+    pub(super) async fn write(&self, entry: &JournalEntry, patience: Option<Duration>) -> Result<(), JournalError> {
+        let written = self.journal.record(entry);
+        let Some(patience) = patience else { return written.await };
+        let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        timeout(patience, written).await.unwrap_or_else(late)
     }
 
     /// Takes a purchase out that has its last state.

@@ -19,17 +19,34 @@ pub(super) struct OpenPurchases {
     by_request: HashMap<String, BTreeSet<Place>>,
     by_secret: HashMap<String, BTreeSet<Place>>,
     unspent: HashMap<Terms, BTreeSet<Place>>,
-    unspent_by_age: BTreeSet<Place>,
+    /// Those that wait for nothing but the same request, by the moment from which on they count.
+    idle_by_age: BTreeSet<Place>,
 }
 
 pub(super) struct Record {
     entry: JournalEntry,
-    /// A call works on it.
-    claimed: bool,
+    /// What works on it.
+    claim: Option<Claim>,
+    /// What is kept of it whatever is recorded.
+    aside: Aside,
+}
+
+/// What works on a purchase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::client) enum Claim {
+    Call,
+    Cancellation,
+}
+
+/// What the journal does not know of a purchase.
+#[derive(Default)]
+struct Aside {
     /// Its last state, where its answer is on the way to the caller.
     sold: Option<JournalEntry>,
     /// How many callers read its answer now.
     readers: u32,
+    /// How many are about to write its last state.
+    closings: u32,
 }
 
 impl OpenPurchases {
@@ -38,8 +55,8 @@ impl OpenPurchases {
     }
 
     /// Enters a purchase in its current state.
-    pub(super) fn enter(&mut self, entry: JournalEntry, claimed: bool) {
-        let (sold, readers) = self.close(entry.id).map_or((None, 0), |before| (before.sold, before.readers));
+    pub(super) fn enter(&mut self, entry: JournalEntry, claim: Option<Claim>) {
+        let aside = self.close(entry.id).map_or_else(Aside::default, |before| before.aside);
         let place = place(&entry);
         self.by_request.entry(entry.fingerprint.clone()).or_default().insert(place);
         if let Some(secret) = &entry.secret {
@@ -47,9 +64,11 @@ impl OpenPurchases {
         }
         if entry.state == PurchaseState::Unspent {
             self.unspent.entry(terms(&entry)).or_default().insert(place);
-            self.unspent_by_age.insert((entry.counts_from(), entry.id));
         }
-        self.records.insert(entry.id, Record { entry, claimed, sold, readers });
+        if entry.is_idle() {
+            self.idle_by_age.insert((entry.counts_from(), entry.id));
+        }
+        self.records.insert(entry.id, Record { entry, claim, aside });
     }
 
     pub(super) fn has(&self, id: PurchaseId) -> bool {
@@ -59,16 +78,28 @@ impl OpenPurchases {
     /// Notes the last state of a purchase whose answer is on the way to the caller.
     pub(super) fn sold(&mut self, last: JournalEntry) {
         if let Some(record) = self.records.get_mut(&last.id) {
-            record.sold = Some(last);
+            record.aside.sold = Some(last);
+        }
+    }
+
+    /// Whether its next state may be recorded: it is not finished, and nothing writes its last state.
+    pub(super) fn is_going_on(&self, id: PurchaseId) -> bool {
+        self.records.get(&id).is_some_and(|record| record.aside.closings == 0)
+    }
+
+    /// Counts who begins to write its last state, or leaves.
+    pub(super) fn closed_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.aside.closings = count(record.aside.closings);
         }
     }
 
     /// Returns the last state of a purchase whose caller has the answer; `None` where none was sold.
     pub(super) fn answered(&self, id: PurchaseId) -> Option<JournalEntry> {
-        let Record { entry, sold, .. } = self.records.get(&id)?;
+        let Record { entry, aside, .. } = self.records.get(&id)?;
         // After a restart only the journal tells that it was paid.
         let paid = || (entry.state == PurchaseState::Redeeming || entry.is_sold()).then(|| entry.clone());
-        let last = sold.clone().or_else(paid)?;
+        let last = aside.sold.clone().or_else(paid)?;
         Some(JournalEntry { state: PurchaseState::Answered, ..last })
     }
 
@@ -83,16 +114,31 @@ impl OpenPurchases {
         }
         if entry.state == PurchaseState::Unspent {
             take(&mut self.unspent, &terms(entry), place);
-            self.unspent_by_age.remove(&(entry.counts_from(), entry.id));
+        }
+        if entry.is_idle() {
+            self.idle_by_age.remove(&(entry.counts_from(), entry.id));
         }
         Some(record)
     }
 
     /// Marks a purchase as worked on.
-    pub(super) fn claim(&mut self, id: PurchaseId) -> Option<JournalEntry> {
-        let record = self.records.get_mut(&id).filter(|record| !record.claimed)?;
-        record.claimed = true;
+    pub(super) fn claim(&mut self, id: PurchaseId, claim: Claim) -> Option<JournalEntry> {
+        let record = self.records.get_mut(&id).filter(|record| record.claim.is_none())?;
+        record.claim = Some(claim);
         Some(record.entry.clone())
+    }
+
+    /// Leaves a purchase to others as it is.
+    pub(super) fn leave(&mut self, id: PurchaseId) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.claim = None;
+        }
+    }
+
+    /// A purchase of that request that is being cancelled.
+    pub(super) fn cancelled(&self, fingerprint: &str) -> Option<&JournalEntry> {
+        let mut records = self.by_request.get(fingerprint)?.iter().filter_map(|(_, id)| self.records.get(id));
+        records.find(|record| record.claim == Some(Claim::Cancellation)).map(|record| &record.entry)
     }
 
     pub(super) fn first_of_request(
@@ -118,26 +164,27 @@ impl OpenPurchases {
         others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
 
-    pub(super) fn unspent_before(&self, moment: ChainTime, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
-        let old = self.unspent_by_age.range(..(moment, PurchaseId::new([0; 16])));
-        let fits = |record: &Record| !record.claimed && fits(&record.entry);
+    /// The first that was left before that moment, and whose answer no caller reads.
+    pub(super) fn idle_before(&self, moment: ChainTime, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
+        let old = self.idle_by_age.range(..(moment, PurchaseId::new([0; 16])));
+        let fits = |record: &Record| record.claim.is_none() && record.aside.readers == 0 && fits(&record.entry);
         old.map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
     }
 
     /// Whether a caller reads its answer now.
     pub(super) fn is_read(&self, id: PurchaseId) -> bool {
-        self.records.get(&id).is_some_and(|record| record.readers > 0)
+        self.records.get(&id).is_some_and(|record| record.aside.readers > 0)
     }
 
     /// Counts a caller who begins to read its answer, or leaves.
     pub(super) fn read_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
         if let Some(record) = self.records.get_mut(&id) {
-            record.readers = count(record.readers);
+            record.aside.readers = count(record.aside.readers);
         }
     }
 
     pub(super) fn free(&self, id: PurchaseId) -> Option<PurchaseId> {
-        self.records.get(&id).is_some_and(|record| !record.claimed).then_some(id)
+        self.records.get(&id).is_some_and(|record| record.claim.is_none()).then_some(id)
     }
 
     /// All of them, oldest first.
@@ -148,7 +195,7 @@ impl OpenPurchases {
     }
 
     fn first(&self, places: &BTreeSet<Place>, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
-        let fits = |record: &Record| !record.claimed && fits(&record.entry);
+        let fits = |record: &Record| record.claim.is_none() && fits(&record.entry);
         places.iter().map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
     }
 }

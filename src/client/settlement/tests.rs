@@ -127,8 +127,8 @@ impl Stage {
     }
 
     fn driver(&self, entry: JournalEntry) -> TransferDriver<'_> {
-        let Self { payer, clock, settings, budget, .. } = self;
-        let (id, context) = (entry.id, TransferContext { payer: &**payer, clock, settings, budget });
+        let Self { payer, clock, settings, budget, registry, .. } = self;
+        let (id, context) = (entry.id, TransferContext { payer: &**payer, clock, settings, budget, registry });
         let guard = self.registry.reserve(entry, budget).unwrap();
         let deadline = Instant::now() + self.settings.patience;
         TransferDriver::new(context, guard, Progress::new(id, "seller.example", "POST /x", None), deadline)

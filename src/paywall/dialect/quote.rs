@@ -22,7 +22,7 @@ pub(crate) struct Bill<'a> {
 impl<'a> Bill<'a> {
     pub(crate) fn of(route: &'a Route, offers: Offers) -> Self {
         let label = Cow::Borrowed(route.description());
-        Self { template: Cow::Borrowed(&route.template), challenge: route.challenge(offers), label }
+        Self { template: Cow::Borrowed(route.template()), challenge: route.challenge(offers), label }
     }
 
     pub(crate) fn saying(route: &'a Route, label: &'a str, offers: Offers) -> Self {

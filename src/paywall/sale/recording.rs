@@ -25,7 +25,7 @@ pub(crate) async fn commit(
     kept: Option<KeptAnswer>,
     route: &Route,
 ) -> Option<(Committed, LeaseGuard)> {
-    let hook = route.on_sold.get().cloned();
+    let hook = route.listing.on_sold.get().cloned();
     if hook.is_some() {
         guard.to_announce();
     }

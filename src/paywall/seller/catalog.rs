@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use crate::{
@@ -25,19 +25,28 @@ pub(crate) struct Catalog {
 struct Entry {
     /// `None` where a closure decides, which equals no other.
     price: Option<Amount>,
-    label: Option<Arc<str>>,
-    namesakes: Arc<()>,
-    on_sold: SoldHookCell,
+    listing: Listing,
 }
 
-/// What a route learns when it enters its name.
+/// What all routes of one name share.
+#[derive(Clone, Default)]
 pub(crate) struct Listing {
-    /// The label that the name has already.
-    pub(crate) label: Option<Arc<str>>,
-    /// Held by every route of this name, and by the catalog.
-    pub(crate) namesakes: Arc<()>,
+    /// What quotes say is sold. Set by the seller, or else by the first quote, to the name itself.
+    label: Arc<OnceLock<Arc<str>>>,
     /// The hook of this name.
     pub(crate) on_sold: SoldHookCell,
+}
+
+impl Listing {
+    /// Sets the label, unless there is another.
+    pub(crate) fn set_label(&self, resource: &str, label: &str) -> Result<(), BuildError> {
+        if &**self.label.get_or_init(|| label.into()) == label { Ok(()) } else { Err(conflict(resource)) }
+    }
+
+    /// The label, which is final from now on.
+    pub(crate) fn label<'a>(&'a self, resource: &Arc<str>) -> &'a str {
+        self.label.get_or_init(|| Arc::clone(resource))
+    }
 }
 
 impl Catalog {
@@ -45,15 +54,11 @@ impl Catalog {
     pub(crate) fn enter(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Listing, BuildError> {
         let mut entries = self.entries();
         match entries.get(resource) {
-            Some(entry) if price.is_some() && entry.price == price => {
-                let (namesakes, on_sold) = (Arc::clone(&entry.namesakes), Arc::clone(&entry.on_sold));
-                Ok(Listing { label: entry.label.clone(), namesakes, on_sold })
-            }
+            Some(entry) if price.is_some() && entry.price == price => Ok(entry.listing.clone()),
             Some(_) => Err(conflict(resource)),
             None => {
-                let (namesakes, on_sold) = (Arc::new(()), SoldHookCell::default());
-                let listing = Listing { label: None, namesakes: Arc::clone(&namesakes), on_sold: Arc::clone(&on_sold) };
-                entries.insert(Arc::clone(resource), Entry { price, label: None, namesakes, on_sold });
+                let listing = Listing::default();
+                entries.insert(Arc::clone(resource), Entry { price, listing: listing.clone() });
                 Ok(listing)
             }
         }
@@ -61,7 +66,7 @@ impl Catalog {
 
     /// The hook of this name, if it has one.
     pub(crate) fn sold_hook(&self, resource: &str) -> Option<SoldHook> {
-        self.entries().get(resource)?.on_sold.get().cloned()
+        self.entries().get(resource)?.listing.on_sold.get().cloned()
     }
 
     /// The lowest price of all; `None` where a closure decides of any, or nothing is sold.
@@ -69,20 +74,6 @@ impl Catalog {
         let entries = self.entries();
         let prices: Option<Vec<_>> = entries.values().map(|entry| entry.price).collect();
         prices?.into_iter().min()
-    }
-
-    /// Sets a name's label: one for all layers of that name, and therefore only while the caller's layer is `alone`.
-    pub(crate) fn label(&self, resource: &Arc<str>, label: &Arc<str>, alone: bool) -> Result<(), BuildError> {
-        let mut entries = self.entries();
-        let entry = entries.get_mut(resource).ok_or_else(|| conflict(resource))?;
-        match &entry.label {
-            Some(known) if known == label => Ok(()),
-            None if alone => {
-                entry.label = Some(Arc::clone(label));
-                Ok(())
-            }
-            Some(_) | None => Err(conflict(resource)),
-        }
     }
 
     /// Enters an endpoint of a name; one that is known is described anew.
@@ -112,7 +103,7 @@ impl Catalog {
         let mut all = self.described.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let entries = self.entries();
         for described in &mut all {
-            if let Some(label) = entries.get(&described.resource).and_then(|entry| entry.label.as_ref()) {
+            if let Some(label) = entries.get(&described.resource).and_then(|entry| entry.listing.label.get()) {
                 described.label = Arc::clone(label);
             }
         }

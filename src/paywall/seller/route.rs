@@ -14,6 +14,7 @@ use crate::{
     metrics::Quotes,
     paywall::{
         body::arrival::Pace,
+        error::BuildError,
         seller::{
             bypass::Bypass,
             catalog::Listing,
@@ -23,7 +24,6 @@ use crate::{
             pricing::Prices,
             quote_page::PageHook,
             redelivery::Redelivery,
-            sold_hook::SoldHookCell,
             text,
         },
     },
@@ -38,11 +38,11 @@ pub(crate) type Offers = fn(&MerchantInner) -> Vec<Way>;
 pub(crate) struct Route {
     pub(crate) merchant: Arc<MerchantInner>,
     pub(crate) resource: Arc<str>,
-    /// Held by every route of this name, and by the catalog.
-    pub(crate) namesakes: Arc<()>,
-    label: Option<Arc<str>>,
+    /// What all routes of this name share.
+    pub(crate) listing: Listing,
     pub(crate) prices: Prices,
-    pub(crate) template: QuoteTemplate,
+    /// The quote in the user's headers, once its label is final.
+    template: OnceLock<QuoteTemplate>,
     /// The standard's quote, once it is known which ways to pay there are; none where there is none.
     challenge: OnceLock<Option<Challenge>>,
     /// Ready where the price is fixed.
@@ -66,8 +66,6 @@ pub(crate) struct Route {
     pub(crate) consumes_body: Option<BodyRule>,
     /// The longest body that `consumes_body` is asked about.
     pub(crate) answer_limit: usize,
-    /// What is done once a sale is recorded.
-    pub(crate) on_sold: SoldHookCell,
     /// Whether a signed payment is settled before the handler runs.
     pub(crate) settle_first: bool,
     /// Whether answers are kept, where the route says so itself.
@@ -83,11 +81,9 @@ pub(crate) struct Route {
 
 impl Route {
     pub(crate) fn new(merchant: Arc<MerchantInner>, resource: Arc<str>, listing: Listing, prices: Prices) -> Self {
-        let Listing { label, namesakes, on_sold } = listing;
         let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
-        let template = template(&merchant, label.as_ref().unwrap_or(&resource));
         let price_text = match prices {
-            Prices::Fixed(amount) => Some(template.price(amount)),
+            Prices::Fixed(amount) => Some(PriceText::new(amount, merchant.decimals())),
             Prices::Now(_) | Prices::Later(_) => None,
         };
         let page = merchant.page.clone();
@@ -95,10 +91,9 @@ impl Route {
         Self {
             merchant,
             resource,
-            namesakes,
-            label,
+            listing,
             prices,
-            template,
+            template: OnceLock::new(),
             challenge: OnceLock::new(),
             price_text,
             seals,
@@ -115,7 +110,6 @@ impl Route {
             consumes: Arc::new(delivers),
             consumes_body: None,
             answer_limit: 1024 * 1024,
-            on_sold,
             settle_first: false,
             redelivery: None,
             page,
@@ -125,10 +119,14 @@ impl Route {
         }
     }
 
-    pub(crate) fn set_label(&mut self, label: Arc<str>) {
-        self.template = template(&self.merchant, &label);
-        self.label = Some(label);
-        self.challenge = OnceLock::new();
+    /// Sets the label of its name, unless that has another.
+    pub(crate) fn set_label(&self, label: &str) -> Result<(), BuildError> {
+        self.listing.set_label(&self.resource, label)
+    }
+
+    /// The quote in the user's headers.
+    pub(crate) fn template(&self) -> &QuoteTemplate {
+        self.template.get_or_init(|| self.template_saying(self.description()))
     }
 
     pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
@@ -192,7 +190,7 @@ impl Route {
     }
 
     pub(crate) fn description(&self) -> &str {
-        self.label.as_deref().unwrap_or(&self.resource)
+        self.listing.label(&self.resource)
     }
 
     /// The standard's quote, where there is any way to pay by it. `offers` tells the ways.
@@ -211,7 +209,7 @@ impl Route {
             return None;
         }
         let (network, recipient) = (self.merchant.network, self.merchant.recipient());
-        let room = self.template.room_for_challenge();
+        let room = self.template().room_for_challenge();
         let challenge = Challenge::new(network, recipient, &ways, label).fitting(room);
         // Who lists what it settles is a settler.
         let bazaars = self.bazaars.iter().filter(|_| self.merchant.standard.is_some());
@@ -226,7 +224,7 @@ impl Route {
     pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
         match &self.price_text {
             Some(ready) => Cow::Borrowed(ready),
-            None => Cow::Owned(self.template.price(amount)),
+            None => Cow::Owned(PriceText::new(amount, self.merchant.decimals())),
         }
     }
 }
@@ -239,7 +237,6 @@ impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Route")
             .field("resource", &self.resource)
-            .field("label", &self.label)
             .field("prices", &self.prices)
             .field("bypass", &self.bypass)
             .field("body_limit", &self.body_limit)
@@ -252,7 +249,7 @@ impl fmt::Debug for Route {
             .field("bound_headers", &self.bound_headers)
             .field("consumes_body", &self.consumes_body.is_some())
             .field("answer_limit", &self.answer_limit)
-            .field("on_sold", &self.on_sold.get())
+            .field("on_sold", &self.listing.on_sold.get())
             .field("settle_first", &self.settle_first)
             .field("redelivery", &self.redelivery)
             .field("page", &self.page)

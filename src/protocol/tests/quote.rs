@@ -25,7 +25,7 @@ fn template(label: &str) -> QuoteTemplate {
 
 fn render(template: &QuoteTemplate) -> RenderedQuote {
     let terms = IntentTerms { amount: price(), issued: 1_795_279_500, lifetime: 900, digest: None };
-    template.render(&template.price(price()), terms.expiry(), RedeemBy::Any, None, |out| {
+    template.render(&PriceText::new(price(), 6), terms.expiry(), RedeemBy::Any, None, |out| {
         seals(&keys(1)).seal_into(&terms, out)
     })
 }
@@ -59,7 +59,7 @@ fn a_quote_says_where_its_proof_belongs() {
     let template = template("x");
     let [any, header] = [RedeemBy::Any, RedeemBy::Header].map(|redeem_by| {
         let rendered =
-            template.render(&template.price(price()), 7, redeem_by, None, |out| out.extend_from_slice(b"intent-id"));
+            template.render(&PriceText::new(price(), 6), 7, redeem_by, None, |out| out.extend_from_slice(b"intent-id"));
         assert_eq!(rendered.headers["content-length"], rendered.body.len().to_string().as_str());
         body(&rendered)
     });
@@ -219,7 +219,7 @@ proptest! {
             .map(|bytes| Asset::new(network, Address::new(*bytes), decimals, symbol.clone()))
             .collect();
         let template = QuoteTemplate::new(recipient, network, &label, &assets, false);
-        let rendered = template.render(&template.price(amount), expiry, RedeemBy::Any, None, |out| out.extend_from_slice(b"intent-id"));
+        let rendered = template.render(&PriceText::new(amount, 6), expiry, RedeemBy::Any, None, |out| out.extend_from_slice(b"intent-id"));
         let body = body(&rendered);
         prop_assert_eq!(&body["pay"], &serde_json::from_slice::<Value>(rendered.headers[PAY].as_bytes()).unwrap());
         let quote = Quote::from_headers(&rendered.headers).unwrap();

@@ -209,3 +209,27 @@ async fn a_clock_that_goes_wrong_opens_no_second_authorization() {
 fn signed_seller_that_declines() -> Seller {
     seller(|_, _| reply(400, &[], "no"))
 }
+
+/// A facilitator looks at what waits for a block, and a payer's nodes at blocks: a settlement that is on its way is used to the one, and
+/// unused to the others. So it is when a call was killed and another one comes at once.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_being_settled_is_shown_again_until_its_block_is_there() {
+    for word in ["invalid_exact_evm_nonce_already_used", "duplicate_settlement", "nonce_reused"] {
+        let market = Market::open().await;
+        let chain = market.shop.chain.clone();
+        let seller = seller(move |payment, shows| {
+            if shows == 1 {
+                settle(&chain, payment);
+            }
+            refusal(word, &[way("490000")])
+        });
+        let error = buy(&market, &seller).await.unwrap_err();
+        assert!(matches!(error, PayError::BilledAgain { is_last: false, .. }), "{word}: {error}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{word}");
+        // Where no block comes, the seller's word is told.
+        let seller = self::seller(move |_, _| refusal(word, &[way("490000")]));
+        let error = buy(&Market::open().await, &seller).await.unwrap_err();
+        let PayError::Outstanding { reason, .. } = &error else { panic!("{word}: {error}") };
+        assert_eq!((reason.as_ref().map(Reason::as_str), nonces(&seller).1), (Some(word), 3));
+    }
+}

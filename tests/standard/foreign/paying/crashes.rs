@@ -106,14 +106,14 @@ impl Running {
         self.process.kill().await.unwrap();
     }
 
-    /// Lets it go on to its end, and gives the last thing it says.
-    async fn outcome(mut self) -> String {
-        let mut last = String::new();
+    /// Lets it go on to its end, and gives all that it says.
+    async fn outcome(mut self) -> Vec<String> {
+        let mut all = Vec::new();
         while let Some(said) = self.says().await {
-            last = said;
+            all.push(said);
         }
-        assert!(self.process.wait().await.unwrap().success(), "{last}");
-        last
+        assert!(self.process.wait().await.unwrap().success(), "{all:?}");
+        all
     }
 }
 
@@ -150,8 +150,9 @@ async fn purchase(world: &World, seller: &ForeignSeller, buyer: &Buyer, number: 
     for death in deaths {
         dies(buyer, &url, *death).await;
     }
-    let outcome = Running::start(buyer, &url, "").outcome().await;
-    let what = format!("{:?}, {deaths:?}: {outcome}", seller.make);
+    let said = Running::start(buyer, &url, "").outcome().await;
+    let outcome = said.last().cloned().unwrap_or_default();
+    let what = format!("{:?}, {deaths:?}: {said:?}", seller.make);
     // One that was there, and was recorded so, is bought once more by those who were killed before they used it.
     let reads = 1 + deaths.iter().filter(|death| matches!(death, Death::At("answered") | Death::After(_))).count();
     let charged = seller.earned(world).await - before;
