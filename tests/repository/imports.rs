@@ -2,7 +2,8 @@
 //!
 //! An edge goes from a file to each file whose items it names: by `use`, or by a path in its code that begins with `crate`,
 //! `super`, `self` or a module of its own. A re-export leads to the file that it re-exports, and is an edge of the file that
-//! holds it only if that file uses the name itself. Not counted are comments, strings, test modules, and what a macro writes.
+//! holds it only if that file uses the name itself. A file that defines items beside its re-exports is an edge of its own to whatever
+//! names a re-export by it. Not counted are comments, strings, test modules, and what a macro writes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,6 +22,8 @@ struct Module {
     exports: BTreeMap<String, (ModulePath, bool)>,
     /// Paths of which it re-exports everything.
     globs: Vec<ModulePath>,
+    /// Whether it has items of its own beside modules and re-exports.
+    defines: bool,
 }
 
 #[test]
@@ -31,6 +34,46 @@ fn no_file_imports_itself_by_way_of_others() {
     let circles = circles(&sources);
     let circles: Vec<String> = circles.iter().map(|circle| circle.join(" → ")).collect();
     assert!(circles.is_empty(), "import circles:\n{}", circles.join("\n"));
+}
+
+/// The rooms of the paywall. Each may know those before it; those of one line do not know each other.
+const PAYWALL: [&[&str]; 12] = [
+    &["error", "body"],
+    &["seller"],
+    &["refusal"],
+    &["priced_request"],
+    &["dialect", "sale"],
+    &["way"],
+    &["door"],
+    &["inner_service"],
+    &["checkout"],
+    &["future"],
+    &["service"],
+    &["layer"],
+];
+
+#[test]
+fn the_rooms_of_the_paywall_know_each_other_one_way() {
+    let mut sources = BTreeMap::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &ModulePath::new(), &mut sources);
+    let modules: BTreeMap<_, _> = sources.iter().map(|(at, text)| (at.clone(), parse(at, text, &sources))).collect();
+    let room = |at: &ModulePath| (at.len() > 1 && at[0] == "paywall").then(|| at[1].clone());
+    let rank = |room: &str| PAYWALL.iter().position(|rooms| rooms.contains(&room));
+    let mut against = BTreeSet::new();
+    for (at, module) in &modules {
+        for reached in edges(at, module, &modules) {
+            let (Some(from), Some(to)) = (room(at), room(reached)) else { continue };
+            // The merchant stands above all of them.
+            if from == to || from == "merchant" {
+                continue;
+            }
+            let ranks = rank(&from).zip(rank(&to)).unwrap_or_else(|| panic!("a room that has no rank: {from} or {to}"));
+            if ranks.0 <= ranks.1 {
+                against.insert(format!("{} → {}", at.join("/"), reached.join("/")));
+            }
+        }
+    }
+    assert_eq!(against, BTreeSet::new(), "these know a room that they must not know");
 }
 
 /// Reads every file of a folder, but for test modules.
@@ -89,7 +132,16 @@ fn edges<'a>(
 ) -> BTreeSet<&'a ModulePath> {
     let used = module.exports.values().filter(|(_, used)| *used).map(|(path, _)| path);
     let named = module.named.iter().chain(used);
-    named.filter_map(|path| home(path, modules, 0)).filter(|home| *home != from).collect()
+    let reached = named.flat_map(|path| home(path, modules, 0).into_iter().chain(passed(path, modules)));
+    reached.filter(|reached| *reached != from).collect()
+}
+
+/// The file that an absolute path goes through on its way to what that file re-exports, if it defines items as well.
+fn passed<'a>(path: &[String], modules: &'a BTreeMap<ModulePath, Module>) -> Option<&'a ModulePath> {
+    let depth = (0..=path.len()).rev().find(|depth| modules.contains_key(&path[..*depth]))?;
+    let (at, module) = modules.get_key_value(&path[..depth])?;
+    let re_exported = module.exports.contains_key(path.get(depth)?);
+    (re_exported && module.defines && !at.is_empty()).then_some(at)
 }
 
 /// The file that an absolute path leads to, re-exports followed.
@@ -128,10 +180,22 @@ fn parse(at: &ModulePath, text: &str, sources: &BTreeMap<ModulePath, String>) ->
         tail = after;
     }
     rest.push_str(tail);
+    module.defines = rest.split(['\n', ';', '}']).map(without_visibility_and_space).any(is_item);
     let words: BTreeSet<&str> = rest.split(|c| !is_word(c)).collect();
     module.exports = exports.into_iter().map(|(name, path)| (name.clone(), (path, words.contains(&*name)))).collect();
     module.named.extend(paths(&rest).iter().filter_map(|path| absolute(path)));
     module
+}
+
+fn without_visibility_and_space(line: &str) -> &str {
+    without_visibility(line.trim_start())
+}
+
+/// Whether a line begins an item other than a module.
+fn is_item(line: &str) -> bool {
+    const ITEMS: [&str; 9] = ["fn", "struct", "enum", "trait", "impl", "const", "static", "type", "union"];
+    let word = line.split(|c: char| !is_word(c)).next().unwrap_or_default();
+    ITEMS.contains(&word) || ["async fn", "unsafe fn"].iter().any(|begin| line.starts_with(begin))
 }
 
 /// A path from the crate's root; `None` where it leads out of the crate.

@@ -7,3 +7,4 @@ pub(crate) mod free;
 pub(crate) mod page;
 pub(crate) mod quote;
 pub(crate) mod refuse;
+pub(crate) mod refused_payment;

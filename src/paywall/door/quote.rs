@@ -1,26 +1,18 @@
 //! Quotes: the answers to requests without payment, and to payments that are refused.
 
-use http::{HeaderValue, Response};
+use http::Response;
 
 use crate::{
     paywall::{
         body::ResponseBody,
         dialect::quote::Bill,
-        door::{
-            format::ReplyFormat,
-            page::{dress_quote, vary},
-            refuse::turn_away,
-        },
+        door::{format::ReplyFormat, page::dress_quote, refuse::turn_away},
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Fault, Problem, RefusedPayment, Rejection, Requote},
+        refusal::{ASK_AGAIN, Fault, Problem, Rejection},
         seller::pricing::Price,
         way::offers,
     },
-    protocol::{
-        Amount, Origin, ProblemCode, RenderedQuote, ResourceUrl,
-        headers::{PAYMENT_RESPONSE, X402_ERROR},
-        v2::SettleResponse,
-    },
+    protocol::{Amount, ProblemCode},
 };
 
 /// Answers a request without proof whose price is known; `None` where it is free.
@@ -73,31 +65,5 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Res
     ReplyFormat::of_request(request).apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     route.quotes.count();
-    response
-}
-
-/// Writes the refusal of a signed payment that is certainly not used, with a new quote.
-pub(crate) fn write_refused_payment<ResB>(
-    refused: &RefusedPayment,
-    format: ReplyFormat,
-) -> Response<ResponseBody<ResB>> {
-    let RefusedPayment { requote: Requote { route, terms, redeem_by, method, url }, reason, payer } = refused;
-    let code = ProblemCode::AuthorizationRefused;
-    tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
-    let url = || ResourceUrl { origin: Origin::Unknown, path: url };
-    let RenderedQuote { body, mut headers, .. } =
-        Bill::of(route, offers).render(route, terms, *redeem_by, method, Some(reason), url);
-    let told = SettleResponse::failed(reason.clone(), route.merchant.network);
-    let told = payer.into_iter().fold(told, |told, payer| told.with_payer(*payer));
-    headers.insert(PAYMENT_RESPONSE, told.to_header());
-    headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
-    if route.page.is_some() {
-        vary(&mut headers);
-    }
-    let mut response = Response::new(ResponseBody::whole(body));
-    *response.status_mut() = code.status();
-    *response.headers_mut() = headers;
-    response.extensions_mut().insert(code);
-    format.apply(&mut response, code);
     response
 }

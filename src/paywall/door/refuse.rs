@@ -10,7 +10,7 @@ use crate::{
     metrics,
     paywall::{
         body::ResponseBody,
-        door::{format::ReplyFormat, quote::write_refused_payment},
+        door::{format::ReplyFormat, refused_payment::write_refused_payment},
         priced_request::PricedRequest,
         refusal::{Fault, Problem, Rejection},
         seller::nested,

@@ -6,14 +6,14 @@ pub(crate) mod authorization;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
 pub(crate) mod transfer;
-
-use std::{future::Future, pin::Pin};
+mod way_to_pay;
 
 use crate::{
     paywall::{
         priced_request::PricedRequest, refusal::Rejection, sale::deliver::Purchase, seller::inner::MerchantInner,
+        way::way_to_pay::WayToPay,
     },
-    protocol::{Amount, ProblemCode, Proof, Way},
+    protocol::{ProblemCode, Proof, Way},
 };
 
 /// Every way to pay, in the order in which quotes offer them: first those that official clients know. The first that recognises a
@@ -24,26 +24,6 @@ static WAYS: &[&dyn WayToPay] = &[
     &authorization::ByAuthorization,
     &transfer::ByTransfer,
 ];
-
-/// One way to pay.
-pub(crate) trait WayToPay: Sync {
-    /// The entries of the standard's quote that this way honours.
-    fn offers(&self, merchant: &MerchantInner) -> Vec<Way>;
-
-    /// Whether a proof is this way's to judge.
-    fn recognises(&self, proof: &Proof) -> bool;
-
-    /// Reserves the payment that a proof shows, for a request at this price.
-    fn reserve<'a>(
-        &'a self,
-        request: &'a PricedRequest,
-        proof: Proof,
-        price: Result<Amount, Rejection>,
-    ) -> Reserving<'a>;
-}
-
-/// A reservation under way.
-pub(crate) type Reserving<'a> = Pin<Box<dyn Future<Output = Result<Purchase, Rejection>> + Send + 'a>>;
 
 /// The ways to pay that the standard's quotes name.
 pub(crate) fn offers(merchant: &MerchantInner) -> Vec<Way> {

@@ -18,7 +18,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
         seller::{inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
-        way::{Reserving, WayToPay},
+        way::way_to_pay::{Reserving, WayToPay},
     },
     protocol::{
         Amount, ChainTime, ProblemCode, Proof, Way,

@@ -16,7 +16,7 @@ use crate::{
             settle::{Outcome, Settled, Unsettled},
         },
         seller::inner::MerchantInner,
-        way::{Reserving, WayToPay},
+        way::way_to_pay::{Reserving, WayToPay},
     },
     protocol::{
         Address, Amount, Binding, ChainTime, ProblemCode, Proof, Receipt, Transfer, TxHash, Way,

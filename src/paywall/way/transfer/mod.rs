@@ -14,7 +14,7 @@ use crate::{
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
         seller::inner::MerchantInner,
-        way::{Reserving, WayToPay},
+        way::way_to_pay::{Reserving, WayToPay},
     },
     protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
 };

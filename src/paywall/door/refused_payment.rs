@@ -1,0 +1,44 @@
+//! The refusal of a signed payment that is certainly not used: a new quote.
+
+use http::{HeaderValue, Response};
+
+use crate::{
+    paywall::{
+        body::ResponseBody,
+        dialect::quote::Bill,
+        door::{format::ReplyFormat, page::vary},
+        refusal::{RefusedPayment, Requote},
+        way::offers,
+    },
+    protocol::{
+        Origin, ProblemCode, RenderedQuote, ResourceUrl,
+        headers::{PAYMENT_RESPONSE, X402_ERROR},
+        v2::SettleResponse,
+    },
+};
+
+/// Writes such a refusal.
+pub(crate) fn write_refused_payment<ResB>(
+    refused: &RefusedPayment,
+    format: ReplyFormat,
+) -> Response<ResponseBody<ResB>> {
+    let RefusedPayment { requote: Requote { route, terms, redeem_by, method, url }, reason, payer } = refused;
+    let code = ProblemCode::AuthorizationRefused;
+    tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
+    let url = || ResourceUrl { origin: Origin::Unknown, path: url };
+    let RenderedQuote { body, mut headers, .. } =
+        Bill::of(route, offers).render(route, terms, *redeem_by, method, Some(reason), url);
+    let told = SettleResponse::failed(reason.clone(), route.merchant.network);
+    let told = payer.into_iter().fold(told, |told, payer| told.with_payer(*payer));
+    headers.insert(PAYMENT_RESPONSE, told.to_header());
+    headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
+    if route.page.is_some() {
+        vary(&mut headers);
+    }
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.status_mut() = code.status();
+    *response.headers_mut() = headers;
+    response.extensions_mut().insert(code);
+    format.apply(&mut response, code);
+    response
+}
