@@ -75,7 +75,7 @@ fn claim(n: u64, records: u64) -> Claim {
     let age = Duration::from_secs(records * APART - MARGIN);
     Claim::builder("demand-insights", IntentKey::new(intent))
         .pay_until(time(n))
-        .transfers(vec![transfer])
+        .payments(vec![transfer])
         .head(time(n))
         .max_payment_age(age)
         .lease(LEASE)

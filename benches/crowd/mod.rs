@@ -99,12 +99,12 @@ async fn forge(ledger: &impl Ledger, n: u64) -> bool {
 /// A claim on a payment that was signed, and has not happened.
 fn unsettled(n: u64) -> Claim {
     let sale = claim(n, u64::MAX >> 20);
-    let mut transfer: Transfer = sale.transfers()[0].clone();
+    let mut transfer: Transfer = sale.payments()[0].clone();
     transfer.binding = Binding::none().with_nonce(*transfer.transaction.as_bytes());
     transfer.transaction = TxHash::NONE;
     Claim::builder(sale.resource(), sale.intent())
         .pay_until(time(n))
-        .transfers(vec![transfer])
+        .payments(vec![transfer])
         .head(sale.head())
         .lease(LEASE)
         .build()

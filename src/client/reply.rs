@@ -103,7 +103,7 @@ pub(super) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
     taken(headers)
         .filter(|taken| taken.success == Some(true))?
         .transaction
-        .filter(|transaction| *transaction != TxHash::NONE)
+        .filter(|transaction| !transaction.is_zero())
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Settling;
-use crate::protocol::{ChainTime, IntentKey, Transfer};
+use crate::protocol::{ChainTime, IntentKey, Payment};
 
 /// How far the verifier's head may lag behind the chain.
 const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
@@ -20,7 +20,7 @@ pub(super) const FURTHEST_END: Duration = Duration::from_secs(LONGEST_LEASE.as_s
 /// nobody showed it meanwhile: twice the twelve hours after which an OP-stack chain can still drop unsafe blocks.
 const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A request to reserve an intent together with one of several candidate transfers.
+/// A request to reserve an intent together with one of several candidate payments.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,19 +32,19 @@ const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 ///         .with_block(22_000_000, now)
 /// };
 /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16]))
-///     .transfers(vec![paid(0, 700_000), paid(4, 490_000)])
+///     .payments(vec![paid(0, 700_000), paid(4, 490_000)])
 ///     .pay_until(now.after(Duration::from_secs(900)))
 ///     .head(now)
 ///     .build();
 /// // The smallest is tried first.
-/// assert_eq!(claim.transfers()[0].position, 4);
+/// assert_eq!(claim.payments()[0].position, 4);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     resource: Arc<str>,
     intent: IntentKey,
     pay_until: ChainTime,
-    transfers: Vec<Transfer>,
+    payments: Vec<Payment>,
     head: ChainTime,
     max_payment_age: Duration,
     lease: Duration,
@@ -59,11 +59,12 @@ pub struct ClaimBuilder(Claim);
 impl ClaimBuilder {
     /// Adds candidates, behind those that were added before. They are tried smallest first, and of equal ones the earliest in the
     /// receipt first.
-    pub fn transfers(mut self, mut transfers: Vec<Transfer>) -> Self {
-        transfers.sort_by_key(|transfer| (transfer.amount, transfer.position));
-        match self.0.transfers.is_empty() {
-            true => self.0.transfers = transfers,
-            false => self.0.transfers.append(&mut transfers),
+    pub fn payments(mut self, payments: impl IntoIterator<Item = impl Into<Payment>>) -> Self {
+        let mut payments: Vec<Payment> = payments.into_iter().map(Into::into).collect();
+        payments.sort_by_key(|payment| (payment.amount(), payment.position()));
+        match self.0.payments.is_empty() {
+            true => self.0.payments = payments,
+            false => self.0.payments.append(&mut payments),
         }
         self
     }
@@ -106,7 +107,7 @@ impl Claim {
             resource: resource.into(),
             intent,
             pay_until: ChainTime::default(),
-            transfers: Vec::new(),
+            payments: Vec::new(),
             head: ChainTime::default(),
             max_payment_age: Duration::from_secs(24 * 60 * 60),
             lease: Duration::from_secs(60),
@@ -132,8 +133,8 @@ impl Claim {
 
     /// Returns the candidates, in the order in which they are tried.
     #[must_use]
-    pub fn transfers(&self) -> &[Transfer] {
-        &self.transfers
+    pub fn payments(&self) -> &[Payment] {
+        &self.payments
     }
 
     /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
@@ -151,24 +152,24 @@ impl Claim {
     /// Whether no candidate has happened yet. Such a claim costs its author nothing but a signature, which may be worthless.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn is_unproven(&self) -> bool {
-        !self.transfers.iter().any(Transfer::is_settled)
+        !self.payments.iter().any(Payment::is_settled)
     }
 
-    /// Returns how long, in chain time, a record of this intent and that transfer must be kept: until age rules out the return
-    /// of either, also where a reorganisation drops the transfer and it is mined again up to a day later.
+    /// Returns how long, in chain time, a record of this intent and that payment must be kept: until age rules out the return
+    /// of either, also where a reorganisation drops the payment and it is mined again up to a day later.
     #[must_use]
-    pub fn keep_until(&self, transfer: &Transfer) -> ChainTime {
+    pub fn keep_until(&self, payment: &Payment) -> ChainTime {
         let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(MINED_AGAIN).saturating_add(self.lease);
-        transfer.block_time.max(self.pay_until).after(self.max_payment_age.saturating_add(margin))
+        payment.time().max(self.pay_until).after(self.max_payment_age.saturating_add(margin))
     }
 }
 
-/// A pair of intent and transfer that is held for a while.
+/// A pair of intent and payment that is held for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a lease that is neither committed nor released blocks its payment until it runs out"]
 pub struct Lease {
     intent: IntentKey,
-    transfer: Transfer,
+    payment: Payment,
     fence: u64,
     length: Duration,
     settling: Option<Box<Settling>>,
@@ -181,17 +182,17 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns the lease of a ledger that grants `claim` on `transfer`. No two grants of one ledger have the same `fence`.
-    pub fn new(claim: &Claim, transfer: &Transfer, fence: u64) -> Self {
+    /// Returns the lease of a ledger that grants `claim` on `payment`. No two grants of one ledger have the same `fence`.
+    pub fn new(claim: &Claim, payment: &Payment, fence: u64) -> Self {
         Self {
             intent: claim.intent,
-            transfer: transfer.clone(),
+            payment: payment.clone(),
             fence,
             length: claim.lease,
             settling: None,
-            unsettled: !transfer.is_settled(),
+            unsettled: !payment.is_settled(),
             pay_until: claim.pay_until,
-            keep_until: claim.keep_until(transfer),
+            keep_until: claim.keep_until(payment),
             announce: false,
         }
     }
@@ -213,40 +214,41 @@ impl Lease {
         self
     }
 
-    /// Returns the same lease, of a payment that was granted before it was [settled](Transfer::is_settled), with the transfer by which
-    /// it was settled since. What is no transfer of this very payment, or has not happened either, changes nothing.
+    /// Returns the same lease, of a payment that was granted before it was [settled](Payment::is_settled), with the payment as it was
+    /// settled since. Another payment, or one that is not settled either, changes nothing.
     ///
     /// ```
     /// use tower_x402::{
     ///     ledger::{Claim, Lease},
-    ///     protocol::{Address, Binding, ChainTime, IntentKey, Network, Transfer, TxHash},
+    ///     protocol::{Address, Binding, ChainTime, IntentKey, Network, SignedTransfer, Transfer, TxHash},
     /// };
-    /// let paid = |transaction, block| {
-    ///     Transfer::new(Network::BASE, transaction, 0)
-    ///         .with_payer(Address::new([0x11; 20]))
-    ///         .with_block(block, ChainTime::from_unix(1_795_280_400))
-    ///         .with_binding(Binding::none().with_nonce([0x42; 32]))
-    /// };
-    /// let signed = paid(TxHash::NONE, 0);
-    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).transfers(vec![signed.clone()]).build();
-    /// let lease = Lease::new(&claim, &signed, 1).settled_by(paid(TxHash::new([0xab; 32]), 22_000_000));
-    /// assert_eq!(lease.transfer().block_number, 22_000_000);
+    /// let (token, payer, nonce) = (Address::new([0x83; 20]), Address::new([0x11; 20]), [0x42; 32]);
+    /// let signed = SignedTransfer::new(Network::BASE, token, payer, nonce);
+    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).payments([signed]).build();
+    /// let mined = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 0)
+    ///     .with_token(token)
+    ///     .with_payer(payer)
+    ///     .with_block(22_000_000, ChainTime::from_unix(1_795_280_400))
+    ///     .with_binding(Binding::none().with_nonce(nonce));
+    /// let lease = Lease::new(&claim, &claim.payments()[0], 1).settled_by(mined);
+    /// assert_eq!(lease.payment().block_number(), Some(22_000_000));
     /// ```
-    pub fn settled_by(mut self, transfer: Transfer) -> Self {
-        if self.unsettled && transfer.is_settled() && transfer.payment_id() == self.transfer.payment_id() {
-            let counted = |transfer: &Transfer| transfer.block_time.max(self.pay_until).unix();
-            let later = counted(&transfer).saturating_sub(counted(&self.transfer));
+    pub fn settled_by(mut self, payment: impl Into<Payment>) -> Self {
+        let payment = payment.into();
+        if self.unsettled && payment.is_settled() && payment.id() == self.payment.id() {
+            let counted = |payment: &Payment| payment.time().max(self.pay_until).unix();
+            let later = counted(&payment).saturating_sub(counted(&self.payment));
             // Never shorter than was granted.
             self.keep_until = self.keep_until.after(Duration::from_secs(later));
-            self.transfer = transfer;
+            self.payment = payment;
         }
         self
     }
 
-    /// The transfer to record instead of what was reserved, where the payment was settled since.
+    /// The payment to record instead of what was reserved, where it was settled since.
     #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
-    pub(super) fn settled_since(&self) -> Option<&Transfer> {
-        Some(&self.transfer).filter(|transfer| self.unsettled && transfer.is_settled())
+    pub(super) fn settled_since(&self) -> Option<&Payment> {
+        Some(&self.payment).filter(|payment| self.unsettled && payment.is_settled())
     }
 
     /// Returns the intent that is held.
@@ -255,10 +257,10 @@ impl Lease {
         self.intent
     }
 
-    /// Returns the transfer that is held; where it was [settled since](Self::settled_by), as it was mined.
+    /// Returns the payment that is held; where it was [settled since](Self::settled_by), as it was settled.
     #[must_use]
-    pub const fn transfer(&self) -> &Transfer {
-        &self.transfer
+    pub const fn payment(&self) -> &Payment {
+        &self.payment
     }
 
     /// Returns the number that distinguishes this holder from every other, earlier or later.
@@ -277,9 +279,9 @@ impl Lease {
     ///     protocol::{ChainTime, IntentKey, Network, Transfer, TxHash},
     /// };
     /// let paid = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 0);
-    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).transfers(vec![paid.clone()]).build();
+    /// let claim = Claim::builder("demand-insights", IntentKey::new([7; 16])).payments([paid]).build();
     /// let begun = Settling::new([9; 16], ChainTime::from_unix(1_795_280_400));
-    /// let lease = Lease::new(&claim, &paid, 1).with_settling(Some(begun));
+    /// let lease = Lease::new(&claim, &claim.payments()[0], 1).with_settling(Some(begun));
     /// assert_eq!(lease.settling(), Some(&begun));
     /// ```
     #[must_use]
@@ -287,7 +289,7 @@ impl Lease {
         self.settling.as_deref()
     }
 
-    /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the transfer, as it
+    /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the payment, as it
     /// was granted or as it was settled, whichever is later.
     #[must_use]
     pub const fn keep_until(&self) -> ChainTime {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::ReserveOutcome;
-use crate::protocol::{ChainTime, Transfer};
+use crate::protocol::{ChainTime, Payment};
 
 /// What is on record for an intent or a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate<'c> {
-    /// The transfer.
-    pub transfer: &'c Transfer,
-    /// What is on record for the transfer's payment.
+    /// The paid.
+    pub paid: &'c Payment,
+    /// What is on record for the paid's payment.
     pub entry: Option<Entry>,
     /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
     /// claim's intent.
     pub barred: bool,
-    /// How long the claim's intent and this transfer still have to cool down: what is left of [`cool_down`](super::rules::cool_down)
+    /// How long the claim's intent and this paid still have to cool down: what is left of [`cool_down`](super::rules::cool_down)
     /// since the last attempt ended.
     pub cooling: Option<Duration>,
 }
@@ -39,16 +39,16 @@ pub struct Candidate<'c> {
 impl<'c> Candidate<'c> {
     /// Returns a candidate of which nothing is on record.
     #[must_use]
-    pub const fn new(transfer: &'c Transfer) -> Self {
-        Self { transfer, entry: None, barred: false, cooling: None }
+    pub const fn new(paid: &'c Payment) -> Self {
+        Self { paid, entry: None, barred: false, cooling: None }
     }
 }
 
 impl Candidate<'_> {
     /// Whether settling it could give away a payment, or pay twice for one intent. A signature is public once it is sent to be settled:
-    /// any reader of the chain could show it under an intent of its own. A transfer that is settled is proved in another way.
+    /// any reader of the chain could show it under an intent of its own. A paid that is settled is proved in another way.
     fn must_not_be_settled(&self) -> bool {
-        self.barred && !self.transfer.is_settled()
+        self.barred && !self.paid.is_settled()
     }
 }
 
@@ -75,7 +75,7 @@ pub enum Decision<'c> {
 ///         ReserveOutcome,
 ///         rules::{Candidate, Decision, Entry, decide},
 ///     },
-///     protocol::{ChainTime, Network, Transfer, TxHash},
+///     protocol::{ChainTime, Network, Payment, TxHash},
 /// };
 /// let (mark, lease) = (ChainTime::from_unix(1_795_280_000), Duration::from_secs(60));
 /// let paid = |position| {
@@ -115,7 +115,7 @@ pub fn decide<'c>(
         match candidate.entry {
             Some(Entry::Held { left }) => held_for(left),
             _ if candidate.must_not_be_settled() => held_for(lease),
-            _ if candidate.transfer.block_time <= mark => {}
+            _ if candidate.paid.time() <= mark => {}
             _ => {
                 return match candidate.cooling {
                     Some(retry_after) => Decision::Refused(ReserveOutcome::TooManyAttempts { retry_after }),
@@ -134,20 +134,27 @@ pub fn decide<'c>(
 #[allow(clippy::result_large_err, reason = "read at once")]
 mod tests {
     use super::*;
-    use crate::protocol::{Address, Amount, Network, TxHash};
+    use crate::protocol::{Address, Amount, Network, SignedTransfer, Transfer, TxHash};
 
     const MARK: u64 = 1_000;
     const LEASE: Duration = Duration::from_secs(7);
     const SOLD: Option<Entry> = Some(Entry::Sold);
     const LAPSED: Option<Entry> = Some(Entry::Lapsed);
 
-    fn paid(block_time: u64) -> Transfer {
+    fn paid(block_time: u64) -> Payment {
         Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
             .with_token(Address::ZERO)
             .with_payer(Address::ZERO)
             .with_recipient(Address::ZERO)
             .with_amount(Amount::from_base_units(1))
             .with_block(1, ChainTime::from_unix(block_time))
+            .into()
+    }
+
+    fn signed(shown: u64) -> SignedTransfer {
+        SignedTransfer::new(Network::BASE, Address::ZERO, Address::ZERO, [1; 32])
+            .with_amount(Amount::from_base_units(1))
+            .with_shown(ChainTime::from_unix(shown))
     }
 
     fn held(seconds: u64) -> Option<Entry> {
@@ -167,11 +174,11 @@ mod tests {
     fn decided_of(
         intent: Option<Entry>,
         candidates: &[(u64, Option<Entry>, u64)],
-        transfers: &[Transfer],
+        transfers: &[Payment],
         barred: bool,
     ) -> Result<usize, ReserveOutcome> {
-        let all = transfers.iter().zip(candidates).map(|(transfer, (_, entry, cooling))| Candidate {
-            transfer,
+        let all = transfers.iter().zip(candidates).map(|(paid, (_, entry, cooling))| Candidate {
+            paid,
             entry: *entry,
             barred,
             cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
@@ -179,7 +186,7 @@ mod tests {
         match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
             Decision::Free(chosen) => {
-                Ok(transfers.iter().position(|transfer| std::ptr::eq(transfer, chosen.transfer)).unwrap())
+                Ok(transfers.iter().position(|paid| std::ptr::eq(paid, chosen.paid)).unwrap())
             }
         }
     }
@@ -222,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_settlement_that_was_begun_bars_what_is_not_settled() {
-        let unsettled = |block_time| Transfer { transaction: TxHash::NONE, ..paid(block_time) };
+        let unsettled = |block_time| Payment::from(signed(block_time));
         let barred = |candidates: &[(u64, Option<Entry>, u64)]| {
             let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
             decided_of(LAPSED, candidates, &transfers, true)

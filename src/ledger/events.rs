@@ -4,17 +4,17 @@ use super::Lease;
 
 pub(super) fn reserved(lease: &Lease) {
     tracing::debug!(monotonic_counter.x402_reserved = 1_u64, intent = %lease.intent(),
-        payment = %lease.transfer().payment_id(), fence = lease.fencing_token(), "reserved");
+        payment = %lease.payment().id(), fence = lease.fencing_token(), "reserved");
 }
 
 pub(super) fn consumed(lease: &Lease) {
     tracing::debug!(monotonic_counter.x402_consumed = 1_u64, intent = %lease.intent(),
-        payment = %lease.transfer().payment_id(), fence = lease.fencing_token(), "consumed");
+        payment = %lease.payment().id(), fence = lease.fencing_token(), "consumed");
 }
 
 pub(super) fn released(lease: &Lease) {
     tracing::debug!(monotonic_counter.x402_released = 1_u64, intent = %lease.intent(),
-        payment = %lease.transfer().payment_id(), fence = lease.fencing_token(), "released");
+        payment = %lease.payment().id(), fence = lease.fencing_token(), "released");
 }
 
 /// Leases that ran out and were taken over or forgotten: their holders crashed, or hang.

@@ -30,6 +30,8 @@ mod sale;
 mod settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod stored;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

@@ -15,7 +15,7 @@ use super::{
     claim::{CLOCK_SKEW, FURTHEST_END},
     decide::{Candidate, Decision, Entry, decide},
 };
-use crate::protocol::{Address, ChainTime, Network, PaymentId, Transfer, TxHash};
+use crate::{ledger::stored::known, protocol::{Address, ChainTime, Network, Payment, PaymentId, TxHash}};
 
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
@@ -145,7 +145,7 @@ pub(super) enum Seen {
 /// What to try to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant<'c> {
-    pub(super) transfer: &'c Transfer,
+    pub(super) paid: &'c Payment,
     /// A lease that ran out is in the way.
     pub(super) takes_over: bool,
 }
@@ -168,16 +168,16 @@ pub(super) struct Written {
 impl Written {
     /// Whether the grant holds by what is known now that no other transaction can change it: the write may have been let
     /// through by a record that was forgotten since the look, or by a release that began a pause.
-    pub(super) fn holds(&self, transfer: &Transfer) -> bool {
+    pub(super) fn holds(&self, paid: &Payment) -> bool {
         !self.booked
-            && (!self.barred || transfer.is_settled())
-            && self.mark.is_some_and(|mark| seconds(transfer.block_time) > mark)
+            && (!self.barred || paid.is_settled())
+            && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
             && pause(self.times.saturating_sub(1), self.since).is_none()
     }
 
-    pub(super) fn lease(&self, claim: &Claim, transfer: &Transfer) -> Result<Lease, LedgerError> {
+    pub(super) fn lease(&self, claim: &Claim, paid: &Payment) -> Result<Lease, LedgerError> {
         let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
-        Ok(Lease::new(claim, transfer, fence).with_settling(self.settling))
+        Ok(Lease::new(claim, paid, fence).with_settling(self.settling))
     }
 }
 
@@ -207,11 +207,11 @@ impl SnapshotRow {
         entry(self.intent_sold, self.intent_left)
     }
 
-    fn candidate<'c>(&self, transfer: &'c Transfer) -> Candidate<'c> {
+    fn candidate<'c>(&self, paid: &'c Payment) -> Candidate<'c> {
         // The intent's own lease that ran out is its last attempt.
         let run_out = self.left.filter(|_| self.own && !self.sold).map(i64::saturating_neg);
         let cooling = pause(self.times.unwrap_or(0), run_out.or(self.since).unwrap_or(0));
-        Candidate { transfer, entry: entry(self.sold, self.left), barred: self.barred, cooling }
+        Candidate { paid, entry: entry(self.sold, self.left), barred: self.barred, cooling }
     }
 }
 
@@ -227,14 +227,14 @@ impl Snapshot {
     }
 
     /// What is sold and was mined again later than is on record: it has to be kept longer.
-    pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Transfer> {
-        let later = |(transfer, row): (&'c Transfer, &SnapshotRow)| {
+    pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Payment> {
+        let later = |(paid, row): (&'c Payment, &SnapshotRow)| {
             // What is shown before it is settled has no block.
-            let is_shown_mined = row.sold && transfer.is_settled();
-            let is_later = is_shown_mined && row.block_time.is_some_and(|known| known < seconds(transfer.block_time));
-            is_later.then_some(transfer)
+            let is_shown_mined = row.sold && paid.is_settled();
+            let is_later = is_shown_mined && row.block_time.is_some_and(|known| known < seconds(paid.time()));
+            is_later.then_some(paid)
         };
-        claim.transfers().iter().zip(&self.0).filter_map(later)
+        claim.payments().iter().zip(&self.0).filter_map(later)
     }
 
     pub(super) fn decide<'c>(&self, claim: &'c Claim) -> Result<Decision<'c>, LedgerError> {
@@ -242,14 +242,14 @@ impl Snapshot {
         compatible(Some(ledger.version))?;
         let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
         let mark = time(mark);
-        let candidates = claim.transfers().iter().zip(&self.0).map(|(transfer, row)| row.candidate(transfer));
+        let candidates = claim.payments().iter().zip(&self.0).map(|(paid, row)| row.candidate(paid));
         Ok(decide(mark, ledger.intent(), claim.lease(), candidates))
     }
 
     /// What to write, to grant this candidate.
     fn grant<'c>(&self, candidate: Candidate<'c>) -> Grant<'c> {
         let takes_over = candidate.entry.is_some() || self.ledger().intent().is_some();
-        Grant { transfer: candidate.transfer, takes_over }
+        Grant { paid: candidate.paid, takes_over }
     }
 }
 
@@ -259,7 +259,7 @@ pub(super) trait SqlBackend: Sync {
     fn look(&self, claim: &Claim) -> impl Future<Output = Result<Seen, LedgerError>> + Send;
 
     /// Keeps what is sold by this later block time.
-    fn prolong(&self, claim: &Claim, transfer: &Transfer) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    fn prolong(&self, claim: &Claim, paid: &Payment) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Writes, in one transaction. `None`: another was faster.
     fn grant(&self, claim: &Claim, wish: Grant<'_>) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send;
@@ -272,8 +272,8 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
             Seen::Granted(lease) => return Ok(ReserveOutcome::Granted(lease)),
             Seen::Snapshot(snapshot) => snapshot,
         };
-        for transfer in snapshot.mined_again(claim) {
-            backend.prolong(claim, transfer).await?;
+        for paid in snapshot.mined_again(claim) {
+            backend.prolong(claim, paid).await?;
         }
         match snapshot.decide(claim)? {
             Decision::Refused(reservation) => return Ok(reservation),
@@ -306,7 +306,6 @@ pub(super) struct SaleRow {
     pub(super) resource: String,
     pub(super) chain_id: i64,
     pub(super) transaction: Vec<u8>,
-    pub(super) position: i64,
     pub(super) payer: Vec<u8>,
     pub(super) recipient: Vec<u8>,
     pub(super) token: Vec<u8>,
@@ -322,17 +321,23 @@ impl SaleRow {
         let incompatible = |_| LedgerError::incompatible();
         let payment: PaymentId = self.payment.parse().map_err(|_| LedgerError::incompatible())?;
         let transaction = hash(self.transaction)?;
-        let position = u32::try_from(self.position).map_err(|_| LedgerError::incompatible())?;
         let [payer, recipient, token] =
             [self.payer, self.recipient, self.token].map(|bytes| bytes.try_into().map(Address::new));
         let amount = self.amount.parse().map_err(|_| LedgerError::incompatible())?;
-        let paid = Transfer::new(Network::eip155(self.chain_id.cast_unsigned()), transaction, position)
-            .with_payer(payer.map_err(incompatible)?)
-            .with_recipient(recipient.map_err(incompatible)?)
-            .with_token(token.map_err(incompatible)?)
-            .with_amount(amount)
-            .with_block(self.block_number.cast_unsigned(), time(self.block_time));
-        Ok(BookedSale::new(payment, self.resource, &paid, self.sold_at).with_refund(self.refund))
+        Ok(BookedSale {
+            payment,
+            resource: self.resource,
+            network: Network::eip155(self.chain_id.cast_unsigned()),
+            token: token.map_err(incompatible)?,
+            payer: payer.map_err(incompatible)?,
+            recipient: recipient.map_err(incompatible)?,
+            amount,
+            transaction: known(transaction),
+            block_number: Some(self.block_number.cast_unsigned()).filter(|number| *number > 0),
+            block_time: time(self.block_time),
+            sold_at: self.sold_at,
+            refund: self.refund,
+        })
     }
 }
 
@@ -360,15 +365,16 @@ pub(super) fn count(rows: i64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Address, Amount, Network, TxHash};
+    use crate::protocol::{Address, Amount, Network, SignedTransfer, Transfer, TxHash};
 
-    fn paid(block_time: u64) -> Transfer {
+    fn paid(block_time: u64) -> Payment {
         Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
             .with_token(Address::ZERO)
             .with_payer(Address::ZERO)
             .with_recipient(Address::ZERO)
             .with_amount(Amount::from_base_units(1))
             .with_block(1, ChainTime::from_unix(block_time))
+            .into()
     }
 
     #[test]
@@ -394,7 +400,7 @@ mod tests {
         assert!(!holds(Some(99), 1, 0, true), "in the book");
         let barred = Written { barred: true, ..written(Some(99), 1, 0, false) };
         assert!(barred.holds(&paid(100)), "settled, whatever was begun");
-        let unsettled = Transfer { transaction: TxHash::NONE, ..paid(100) };
+        let unsettled = SignedTransfer::new(Network::BASE, Address::ZERO, Address::ZERO, [1; 32]).with_shown(ChainTime::from_unix(100)).into();
         assert!(!barred.holds(&unsettled), "to be settled for another");
     }
 }

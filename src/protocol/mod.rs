@@ -34,6 +34,7 @@ mod terms;
 mod tests;
 mod text;
 mod token_domain;
+mod payment;
 mod transfer;
 mod tx_hash;
 #[cfg(feature = "client")]
@@ -63,6 +64,7 @@ pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
 pub use terms::{Terms, TermsBuilder};
 pub use token_domain::TokenDomain;
+pub use payment::{Payment, SignedTransfer};
 pub use transfer::Transfer;
 pub use tx_hash::{ParseTxHashError, TxHash};
 

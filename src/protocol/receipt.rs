@@ -1,6 +1,6 @@
 //! `Receipt`: what was paid, by whom, in which transfer.
 
-use super::{Address, Amount, ChainTime, IntentId, Network, PaymentId, ProvedBy, Transfer, TxHash};
+use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, ProvedBy, TxHash};
 
 /// The payment that is to buy an answer, for the handler. The layer puts it into the request's extensions.
 ///
@@ -28,16 +28,16 @@ use super::{Address, Amount, ChainTime, IntentId, Network, PaymentId, ProvedBy, 
 pub struct Receipt {
     resource: std::sync::Arc<str>,
     intent: IntentId,
-    transfer: Transfer,
+    payment: Payment,
     proved_by: ProvedBy,
 }
 
 impl Receipt {
-    /// Returns a receipt for that transfer, redeemed without proof of who paid. The layer makes them; this is for the tests of a
+    /// Returns a receipt for that payment, redeemed without proof of who paid. The layer makes them; this is for the tests of a
     /// service.
     #[must_use]
-    pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, transfer: Transfer) -> Self {
-        Self { resource: resource.into(), intent, transfer, proved_by: ProvedBy::Nothing }
+    pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
+        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing }
     }
 
     /// Sets how the redemption showed that it is the payer's.
@@ -47,9 +47,9 @@ impl Receipt {
         self
     }
 
-    /// Replaces a signed payment by the transfer that settled it.
-    pub(crate) fn settled_by(mut self, transfer: Transfer) -> Self {
-        self.transfer = transfer;
+    /// Replaces a signed payment by the payment as it was settled.
+    pub(crate) fn settled_by(mut self, payment: Payment) -> Self {
+        self.payment = payment;
         self
     }
 
@@ -65,7 +65,7 @@ impl Receipt {
     /// since a handler may be started several times for one payment.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
-        self.transfer.payment_id()
+        self.payment.id()
     }
 
     /// Returns the seller's name for what was bought.
@@ -83,55 +83,61 @@ impl Receipt {
     /// Returns the account that sent the money.
     #[must_use]
     pub const fn payer(&self) -> Address {
-        self.transfer.payer
+        self.payment.payer()
     }
 
     /// Returns the account that received it.
     #[must_use]
     pub const fn recipient(&self) -> Address {
-        self.transfer.recipient
+        self.payment.recipient()
     }
 
     /// Returns the token contract.
     #[must_use]
     pub const fn token(&self) -> Address {
-        self.transfer.token
+        self.payment.token()
     }
 
     /// Returns the amount that was sent, in base units; it may be more than the price.
     #[must_use]
     pub const fn amount(&self) -> Amount {
-        self.transfer.amount
+        self.payment.amount()
     }
 
     /// Returns the chain.
     #[must_use]
     pub const fn network(&self) -> Network {
-        self.transfer.network
+        self.payment.network()
     }
 
     /// Returns the transaction; `None` for a signed payment, which is settled once the handler's answer is there. Without a
     /// transaction no money has moved yet.
     #[must_use]
-    pub fn transaction(&self) -> Option<TxHash> {
-        self.transfer.is_settled().then_some(self.transfer.transaction)
+    pub const fn transaction(&self) -> Option<TxHash> {
+        self.payment.transaction()
     }
 
-    /// Returns the position of the transfer's log in the transaction's receipt, from 0.
+    /// Returns the position of the transfer's log in the transaction's receipt, from 0; `None` for a signed payment.
     #[must_use]
-    pub const fn position(&self) -> u32 {
-        self.transfer.position
+    pub const fn position(&self) -> Option<u32> {
+        self.payment.position()
     }
 
-    /// Returns the time of its block; of an authorization, the time at which it was shown.
+    /// Returns the time of its block; of a signed payment, the time at which it was shown.
     #[must_use]
     pub const fn block_time(&self) -> ChainTime {
-        self.transfer.block_time
+        self.payment.time()
     }
 
-    /// Returns the height of its block; 0 for an authorization.
+    /// Returns the height of its block; `None` for a signed payment.
     #[must_use]
-    pub const fn block_number(&self) -> u64 {
-        self.transfer.block_number
+    pub const fn block_number(&self) -> Option<u64> {
+        self.payment.block_number()
+    }
+
+    /// Returns the payment itself.
+    #[must_use]
+    pub const fn payment(&self) -> &Payment {
+        &self.payment
     }
 }

@@ -1,8 +1,8 @@
 //! `Transfer`: one token transfer, the unit that is spent.
 
-use super::{Address, Amount, Binding, ChainTime, Network, PaymentId, TxHash, v2::Authorization};
+use super::{Address, Amount, Binding, ChainTime, Network, PaymentId, TxHash};
 
-/// One transfer of an accepted token to the recipient: mined, or signed and not settled yet.
+/// One transfer of an accepted token to the recipient, as it was mined.
 ///
 /// A verifier makes them. [`new`](Self::new) names the transfer; the fields that follow from the chain are set on the result.
 ///
@@ -59,19 +59,6 @@ impl Transfer {
         }
     }
 
-    /// Returns a transfer that has not happened yet: what this authorization of the token pays, as of now. Its transaction is
-    /// [`TxHash::NONE`].
-    #[must_use]
-    pub fn unsettled(network: Network, token: Address, authorization: &Authorization, now: ChainTime) -> Self {
-        Self::new(network, TxHash::NONE, 0)
-            .with_token(token)
-            .with_payer(authorization.from)
-            .with_recipient(authorization.to)
-            .with_amount(authorization.value)
-            .with_block(0, now)
-            .with_binding(Binding::none().with_nonce(authorization.nonce))
-    }
-
     /// Sets the token contract.
     #[must_use]
     pub const fn with_token(mut self, token: Address) -> Self {
@@ -112,12 +99,6 @@ impl Transfer {
     pub fn with_binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
         self
-    }
-
-    /// Returns whether this transfer has happened: whether it has a transaction.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.transaction != TxHash::NONE
     }
 
     /// Returns the name of this transfer.

@@ -24,8 +24,10 @@ pub struct TxHash([u8; 32]);
 pub struct ParseTxHashError;
 
 impl TxHash {
-    /// The hash of no transaction: zero. A [`Transfer`](super::Transfer) that has not happened yet has it.
-    pub const NONE: Self = Self([0; 32]);
+    /// Whether this is the hash that some write where there is no transaction.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0 == [0; 32]
+    }
 
     /// Creates a hash from its bytes.
     #[must_use]

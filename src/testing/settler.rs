@@ -9,7 +9,7 @@ use std::{
 
 use super::ScriptedVerifier;
 use crate::{
-    protocol::{Address, ChainTime, Network, TokenDomain, Transfer, TxHash, v2::Reason},
+    protocol::{Address, Binding, ChainTime, Network, TokenDomain, Transfer, TxHash, v2::Reason},
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };
@@ -253,9 +253,14 @@ impl Settler for ScriptedSettler {
 /// The transfer that a payment becomes.
 fn transfer_of(payment: &SignedPayment) -> Transfer {
     let offered = &payment.requirements;
-    // Its block is set when it is mined.
-    let unmined = ChainTime::from_unix(0);
-    Transfer::unsettled(offered.network, offered.asset, &payment.authorization.authorization, unmined)
+    let authorization = &payment.authorization.authorization;
+    // Transaction and block are set when it is mined.
+    Transfer::new(offered.network, TxHash::new([0; 32]), 0)
+        .with_token(offered.asset)
+        .with_payer(authorization.from)
+        .with_recipient(authorization.to)
+        .with_amount(authorization.value)
+        .with_binding(Binding::none().with_nonce(authorization.nonce))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ async fn one_payment_costs_at_most_its_limit() {
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     let why = declined(&layer, &at("490001"), question("{}")).await;
     assert_eq!(why, BudgetDenial::PerPayment { price: "0.490001".into(), limit: "0.49".into() });
-    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
+    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_day_costs_at_most_its_limit_and_passes() {
     declined(&layer, &at("1"), question("{}")).await;
     market.shop.clock.set_unix(NOW + DAY.as_secs() + 3600);
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
-    assert_eq!(market.wallet.transfers(), 5);
+    assert_eq!(market.wallet.payments(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
         let why = declined(&layer, &seller, get(third)).await;
         assert!(matches!(why, BudgetDenial::PerHost { .. }), "{third}: {why}");
         ask(&layer, &seller, get("https://another.example/")).await.unwrap();
-        assert_eq!(market.wallet.transfers(), 3);
+        assert_eq!(market.wallet.payments(), 3);
     }
 }
 
@@ -191,7 +191,7 @@ async fn subdomains_count_together_where_they_are_grouped() {
     for host in others {
         ask(&grouping, &at("490000"), url(host)).await.unwrap();
     }
-    assert_eq!(market.wallet.transfers(), 4);
+    assert_eq!(market.wallet.payments(), 4);
     let single = layer(&Market::open().await, usdc().per_payment("1").per_host("0.49").per_day("10")).await;
     for host in ["seller.example", "a.seller.example", "b.seller.example"] {
         ask(&single, &at("490000"), url(host)).await.unwrap();
@@ -256,7 +256,7 @@ async fn a_quote_that_expires_before_it_can_be_paid_is_declined() {
     let patient = of(Duration::from_secs(60)).await;
     let why = declined(&patient, &until(NOW + 59), question("{}")).await;
     assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(59), least: Duration::from_secs(60) });
-    assert_eq!(market.wallet.transfers(), 2);
+    assert_eq!(market.wallet.payments(), 2);
 }
 
 /// A limit is read where it is met, and asked for before.
@@ -326,7 +326,7 @@ async fn calls_at_the_same_time_do_not_spend_more_together() {
         .iter()
         .filter(|outcome| matches!(outcome, Err(PayError::Declined(BudgetDenial::PerDay { .. }))))
         .count();
-    assert_eq!((paid, over, market.wallet.transfers()), (7, 33, 7));
+    assert_eq!((paid, over, market.wallet.payments()), (7, 33, 7));
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,7 +336,7 @@ async fn a_restart_does_not_forget_what_was_spent() {
     let seller = at("490000");
     for spent in 0..2 {
         ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
-        assert_eq!(market.wallet.transfers(), spent + 1);
+        assert_eq!(market.wallet.payments(), spent + 1);
     }
     let why = declined(&layer(&market, budget()).await, &seller, question("{}")).await;
     assert!(matches!(why, BudgetDenial::PerHost { .. }), "{why}");
@@ -387,7 +387,7 @@ async fn what_is_under_way_counts_and_what_came_to_nothing_counts_for_a_day() {
         assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(DAY);
         ask(layer!(), &at("490000"), question("{}")).await.unwrap();
-        assert_eq!(market.wallet.transfers(), 1);
+        assert_eq!(market.wallet.payments(), 1);
     }
 }
 
@@ -424,7 +424,7 @@ async fn a_payment_that_is_mined_late_counts_in_the_day_in_which_it_is_mined() {
         assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(Duration::from_secs(1));
         ask(&paying, &seller, question("{}")).await.unwrap();
-        assert_eq!(market.wallet.transfers(), 2, "restarts: {restarts}");
+        assert_eq!(market.wallet.payments(), 2, "restarts: {restarts}");
     }
 }
 
@@ -456,7 +456,7 @@ async fn a_payment_that_is_approved_late_counts_from_then() {
     assert!(matches!(why, BudgetDenial::PerDay { .. }), "spent: {why}");
     market.shop.clock.advance(Duration::from_secs(1));
     ask(&layer, &at("490000"), elsewhere()).await.unwrap();
-    assert_eq!(market.wallet.transfers(), 2);
+    assert_eq!(market.wallet.payments(), 2);
 }
 
 /// Its money moved when it was paid: a purchase that never came to an end does not lower the budget for ever.
@@ -469,7 +469,7 @@ async fn what_was_paid_and_never_answered_counts_for_a_day() {
     declined(&layer, &at("490000"), question("[2]")).await;
     market.shop.clock.set_unix(NOW + DAY.as_secs());
     assert_eq!(ask(&layer, &at("490000"), question("[2]")).await.unwrap().text, "the answer");
-    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 1));
+    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -498,7 +498,7 @@ async fn who_approves_is_asked_last_and_once() {
     yes.store(true, Ordering::SeqCst);
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     declined(&layer, &at("490000"), question("{}")).await;
-    assert_eq!((asked.load(Ordering::SeqCst), market.wallet.transfers()), (4, 1));
+    assert_eq!((asked.load(Ordering::SeqCst), market.wallet.payments()), (4, 1));
 }
 
 /// While somebody thinks it over the money is set aside; whoever leaves or panics meanwhile frees it.
@@ -529,7 +529,7 @@ async fn an_approval_may_take_its_time() {
     market.shop.clock.set_unix(NOW);
     door.add_permits(1);
     ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
+    assert_eq!((market.wallet.prepared(), market.wallet.payments()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -552,7 +552,7 @@ async fn an_approval_that_panics_frees_the_money() {
     }
     broken.store(false, Ordering::SeqCst);
     ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!(market.wallet.transfers(), 1);
+    assert_eq!(market.wallet.payments(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -579,7 +579,7 @@ async fn plain_http_is_paid_on_this_machine_only() {
     for uri in far {
         assert_eq!(declined(&careful, &at("490000"), get(uri)).await, BudgetDenial::PlainHttp, "{uri}");
     }
-    assert_eq!(market.wallet.transfers(), 5);
+    assert_eq!(market.wallet.payments(), 5);
     let trusting = layer(&market, budget().allow_plain_http()).await;
     ask(&trusting, &at("490000"), get("http://seller.example/")).await.unwrap();
 }
@@ -694,7 +694,7 @@ async fn gas_has_limits_of_its_own_across_a_restart() {
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     market.shop.clock.set_unix(NOW + DAY.as_secs());
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
-    assert_eq!((market.wallet.transfers(), market.wallet.sent()), (4, 4));
+    assert_eq!((market.wallet.payments(), market.wallet.sent()), (4, 4));
 }
 
 /// Of two transactions with one nonce one is mined: the dearer one counts, and is not sent where it costs too much.

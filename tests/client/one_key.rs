@@ -145,7 +145,7 @@ async fn a_purchase_that_sent_nothing_is_not_credited_with_anothers_transfer() {
     assert_eq!(journal.entries().iter().filter_map(|entry| entry.prepared[0].nonce).collect::<Vec<_>>(), [0, 0]);
     let first = ask(&layer, &seller, question("[1]")).await.unwrap().purchase.unwrap();
     assert_ne!(first.transaction, second.transaction, "one transfer for two answers");
-    assert_eq!(chain.transfers().await, Amount::from_base_units(2 * 490_000));
+    assert_eq!(chain.payments().await, Amount::from_base_units(2 * 490_000));
 }
 
 #[tokio::test]
@@ -160,5 +160,5 @@ async fn two_processes_that_sign_for_one_nonce_pay_for_each_of_their_answers() {
     let signed = |journal: &MemoryJournal| journal.entries().iter().map(|entry| entry.prepared[0].nonce).min();
     assert_eq!((signed(&ones), signed(&twos)), (Some(Some(0)), Some(Some(0))));
     assert_eq!(ones.entries().len() + twos.entries().len(), 3, "one of the two had to sign again");
-    assert_eq!(chain.transfers().await, Amount::from_base_units(2 * 490_000));
+    assert_eq!(chain.payments().await, Amount::from_base_units(2 * 490_000));
 }

@@ -80,8 +80,8 @@ impl Ledger for Broken {
         };
         let outcome = self.inner.commit(&lease, answer).await?;
         match self.fault {
-            Fault::NotWithAnAnswer if answer.is_some() => self.inner.announced(lease.transfer().payment_id()).await?,
-            Fault::MarksAgain => drop(self.told.lock().unwrap().remove(&lease.transfer().payment_id())),
+            Fault::NotWithAnAnswer if answer.is_some() => self.inner.announced(lease.payment().id()).await?,
+            Fault::MarksAgain => drop(self.told.lock().unwrap().remove(&lease.payment().id())),
             _ => {}
         }
         Ok(outcome)

@@ -126,12 +126,12 @@ impl Broken {
             Fault::IntentUnmarked => IntentKey::new(u128::from(self.next()).to_be_bytes()),
             _ => claim.intent(),
         };
-        let kept = claim.keep_until(&claim.transfers()[0]).unix();
+        let kept = claim.keep_until(&claim.payments()[0]).unix();
         let pay_until = ChainTime::from_unix(kept - 86_400 - 180 - 240 - claim.lease().as_secs());
         let (transfers, head) = (self.bent_transfers(claim), ChainTime::from_unix(head));
         Claim::builder(claim.resource(), intent)
             .pay_until(pay_until)
-            .transfers(transfers)
+            .payments(transfers)
             .head(head)
             .max_payment_age(Duration::ZERO)
             .lease(claim.lease())
@@ -151,7 +151,7 @@ impl Broken {
             }
             _ => transfer,
         };
-        claim.transfers().iter().cloned().map(bent).collect()
+        claim.payments().iter().cloned().map(bent).collect()
     }
 
     /// What this ledger keeps of an answer that it should not.
@@ -174,17 +174,17 @@ impl Broken {
             _ => begun,
         });
         let lease = lease.with_settling(begun);
-        self.current.lock().unwrap().insert(lease.transfer().payment_id(), lease.clone());
+        self.current.lock().unwrap().insert(lease.payment().id(), lease.clone());
         self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
         ReserveOutcome::Granted(lease)
     }
 
     /// The inner ledger's lease: this one, or, without fencing, the one that is held on its payment now.
     fn real(&self, lease: &Lease, fenced: bool) -> Lease {
-        let current = self.current.lock().unwrap().get(&lease.transfer().payment_id()).map(Lease::fencing_token);
+        let current = self.current.lock().unwrap().get(&lease.payment().id()).map(Lease::fencing_token);
         let fence = if fenced { lease.fencing_token() } else { current.unwrap_or(lease.fencing_token()) };
         let real = self.granted.lock().unwrap().get(&fence).map(|(real, _)| real.clone());
-        let pair = |lease: &Lease| (lease.intent(), lease.transfer().payment_id(), lease.fencing_token());
+        let pair = |lease: &Lease| (lease.intent(), lease.payment().id(), lease.fencing_token());
         match real {
             Some(real) if pair(&real) != pair(lease) || self.fault == Fault::RecordsTheReservation => real,
             _ => lease.clone(),
@@ -205,25 +205,25 @@ impl Ledger for Broken {
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let last = self.begun.lock().unwrap().last().copied();
-        if self.fault == Fault::BeginMovesMark && claim.transfers().iter().any(|paid| Some(paid.block_time) <= last) {
+        if self.fault == Fault::BeginMovesMark && claim.payments().iter().any(|paid| Some(paid.block_time) <= last) {
             return Ok(ReserveOutcome::BeforeMemory);
         }
         let bent = self.bent(claim);
-        let payment = claim.transfers()[0].payment_id();
+        let payment = claim.payments()[0].id();
         Ok(match self.inner.reserve(&bent).await? {
             ReserveOutcome::Granted(lease) if self.fault == Fault::CheckThenMark => {
                 self.inner.release(&lease, AttemptOutcome::NotStarted).await?;
                 tokio::task::yield_now().await;
                 match self.inner.reserve(&bent).await? {
                     ReserveOutcome::Granted(lease) => self.grant(claim, lease),
-                    _ => self.grant(claim, Lease::new(claim, &claim.transfers()[0], self.next())),
+                    _ => self.grant(claim, Lease::new(claim, &claim.payments()[0], self.next())),
                 }
             }
             ReserveOutcome::Granted(lease) => self.grant(claim, lease),
             ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed
                 if self.freed.lock().unwrap().contains(&payment) =>
             {
-                self.grant(claim, Lease::new(claim, &claim.transfers()[0], self.next()))
+                self.grant(claim, Lease::new(claim, &claim.payments()[0], self.next()))
             }
             refused => refused,
         })
@@ -249,7 +249,7 @@ impl Ledger for Broken {
             return Ok(CommitOutcome::LeaseLost);
         }
         if self.fault == Fault::LosesDroppedCommits {
-            let payment = lease.transfer().payment_id();
+            let payment = lease.payment().id();
             if !self.freed.lock().unwrap().insert(payment) {
                 return Ok(CommitOutcome::LeaseLost);
             }
@@ -264,7 +264,7 @@ impl Ledger for Broken {
 
     async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseFreesSold && self.inner.consumed(lease.intent()).await?.is_some() {
-            self.freed.lock().unwrap().insert(lease.transfer().payment_id());
+            self.freed.lock().unwrap().insert(lease.payment().id());
         }
         let handler = match self.fault {
             Fault::NeverRefunds => AttemptOutcome::Started,

@@ -127,7 +127,7 @@ fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("insights", IntentKey::new([intent; 16]))
         .pay_until(pay_until)
-        .transfers(transfers.to_vec())
+        .payments(transfers.to_vec())
         .head(head)
         .max_payment_age(AGE)
         .lease(LEASE)
@@ -146,7 +146,7 @@ async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
         let of = |intent, transfer| claim(intent, &[transfer], pay_until, MARK + 100);
         for claim in [of(name, unsettled(name)), of(name + 100, paid(name, 0, MARK + 30))] {
             let ReserveOutcome::Granted(lease) = ledger.reserve(&claim).await.unwrap() else { panic!("it is free") };
-            if !lease.transfer().is_settled() {
+            if !lease.payment().is_settled() {
                 let begun = Settling::new([name; 16], claim.head());
                 assert_eq!(ledger.settling(&lease, &begun).await, Ok(RenewOutcome::Held));
             }
@@ -284,7 +284,7 @@ async fn every_sale_of_a_crowd_is_refused_again() {
             let claim = |intent| {
                 Claim::builder("insights", intent)
                     .pay_until(until)
-                    .transfers(vec![payment.clone()])
+                    .payments(vec![payment.clone()])
                     .head(head)
                     .max_payment_age(AGE)
                     .lease(LEASE)

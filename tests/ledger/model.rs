@@ -166,7 +166,7 @@ struct Begun {
 impl Model {
     fn mark(&self) -> ChainTime {
         let forgotten = self.history.iter().filter(|grant| grant.end == End::Forgotten);
-        let forgotten = forgotten.map(|grant| grant.lease.transfer().block_time).max();
+        let forgotten = forgotten.map(|grant| grant.lease.payment().block_time).max();
         forgotten.max(Some(ChainTime::from_unix(MARK + self.raised))).unwrap()
     }
 
@@ -185,10 +185,10 @@ impl Model {
         }
         let on = |paid: &Transfer| {
             let key = paid.payment_id();
-            move |grant: &&Grant| grant.lease.transfer().payment_id() == key
+            move |grant: &&Grant| grant.lease.payment().id() == key
         };
         let unsold: Vec<_> = claim
-            .transfers()
+            .payments()
             .iter()
             .filter(|paid| !self.history.iter().filter(sold).any(|grant| on(paid)(&grant)))
             .collect();
@@ -232,7 +232,7 @@ impl Model {
             .history
             .iter()
             .filter(|grant| {
-                grant.lease.intent() == claim.intent() && grant.lease.transfer().payment_id() == paid.payment_id()
+                grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.payment_id()
             })
             .filter_map(|grant| match grant.end {
                 End::Open => Some(grant.until),
@@ -255,12 +255,12 @@ impl Model {
     fn granted(&mut self, claim: &Claim, lease: Lease) {
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
             if grant.lease.intent() == lease.intent()
-                || grant.lease.transfer().payment_id() == lease.transfer().payment_id()
+                || grant.lease.payment().id() == lease.payment().id()
             {
                 grant.end = End::Vain(grant.until);
             }
         }
-        let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.transfer()));
+        let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.payment()));
         self.history.push(Grant { lease, until, keep_until, end: End::Open, answer_until: None });
     }
 }
@@ -334,7 +334,7 @@ impl<B: Bench> Run<'_, B> {
         let got = self.bench.ledger().reserve(claim).await.unwrap();
         match (expected, got) {
             (Expected::Grant(paid, begun), ReserveOutcome::Granted(lease)) => {
-                prop_assert_eq!(lease.transfer(), &paid);
+                prop_assert_eq!(lease.payment(), &paid);
                 prop_assert_eq!(lease.settling().copied(), begun);
                 prop_assert!(
                     self.model.history.iter().all(|grant| grant.lease.fencing_token() != lease.fencing_token())
@@ -418,7 +418,7 @@ impl<B: Bench> Run<'_, B> {
             }
             Step::Settling(index, request) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
-                let (intent, payment) = (grant.lease.intent(), grant.lease.transfer().payment_id());
+                let (intent, payment) = (grant.lease.intent(), grant.lease.payment().id());
                 let settling = Settling::new([request; 16], ChainTime::from_unix(MARK + u64::from(request)));
                 let expected = if grant.end == End::Open { RenewOutcome::Held } else { RenewOutcome::LeaseLost };
                 prop_assert_eq!(self.bench.ledger().settling(&grant.lease, &settling).await.unwrap(), expected);
@@ -431,7 +431,7 @@ impl<B: Bench> Run<'_, B> {
             }
             Step::NotSettled(index) if count > 0 => {
                 let grant = &self.model.history[index % count];
-                let (intent, payment) = (grant.lease.intent(), grant.lease.transfer().payment_id());
+                let (intent, payment) = (grant.lease.intent(), grant.lease.payment().id());
                 self.bench.ledger().not_settled(&grant.lease).await.unwrap();
                 if grant.end == End::Open {
                     self.model.begun.retain(|begun| begun.intent != intent || begun.payment != payment);
@@ -439,8 +439,8 @@ impl<B: Bench> Run<'_, B> {
             }
             Step::Commit(index, keep_for, settled) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
-                if grant.end == End::Open && settled && !grant.lease.transfer().is_settled() {
-                    let mined = mined(grant.lease.transfer());
+                if grant.end == End::Open && settled && !grant.lease.payment().is_settled() {
+                    let mined = mined(grant.lease.payment());
                     let keep_until = ChainTime::from_unix(mined.block_time.unix().max(PAY_UNTIL) + KEPT);
                     grant.keep_until = grant.keep_until.max(keep_until);
                     grant.lease = grant.lease.clone().settled_by(mined);
@@ -453,7 +453,7 @@ impl<B: Bench> Run<'_, B> {
                     grant.answer_until = keep_for.map(|keep_for| now + keep_for);
                 }
                 if grant.end == End::Open {
-                    let (intent, payment) = (grant.lease.intent(), grant.lease.transfer().payment_id());
+                    let (intent, payment) = (grant.lease.intent(), grant.lease.payment().id());
                     self.model.begun.retain(|begun| begun.intent != intent && begun.payment != payment);
                 }
                 if done {

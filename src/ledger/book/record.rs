@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::protocol::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash};
+use crate::protocol::{Address, Amount, ChainTime, Network, Payment, PaymentId, TxHash};
 
 /// A sale, as it is in the book.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub struct BookedSale {
     pub recipient: Address,
     /// The amount, in base units.
     pub amount: Amount,
-    /// The transaction that paid.
-    pub transaction: TxHash,
-    /// The height of its block.
-    pub block_number: u64,
-    /// The time of its block: the latest at which it was seen.
+    /// The transaction that paid, where one is known.
+    pub transaction: Option<TxHash>,
+    /// The height of its block; `None` where nothing reads the chain.
+    pub block_number: Option<u64>,
+    /// The time of its block, the latest at which it was seen; where nothing reads the chain, the time at which it was shown.
     pub block_time: ChainTime,
     /// When the sale was recorded, by the ledger's clock.
     pub sold_at: SystemTime,
@@ -35,20 +35,20 @@ pub struct BookedSale {
 }
 
 impl BookedSale {
-    /// Returns the sale that this transfer paid for, not given back.
+    /// Returns the sale that this payment paid for, not given back.
     #[must_use]
-    pub fn new(payment: PaymentId, resource: impl Into<String>, paid: &Transfer, sold_at: SystemTime) -> Self {
+    pub fn new(resource: impl Into<String>, paid: &Payment, sold_at: SystemTime) -> Self {
         Self {
-            payment,
+            payment: paid.id(),
             resource: resource.into(),
-            network: paid.network,
-            token: paid.token,
-            payer: paid.payer,
-            recipient: paid.recipient,
-            amount: paid.amount,
-            transaction: paid.transaction,
-            block_number: paid.block_number,
-            block_time: paid.block_time,
+            network: paid.network(),
+            token: paid.token(),
+            payer: paid.payer(),
+            recipient: paid.recipient(),
+            amount: paid.amount(),
+            transaction: paid.transaction(),
+            block_number: paid.block_number(),
+            block_time: paid.time(),
             sold_at,
             refund: None,
         }

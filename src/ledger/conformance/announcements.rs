@@ -74,7 +74,7 @@ where
         for ledger in [&fixture.ledger, &fixture.twin] {
             let told = waiting(&**ledger, MANY).await?;
             let [sale] = &told[..] else { return Err(Fault::new(format!("{} sales wait", told.len()))) };
-            let expected = BookedSale::new(paid.payment_id(), "conformance", &paid, sale.sold_at);
+            let expected = BookedSale::new("conformance", &paid.clone().into(), sale.sold_at);
             must_be!(sale, sale if *sale == expected, "the sale");
         }
         for ledger in [&fixture.twin, &fixture.ledger] {
@@ -131,7 +131,7 @@ where
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     let told = waiting(&*fixture.twin, MANY).await?;
     let [sale] = &told[..] else { return Err(Fault::new(format!("{} sales wait", told.len()))) };
-    let expected = BookedSale::new(mined.payment_id(), "conformance", &mined, sale.sold_at);
+    let expected = BookedSale::new("conformance", &mined.clone().into(), sale.sold_at);
     must_be!(sale, sale if *sale == expected, "the sale");
     Ok(())
 }

@@ -70,7 +70,7 @@ pub(super) async fn kept_for_its_time<H: Harness>(fixture: &Fixture<'_, H>) -> R
         must_be!(ledger.consumed(brief.intent()).await?, told if told == Some(Sale::new()), "the sale after its time");
         must_be!(ledger.consumed(long.intent()).await?, told if told == saying("long"), "one that is kept longer");
     }
-    let again = fixture.claim(brief.intent(), std::slice::from_ref(brief.transfer()));
+    let again = fixture.claim(brief.intent(), std::slice::from_ref(brief.payment()));
     must_be!(fixture.reserve(&again).await?, ReserveOutcome::IntentConsumed, "the pair whose answer is gone");
     must_be!(fixture.ledger.commit(&brief, None).await?, CommitOutcome::Done, "its commit again");
     must_be!(fixture.ledger.consumed(long.intent()).await?, told if told == saying("long"), "the other, after a claim");

@@ -89,7 +89,7 @@ pub(super) async fn no_other_transfer_instead<H: Harness>(fixture: &Fixture<'_, 
     // Once the first one is another's, the second is the one it would get, and that pair is fresh.
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &both[..1])).await?;
     let lease = fixture.hold(&refused).await?;
-    must_be!(lease.transfer().position, 1, "the transfer that is left");
+    must_be!(lease.payment().position(), Some(1), "the transfer that is left");
     Ok(())
 }
 
@@ -153,7 +153,7 @@ pub(super) async fn pauses_begin_at_the_end<H: Harness>(fixture: &Fixture<'_, H>
     // A stranger takes the payment over, late, and gives it back, later: neither moves the end of that attempt.
     let pause = 4 * MINUTE;
     fixture.harness.pass(MINUTE).await;
-    let stranger = fixture.hold(&fixture.brief(fixture.intent(), claim.transfers())).await?;
+    let stranger = fixture.hold(&fixture.brief(fixture.intent(), claim.payments())).await?;
     fixture.harness.pass(stranger.length() / 2).await;
     fixture.ledger.release(&stranger, AttemptOutcome::Started).await?;
     let left = pause - MINUTE - stranger.length() / 2;
@@ -164,7 +164,7 @@ pub(super) async fn pauses_begin_at_the_end<H: Harness>(fixture: &Fixture<'_, H>
     );
     fixture.harness.pass(left).await;
     // Nor does a stranger's lease that ran out begin a new pause.
-    let _ = fixture.hold(&fixture.brief(fixture.intent(), claim.transfers())).await?;
+    let _ = fixture.hold(&fixture.brief(fixture.intent(), claim.payments())).await?;
     fixture.run_out().await;
     let _ = fixture.hold(&claim).await?;
     Ok(())

@@ -44,7 +44,7 @@ suite! {
 
 fn claim_of(resource: &str, intent: IntentKey, transfer: Transfer) -> Claim {
     let [pay_until, head] = [PAY_UNTIL, HEAD].map(ChainTime::from_unix);
-    Claim::builder(resource, intent).pay_until(pay_until).head(head).transfers(vec![transfer]).lease(LONG).build()
+    Claim::builder(resource, intent).pay_until(pay_until).head(head).payments(vec![transfer]).lease(LONG).build()
 }
 
 async fn sell<H: Harness>(fixture: &Fixture<'_, H>, resource: &str, transfer: &Transfer) -> Result<(), Fault> {
@@ -96,7 +96,7 @@ async fn what_is_sold_is_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
     for book in [&fixture.ledger, &fixture.twin] {
         let sale = only(&**book).await?;
-        let expected = BookedSale::new(paid.payment_id(), resource, &paid, sale.sold_at);
+        let expected = BookedSale::new(resource, &paid.clone().into(), sale.sold_at);
         must_be!(&sale, sale if *sale == expected, "the sale");
         must_be!(sale.sold_at, sold_at if sold_at >= UNIX_EPOCH, "the time of the sale");
     }
@@ -106,11 +106,14 @@ async fn what_is_sold_is_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture
 async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let mined =
         fixture.paid().with_binding(Binding::none().with_nonce([7; 32])).with_block(77, ChainTime::from_unix(PAID + 9));
-    let signed = Transfer { transaction: TxHash::NONE, position: 0, block_number: 0, ..mined.clone() };
+    let signed = SignedTransfer::new(mined.network, mined.token, mined.payer, [7; 32])
+        .with_recipient(mined.recipient)
+        .with_amount(mined.amount)
+        .with_shown(mined.block_time);
     let lease = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?.settled_by(mined.clone());
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     let sale = only(&*fixture.twin).await?;
-    let expected = BookedSale::new(mined.payment_id(), "signed", &mined, sale.sold_at);
+    let expected = BookedSale::new("signed", &mined.clone().into(), sale.sold_at);
     must_be!(sale, sale if sale == expected, "the sale");
     Ok(())
 }

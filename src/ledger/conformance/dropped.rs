@@ -47,7 +47,7 @@ pub(super) async fn a_dropped_claim_runs_out<H: Harness>(fixture: &Fixture<'_, H
             false,
             "the intent of a dropped claim is consumed"
         );
-        let _ = fixture.sell(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+        let _ = fixture.sell(&fixture.claim(fixture.intent(), claim.payments())).await?;
         let _ = fixture.sell(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
     }
     Ok(())

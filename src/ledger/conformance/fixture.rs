@@ -115,23 +115,23 @@ impl<'a, H: Harness> Fixture<'a, H> {
     }
 
     /// A claim with a lease that no check outlives.
-    pub(super) fn claim(&self, intent: IntentKey, transfers: &[Transfer]) -> Claim {
-        claim(intent, transfers, PAY_UNTIL, HEAD, LONG)
+    pub(super) fn claim<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
+        claim(intent, payments, PAY_UNTIL, HEAD, LONG)
     }
 
     /// A claim with a lease that can be waited for.
-    pub(super) fn brief(&self, intent: IntentKey, transfers: &[Transfer]) -> Claim {
-        claim(intent, transfers, PAY_UNTIL, HEAD, self.harness.lease())
+    pub(super) fn brief<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
+        claim(intent, payments, PAY_UNTIL, HEAD, self.harness.lease())
     }
 
     /// A claim at this head.
-    pub(super) fn claim_at(&self, head: u64, intent: IntentKey, transfers: &[Transfer]) -> Claim {
-        claim(intent, transfers, PAY_UNTIL, head, LONG)
+    pub(super) fn claim_at<P: Clone + Into<Payment>>(&self, head: u64, intent: IntentKey, payments: &[P]) -> Claim {
+        claim(intent, payments, PAY_UNTIL, head, LONG)
     }
 
     /// A claim at this head, of an intent that is younger than it.
-    pub(super) fn young_claim(&self, head: u64, transfers: &[Transfer]) -> Claim {
-        claim(self.intent(), transfers, head + 900, head, LONG)
+    pub(super) fn young_claim<P: Clone + Into<Payment>>(&self, head: u64, payments: &[P]) -> Claim {
+        claim(self.intent(), payments, head + 900, head, LONG)
     }
 
     /// Lets a brief lease run out.
@@ -169,19 +169,35 @@ impl<'a, H: Harness> Fixture<'a, H> {
 }
 
 /// An authorization that is not settled yet.
-pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> Transfer {
+pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> SignedTransfer {
     let paid = fixture.paid();
-    let nonce = *paid.transaction.as_bytes();
-    Transfer { transaction: TxHash::NONE, block_number: 0, ..paid }.with_binding(Binding::none().with_nonce(nonce))
+    SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes())
+        .with_recipient(paid.recipient)
+        .with_amount(paid.amount)
+        .with_shown(paid.block_time)
 }
 
-pub(super) fn claim(intent: IntentKey, transfers: &[Transfer], pay_until: u64, head: u64, lease: Duration) -> Claim {
+pub(super) fn claim<P: Clone + Into<Payment>>(
+    intent: IntentKey,
+    payments: &[P],
+    pay_until: u64,
+    head: u64,
+    lease: Duration,
+) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("conformance", intent)
+        .payments(payments.to_vec())
         .pay_until(pay_until)
-        .transfers(transfers.to_vec())
         .head(head)
         .max_payment_age(AGE)
         .lease(lease)
         .build()
+}
+
+/// The transfer that a lease holds.
+pub(super) fn mined(lease: &Lease) -> Result<&Transfer, Fault> {
+    match lease.payment() {
+        Payment::Transfer(transfer) => Ok(transfer),
+        other => Err(Fault::new(format!("the lease of a transfer holds {other:?}"))),
+    }
 }

@@ -15,7 +15,7 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     let lease = fixture.hold(&claim).await?;
     let soon = |after: Duration| !after.is_zero() && after <= LONG;
     must_be!(fixture.twin.reserve(&claim).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held pair");
-    let other = fixture.claim(fixture.intent(), claim.transfers());
+    let other = fixture.claim(fixture.intent(), claim.payments());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held payment");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
     // Of several that are held, the first to run out is told, whichever it is.
@@ -48,7 +48,7 @@ pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     let lease = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
     let other = fixture.claim(intent, &[fixture.paid()]);
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { .. }, "a held intent with another payment");
-    let _ = fixture.hold(&fixture.claim(fixture.intent(), other.transfers())).await?;
+    let _ = fixture.hold(&fixture.claim(fixture.intent(), other.payments())).await?;
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) async fn run_out_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>) 
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    let new = fixture.sell(&fixture.brief(fixture.intent(), claim.transfers())).await?;
+    let new = fixture.sell(&fixture.brief(fixture.intent(), claim.payments())).await?;
     must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the new holder");
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "the old holder's intent is consumed");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the old holder's pair");
@@ -88,7 +88,7 @@ pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    let new = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+    let new = fixture.hold(&fixture.claim(fixture.intent(), claim.payments())).await?;
     must_be!(fixture.ledger.renew(&old).await?, RenewOutcome::LeaseLost, "the old holder's renewal");
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the old holder's commit");
     fixture.ledger.release(&old, AttemptOutcome::Started).await?;
@@ -190,7 +190,7 @@ pub(super) async fn renewal_prolongs<H: Harness>(fixture: &Fixture<'_, H>) -> Re
         must_be!(fixture.twin.renew(&lease).await?, RenewOutcome::Held, "renewal in time");
     }
     fixture.harness.pass(part).await;
-    let other = fixture.brief(fixture.intent(), claim.transfers());
+    let other = fixture.brief(fixture.intent(), claim.payments());
     let within = |after: Duration| after <= claim.lease() - part;
     must_be!(
         fixture.reserve(&other).await?,

@@ -39,7 +39,7 @@ pub(super) async fn payments_above_are_taken<H: Harness>(fixture: &Fixture<'_, H
     let below = fixture.paid_at(MARK);
     let above = Transfer { position: 1, block_time: ChainTime::from_unix(PAID), ..below.clone() };
     let lease = fixture.hold(&fixture.claim(fixture.intent(), &[below, above])).await?;
-    must_be!(lease.transfer().position, 1, "the transfer that is taken");
+    must_be!(lease.payment().position(), Some(1), "the transfer that is taken");
     Ok(())
 }
 
@@ -49,16 +49,16 @@ pub(super) async fn kept_to_the_second<H: Harness>(fixture: &Fixture<'_, H>) -> 
     for pay_until in [PAID - 50, PAY_UNTIL] {
         let sold = claim(fixture.intent(), &[fixture.paid()], pay_until, HEAD, LONG);
         let lease = fixture.sell(&sold).await?;
-        let last = sold.keep_until(lease.transfer()).unix();
+        let last = sold.keep_until(lease.payment()).unix();
         nudge(fixture, last, None).await?;
         must_be!(
             fixture.ledger.consumed(sold.intent()).await?.is_some(),
             true,
             "in its last second the intent is consumed"
         );
-        let back = fixture.claim_at(last, sold.intent(), sold.transfers());
+        let back = fixture.claim_at(last, sold.intent(), sold.payments());
         must_be!(fixture.reserve(&back).await?, ReserveOutcome::IntentConsumed, "the pair in its last second");
-        let other = fixture.claim_at(last, fixture.intent(), sold.transfers());
+        let other = fixture.claim_at(last, fixture.intent(), sold.payments());
         must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment in its last second");
     }
     Ok(())
@@ -89,7 +89,7 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
         let lease = fixture.sell(&sold).await?;
         let moved = |hours| {
             let block_time = ChainTime::from_unix(paid + hours * HOUR);
-            [Transfer { block_time, ..lease.transfer().clone() }]
+            [Transfer { block_time, ..mined(&lease)?.clone() }]
         };
         let shown = at(paid + 9 * HOUR, if own { sold.intent() } else { fixture.intent() }, &moved(9));
         for again in [&shown, &at(paid + 9 * HOUR, shown.intent(), &moved(1)), &shown] {
@@ -98,7 +98,7 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
             must_be!(used, true, "a sold payment that was mined again is refused");
         }
         // Neither the time of the sale nor an earlier one than was shown decides how long it is kept.
-        let last = shown.keep_until(&moved(9)[0]).unix();
+        let last = shown.keep_until(&moved(9)[0].clone().into()).unix();
         nudge(fixture, last, None).await?;
         let back = at(last, fixture.intent(), &moved(9));
         must_be!(fixture.reserve(&back).await?, ReserveOutcome::PaymentUsed, "the payment in its new last second");
@@ -115,7 +115,7 @@ pub(super) async fn mined_again_is_refused_unseen<H: Harness>(fixture: &Fixture<
     for later in [600, 3_600, 12 * 3_600, AGE.as_secs()] {
         let sold = claim(fixture.intent(), &[fixture.paid()], PAID, HEAD, fixture.harness.lease());
         let lease = fixture.sell(&sold).await?;
-        let moved = Transfer { block_time: ChainTime::from_unix(PAID + later), ..lease.transfer().clone() };
+        let moved = Transfer { block_time: ChainTime::from_unix(PAID + later), ..mined(&lease)?.clone() };
         // The last second in which its age lets it count.
         let head = PAID + later + AGE.as_secs();
         nudge(fixture, head, None).await?;
@@ -136,7 +136,7 @@ pub(super) async fn the_mark_never_falls<H: Harness>(fixture: &Fixture<'_, H>) -
         true,
         "what need not be forgotten yet is consumed"
     );
-    let beyond = earlier.keep_until(&earlier.transfers()[0]).unix() + 1;
+    let beyond = earlier.keep_until(&earlier.payments()[0]).unix() + 1;
     nudge(fixture, beyond, None).await?;
     for head in [beyond, HEAD] {
         for claim in [&earlier, &later] {
@@ -162,10 +162,10 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
     let run_out = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let _ = fixture.hold(&run_out).await?;
     fixture.run_out().await;
-    let beyond = released.keep_until(&released.transfers()[0]).unix() + 1;
+    let beyond = released.keep_until(&released.payments()[0]).unix() + 1;
     nudge(fixture, beyond, None).await?;
     for claim in [&released, &run_out] {
-        let _ = fixture.hold(&fixture.claim_at(beyond, fixture.intent(), claim.transfers())).await?;
+        let _ = fixture.hold(&fixture.claim_at(beyond, fixture.intent(), claim.payments())).await?;
     }
     Ok(())
 }
@@ -173,7 +173,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
 /// Neither this pair nor its payment is sold again: the ledger knows it still, or its mark is above it.
 pub(super) async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sold: &Claim) -> Result<(), Fault> {
     for intent in [sold.intent(), fixture.intent()] {
-        let back = fixture.claim_at(head, intent, sold.transfers());
+        let back = fixture.claim_at(head, intent, sold.payments());
         must_be!(
             fixture.reserve(&back).await?,
             ReserveOutcome::BeforeMemory | ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed,
@@ -186,8 +186,8 @@ pub(super) async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sol
 /// Sells, and claims beyond the sale's time until it is forgotten; tells that time.
 async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -> Result<u64, Fault> {
     let lease = fixture.sell(claim).await?;
-    let beyond = claim.keep_until(lease.transfer()).unix() + 1;
-    nudge(fixture, beyond, Some(lease.transfer().block_time.unix())).await?;
+    let beyond = claim.keep_until(lease.payment()).unix() + 1;
+    nudge(fixture, beyond, Some(lease.payment().time().unix())).await?;
     Ok(beyond)
 }
 

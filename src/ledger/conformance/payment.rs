@@ -32,7 +32,7 @@ pub(super) async fn an_authorization_is_one_payment<H: Harness>(fixture: &Fixtur
     // Beside a free one, the free one is taken.
     let free = authorized(fixture, [0xc2; 32]);
     let taken = fixture.sell(&fixture.claim(fixture.intent(), &[moved[0].clone(), free.clone()])).await?;
-    must_be!(taken.transfer(), transfer if *transfer == free, "the transfer that is taken");
+    must_be!(taken.payment(), transfer if *transfer == free, "the transfer that is taken");
     // Mined again, and later.
     let later = Transfer { block_time: ChainTime::from_unix(PAID + 50), ..moved[0].clone() };
     let again = fixture.claim(fixture.intent(), &[later]);
@@ -47,7 +47,7 @@ pub(super) async fn a_lease_follows_its_authorization<H: Harness>(fixture: &Fixt
     let old = fixture.hold(&fixture.brief(intent, std::slice::from_ref(&first))).await?;
     fixture.run_out().await;
     let new = fixture.hold(&fixture.brief(fixture.intent(), &moved)).await?;
-    must_be!(new.transfer(), transfer if *transfer == moved[0], "the transfer of the lease");
+    must_be!(new.payment(), transfer if *transfer == moved[0], "the transfer of the lease");
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the commit of what was taken over");
     must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the commit of who took over");
     // Attempts are counted for the authorization, wherever it was used.

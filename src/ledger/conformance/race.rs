@@ -50,9 +50,9 @@ pub(super) async fn one_intent_many_payments<H: Harness>(fixture: &Fixture<'_, H
         let grants = grants(fixture, claims.clone()).await?;
         must_be!(grants.len(), 1, "grants of one intent");
         settle(fixture, &grants).await?;
-        for claim in claims.iter().filter(|claim| claim.transfers()[0] != *grants[0].transfer()).take(2) {
+        for claim in claims.iter().filter(|claim| claim.payments()[0] != *grants[0].payment()).take(2) {
             must_be!(fixture.reserve(claim).await?, ReserveOutcome::IntentConsumed, "the intent after the race");
-            let _ = fixture.hold(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+            let _ = fixture.hold(&fixture.claim(fixture.intent(), claim.payments())).await?;
         }
     }
     Ok(())
@@ -65,7 +65,7 @@ pub(super) async fn three_payments_many_intents<H: Harness>(fixture: &Fixture<'_
         let all = [0, 1, 2].map(|position| Transfer { position, ..first.clone() });
         let claims = (0..TASKS).map(|_| fixture.claim(fixture.intent(), &all)).collect();
         let grants = grants(fixture, claims).await?;
-        let taken: HashSet<_> = grants.iter().map(|lease| lease.transfer().position).collect();
+        let taken: HashSet<_> = grants.iter().map(|lease| lease.payment().position()).collect();
         must_be!((grants.len(), taken.len()), (3, 3), "grants, and transfers that were granted");
         settle(fixture, &grants).await?;
     }
@@ -81,7 +81,7 @@ pub(super) async fn one_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
         // Half of them are the old holder's intent, half of them others.
         let claims = (0..TASKS)
             .map(|task| if task % 2 == 0 { claim.intent() } else { fixture.intent() })
-            .map(|intent| fixture.claim(intent, claim.transfers()))
+            .map(|intent| fixture.claim(intent, claim.payments()))
             .collect();
         let grants = grants(fixture, claims).await?;
         must_be!(grants.len(), 1, "grants of what ran out");
@@ -97,7 +97,7 @@ pub(super) async fn commit_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) ->
         let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
         let old = fixture.hold(&claim).await?;
         fixture.run_out().await;
-        let paid = claim.transfers();
+        let paid = claim.payments();
         let tasks = (0..TASKS).map(|task| {
             let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
             async move {
@@ -123,7 +123,7 @@ pub(super) async fn settling_or_take_over<H: Harness>(fixture: &Fixture<'_, H>) 
         let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
         let old = fixture.hold(&claim).await?;
         fixture.run_out().await;
-        let paid = claim.transfers();
+        let paid = claim.payments();
         let tasks = (0..TASKS).map(|task| {
             let (ledger, old, claim) = (handle(fixture, task), old.clone(), fixture.claim(fixture.intent(), paid));
             async move {

@@ -18,7 +18,7 @@ pub(super) async fn a_pair_is_sold_once<H: Harness>(fixture: &Fixture<'_, H>) ->
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.sell(&claim).await?;
     must_be!(lease.intent(), intent if intent == claim.intent(), "the intent of the lease");
-    must_be!(lease.transfer(), transfer if *transfer == claim.transfers()[0], "the transfer of the lease");
+    must_be!(lease.payment(), transfer if *transfer == claim.payments()[0], "the transfer of the lease");
     must_be!(lease.length(), length if length == claim.lease(), "the length of the lease");
     must_be!(fixture.ledger.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair again");
     must_be!(
@@ -37,7 +37,7 @@ pub(super) async fn both_are_consumed<H: Harness>(fixture: &Fixture<'_, H>) -> R
     must_be!(fixture.reserve(&other_intent).await?, ReserveOutcome::PaymentUsed, "the payment under another intent");
     let other_payment = fixture.claim(intent, &[fixture.paid()]);
     must_be!(fixture.reserve(&other_payment).await?, ReserveOutcome::IntentConsumed, "the intent with another payment");
-    let _ = fixture.hold(&fixture.claim(other_intent.intent(), other_payment.transfers())).await?;
+    let _ = fixture.hold(&fixture.claim(other_intent.intent(), other_payment.payments())).await?;
     Ok(())
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn one_transaction_pays_three<H: Harness>(fixture: &Fixture<'_,
     let all = [0, 1, 2].map(|position| Transfer { position, ..first.clone() });
     for position in 0..3 {
         let lease = fixture.sell(&fixture.claim(fixture.intent(), &all)).await?;
-        must_be!(lease.transfer().position, taken if taken == position, "the transfer that is taken");
+        must_be!(lease.payment().position(), Some(taken) if taken == position, "the transfer that is taken");
     }
     must_be!(
         fixture.reserve(&fixture.claim(fixture.intent(), &all)).await?,
@@ -92,7 +92,7 @@ pub(super) async fn smallest_first<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     fixture.ledger.release(&held, AttemptOutcome::Started).await?;
     let freed = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let last = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
-    let taken = [&held, &sold, &next, &freed, &last].map(|lease| lease.transfer().position);
+    let taken = [&held, &sold, &next, &freed, &last].map(|lease| lease.payment().position);
     must_be!(taken, [1, 3, 2, 1, 0], "the transfers that were taken");
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
     for transfer in [large, small] {
         let claim = fixture.claim(fixture.intent(), std::slice::from_ref(&transfer));
         let lease = fixture.sell(&claim).await?;
-        must_be!(lease.transfer(), kept if *kept == transfer, "the transfer of the lease");
+        must_be!(lease.payment(), kept if *kept == transfer, "the transfer of the lease");
         must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "its commit again");
         let again = fixture.claim(fixture.intent(), &[transfer]);
         must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment again");
@@ -193,7 +193,7 @@ pub(super) async fn committed_stays<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     fixture.run_out().await;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), true, "the intent is consumed");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair after release and renewal");
-    let other = fixture.brief(fixture.intent(), claim.transfers());
+    let other = fixture.brief(fixture.intent(), claim.payments());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment after release and renewal");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
     Ok(())

@@ -17,9 +17,10 @@ const ROUNDS: usize = 50;
 const TASKS: usize = 16;
 
 /// The same, once it is.
-fn settled<H: Harness>(fixture: &Fixture<'_, H>, unsettled: &Transfer) -> Transfer {
+fn settled<H: Harness>(fixture: &Fixture<'_, H>, unsettled: &Payment) -> Transfer {
     let paid = fixture.paid();
-    Transfer { transaction: paid.transaction, position: 5, block_number: paid.block_number, ..unsettled.clone() }
+    let nonce = unsettled.nonce().copied().unwrap_or_default();
+    Transfer { position: 5, block_time: unsettled.time(), binding: Binding::none().with_nonce(nonce), ..paid }
 }
 
 /// Reserves what must be free, and begins to settle it.
@@ -35,7 +36,7 @@ fn soon(retry_after: Duration) -> bool {
 
 /// A claim of another intent on the same payments.
 fn foreign<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -> Claim {
-    fixture.claim(fixture.intent(), claim.transfers())
+    fixture.claim(fixture.intent(), claim.payments())
 }
 
 pub(super) async fn without_a_record_anyone_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
@@ -68,7 +69,7 @@ pub(super) async fn its_own_intent_goes_on<H: Harness>(fixture: &Fixture<'_, H>)
             "what is settled for another intent"
         );
     }
-    let new = fixture.hold(&fixture.claim(claim.intent(), claim.transfers())).await?;
+    let new = fixture.hold(&fixture.claim(claim.intent(), claim.payments())).await?;
     must_be!(new.settling(), Some(begun) if *begun == BEGUN, "the record in the second lease");
     must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the second lease");
     must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "what is held again");
@@ -103,7 +104,7 @@ pub(super) async fn a_foreign_claim_changes_nothing<H: Harness>(fixture: &Fixtur
     let other = fixture.intent();
     let _ = fixture.hold(&fixture.brief(other, &[unsettled(fixture)])).await?;
     fixture.run_out().await;
-    let foreign = fixture.claim(other, claim.transfers());
+    let foreign = fixture.claim(other, claim.payments());
     must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim");
     must_be!(fixture.ledger.renew(&late).await?, RenewOutcome::Held, "the late holder's renewal");
     fixture.run_out().await;
@@ -134,7 +135,7 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
     let other = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
-    let (intent, payment) = (claim.intent(), claim.transfers()[0].payment_id());
+    let (intent, payment) = (claim.intent(), claim.payments()[0].id());
     let lease = fixture.hold(&claim).await?;
     must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record before it is made");
     let sent = BEGUN.with_transaction(TxHash::new([0xab; 32]));
@@ -143,14 +144,14 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
         must_be!(fixture.ledger.begun(intent, payment).await?, Some(begun) if begun == record, "the record");
     }
     let _ = begin_settling(fixture, &other).await?;
-    let (stranger, elsewhere) = (other.intent(), other.transfers()[0].payment_id());
+    let (stranger, elsewhere) = (other.intent(), other.payments()[0].id());
     for (intent, payment) in [(intent, elsewhere), (stranger, payment), (fixture.intent(), payment)] {
         must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record of another pair");
     }
     fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
     must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == sent, "the record after a release");
     // Shown as settled, it is the same payment.
-    let mined = settled(fixture, &claim.transfers()[0]);
+    let mined = settled(fixture, &claim.payments()[0]);
     must_be!(fixture.ledger.begun(intent, mined.payment_id()).await?, Some(_), "the record of what is settled");
     let lease = fixture.hold(&fixture.claim(intent, &[mined])).await?;
     must_be!(lease.settling(), Some(begun) if *begun == sent, "the record in a lease of what is settled");
@@ -198,7 +199,7 @@ pub(super) async fn a_record_renews<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
     must_be!(fixture.twin.settling(&lease, &BEGUN).await?, RenewOutcome::Held, "the record of a late holder");
-    let again = fixture.claim(claim.intent(), claim.transfers());
+    let again = fixture.claim(claim.intent(), claim.payments());
     must_be!(
         fixture.reserve(&again).await?,
         ReserveOutcome::Busy { retry_after } if retry_after <= claim.lease(),
@@ -244,7 +245,7 @@ pub(super) async fn once_settled_it_is_taken_over<H: Harness>(fixture: &Fixture<
     // Of the two forms of one payment in one claim, the settled one.
     let both = fixture.claim(fixture.intent(), &[first.clone(), settled(fixture, &first)]);
     let taken = fixture.hold(&both).await?;
-    must_be!(taken.transfer().is_settled(), true, "the transfer that is taken is settled");
+    must_be!(taken.payment().is_settled(), true, "the transfer that is taken is settled");
     must_be!(fixture.ledger.commit(&taken, None).await?, CommitOutcome::Done, "the new holder's commit");
     // What was begun is over with the payment: the intent may settle another.
     let _ = fixture.sell(&fixture.claim(claim.intent(), &[unsettled(fixture)])).await?;
@@ -260,7 +261,7 @@ pub(super) async fn refused_as_if_held<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let below = fixture.paid_at(MARK);
     must_be!(fixture.reserve(&with(below)).await?, ReserveOutcome::Busy { .. }, "beside one below the mark");
     let sold = fixture.sell(&fixture.claim(fixture.intent(), &[fixture.paid()])).await?;
-    let used = with(sold.transfer().clone());
+    let used = with(sold.payment().clone());
     must_be!(fixture.reserve(&used).await?, ReserveOutcome::Busy { .. }, "beside one that is sold");
     let own = fixture.claim(sold.intent(), std::slice::from_ref(&begun));
     must_be!(fixture.reserve(&own).await?, ReserveOutcome::IntentConsumed, "of an intent that bought its answer");
@@ -269,7 +270,7 @@ pub(super) async fn refused_as_if_held<H: Harness>(fixture: &Fixture<'_, H>) -> 
     must_be!(fixture.reserve(&old).await?, ReserveOutcome::Busy { .. }, "shown with a time below the mark");
     let free = fixture.paid();
     let taken = fixture.hold(&with(free.clone())).await?;
-    must_be!(taken.transfer(), transfer if *transfer == free, "the transfer that is taken beside a free one");
+    must_be!(taken.payment(), transfer if *transfer == free, "the transfer that is taken beside a free one");
     Ok(())
 }
 
@@ -288,7 +289,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     }
     must_be!(fixture.ledger.renew(&late).await?, RenewOutcome::Held, "the late holder's renewal");
     fixture.run_out().await;
-    let both = [second.transfers(), claim.transfers()].concat();
+    let both = [second.payments(), claim.payments()].concat();
     let first = fixture.hold(&fixture.claim(claim.intent(), &both)).await?;
     must_be!(first.settling(), Some(_), "of both, the one that was begun");
     fixture.ledger.not_settled(&first).await?;
@@ -300,7 +301,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     let _ = begin_settling(fixture, &claim).await?;
     fixture.run_out().await;
     let _ = fixture.sell(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
-    let _ = fixture.sell(&fixture.claim(fixture.intent(), claim.transfers())).await?;
+    let _ = fixture.sell(&fixture.claim(fixture.intent(), claim.payments())).await?;
     Ok(())
 }
 
@@ -311,7 +312,7 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
     for block_time in [PAID - 50, PAID + 9 * HOUR] {
         let at = |head, intent, transfers: &[Transfer]| claim(intent, transfers, PAID, head, LONG);
         let sold = at(HEAD, fixture.intent(), &[unsettled(fixture)]);
-        let reserved = &sold.transfers()[0];
+        let reserved = &sold.payments()[0];
         let block_time = ChainTime::from_unix(block_time);
         let mined = Transfer { block_time, ..settled(fixture, reserved) };
         let lease = fixture.hold(&sold).await?.settled_by(mined.clone());
@@ -340,7 +341,7 @@ pub(super) async fn kept_for_its_intent<H: Harness>(fixture: &Fixture<'_, H>) ->
     fixture.begin().await?;
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     let _ = begin_settling(fixture, &claim).await?;
-    let last = claim.keep_until(&claim.transfers()[0]).unix();
+    let last = claim.keep_until(&claim.payments()[0]).unix();
     for head in [last - 3_600, last] {
         // Longer than ledgers remember an idle lease.
         fixture.harness.pass(Duration::from_secs(3 * 3_600)).await;
@@ -348,13 +349,13 @@ pub(super) async fn kept_for_its_intent<H: Harness>(fixture: &Fixture<'_, H>) ->
             let other = fixture.young_claim(head, &[fixture.paid_at(head)]);
             let lease = fixture.twin.reserve(&other).await?;
             must_be!(lease, ReserveOutcome::Granted(_), "another payment");
-            let foreign = fixture.claim_at(head, fixture.intent(), claim.transfers());
+            let foreign = fixture.claim_at(head, fixture.intent(), claim.payments());
             for ledger in [&fixture.ledger, &fixture.twin] {
                 must_be!(ledger.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim, hours later");
             }
         }
     }
-    let lease = fixture.hold(&fixture.claim_at(last, claim.intent(), claim.transfers())).await?;
+    let lease = fixture.hold(&fixture.claim_at(last, claim.intent(), claim.payments())).await?;
     must_be!(lease.settling(), Some(begun) if *begun == BEGUN, "the record, hours later");
     Ok(())
 }
@@ -375,7 +376,7 @@ pub(super) async fn only_its_intent_resumes<H: Harness>(fixture: &Fixture<'_, H>
         let own = |task: usize| (task + round).is_multiple_of(4);
         let at_once = (0..TASKS)
             .map(|task| if own(task) { claim.intent() } else { fixture.intent() })
-            .map(|intent| fixture.claim(intent, claim.transfers()))
+            .map(|intent| fixture.claim(intent, claim.payments()))
             .collect();
         let grants = race::grants(fixture, at_once).await?;
         must_be!(grants.len(), 1, "grants of what ran out");

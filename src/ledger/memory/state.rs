@@ -20,7 +20,7 @@ use super::{
     attempt_log::{AttemptLog, KEPT},
     settlements::Settlements,
 };
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, PaymentId, Transfer};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, PaymentId, Payment};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
@@ -112,11 +112,11 @@ impl State {
         self.forget_attempts(now);
         let mark = self.mark?;
         self.prolong(claim);
-        let candidates = claim.transfers().iter().map(|transfer| self.candidate(claim.intent(), transfer, now));
+        let candidates = claim.payments().iter().map(|paid| self.candidate(claim.intent(), paid, now));
         let intent = self.entry(claim.intent(), now);
         Some(match decide(mark, intent, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
-            Decision::Free(candidate) => self.grant(claim, candidate.transfer, now),
+            Decision::Free(candidate) => self.grant(claim, candidate.paid, now),
         })
     }
 
@@ -133,7 +133,7 @@ impl State {
     pub(super) fn settling(&mut self, lease: &Lease, settling: Settling, now: Duration) -> RenewOutcome {
         let outcome = self.renew(lease, now);
         if outcome == RenewOutcome::Held {
-            let payment = lease.transfer().payment_id().compact();
+            let payment = lease.payment().id().compact();
             self.settlements.begin(lease.intent(), payment, settling, lease.keep_until());
         }
         outcome
@@ -144,7 +144,7 @@ impl State {
     }
 
     pub(super) fn not_settled(&mut self, lease: &Lease) {
-        let payment = lease.transfer().payment_id().compact();
+        let payment = lease.payment().id().compact();
         if self.held(lease).is_some() && self.settlements.of(lease.intent(), &payment).is_some() {
             self.settlements.end(lease.intent(), payment);
         }
@@ -157,23 +157,23 @@ impl State {
         now: Duration,
         sold_at: SystemTime,
     ) -> CommitOutcome {
-        let key = lease.transfer().payment_id().compact();
+        let key = lease.payment().id().compact();
         if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
             return CommitOutcome::Done;
         }
         let Some(hold) = self.take(lease) else { return CommitOutcome::LeaseLost };
         self.attempts.sold(&(hold.intent, key));
         self.settlements.end(hold.intent, key);
-        self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.transfer().block_time });
+        self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.payment().time() });
         self.sold.insert(hold.intent);
         if let Some(answer) = answer {
             self.answers.keep(hold.intent, answer, now);
         }
         if lease.is_to_announce() {
-            let sale = BookedSale::new(lease.transfer().payment_id(), &*hold.resource, lease.transfer(), sold_at);
+            let sale = BookedSale::new(&*hold.resource, lease.payment(), sold_at);
             self.unannounced.insert(key, sale);
         }
-        // Where it was settled since, by that transfer.
+        // Where it was settled since, by that paid.
         self.ages.push(Reverse(Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent }));
         self.counts.consumed += 1;
         CommitOutcome::Done
@@ -181,7 +181,7 @@ impl State {
 
     pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
         let Some(hold) = self.take(lease) else { return };
-        let pair = (hold.intent, lease.transfer().payment_id().compact());
+        let pair = (hold.intent, lease.payment().id().compact());
         match handler {
             AttemptOutcome::Started => self.attempts.ended(&pair, now),
             AttemptOutcome::NotStarted => self.attempts.unused(&pair),
@@ -226,27 +226,27 @@ impl State {
         hold.map(|hold| hold.entry(now))
     }
 
-    fn candidate<'c>(&self, intent: IntentKey, transfer: &'c Transfer, now: Duration) -> Candidate<'c> {
-        let key = transfer.payment_id().compact();
+    fn candidate<'c>(&self, intent: IntentKey, paid: &'c Payment, now: Duration) -> Candidate<'c> {
+        let key = paid.id().compact();
         if self.sales.contains_key(&key) {
-            return Candidate { transfer, entry: Some(Entry::Sold), barred: false, cooling: None };
+            return Candidate { paid, entry: Some(Entry::Sold), barred: false, cooling: None };
         }
         let hold = self.holds.get(&key);
         let own = hold.filter(|hold| hold.intent == intent);
         let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
         let barred = self.settlements.bar(intent, &key);
-        Candidate { transfer, entry: hold.map(|hold| hold.entry(now)), barred, cooling }
+        Candidate { paid, entry: hold.map(|hold| hold.entry(now)), barred, cooling }
     }
 
-    /// Grants a transfer on which there is no live lease, as there is none on the intent.
-    fn grant(&mut self, claim: &Claim, transfer: &Transfer, now: Duration) -> ReserveOutcome {
-        let (intent, key) = (claim.intent(), transfer.payment_id().compact());
+    /// Grants a paid on which there is no live lease, as there is none on the intent.
+    fn grant(&mut self, claim: &Claim, paid: &Payment, now: Duration) -> ReserveOutcome {
+        let (intent, key) = (claim.intent(), paid.id().compact());
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }
         self.expire(&key);
         self.fence += 1;
-        let lease = Lease::new(claim, transfer, self.fence).with_settling(self.settlements.of(intent, &key));
+        let lease = Lease::new(claim, paid, self.fence).with_settling(self.settlements.of(intent, &key));
         let until = now.saturating_add(claim.lease());
         let resource = claim.shared_resource();
         self.holds.insert(key, Hold { intent, fence: self.fence, until, resource });
@@ -258,13 +258,13 @@ impl State {
 
     /// The hold of this very lease, whatever the clock says.
     fn held(&mut self, lease: &Lease) -> Option<&mut Hold> {
-        let key = lease.transfer().payment_id().compact();
+        let key = lease.payment().id().compact();
         self.holds.get_mut(&key).filter(|hold| hold.fence == lease.fencing_token())
     }
 
     /// Ends the hold of this very lease, whatever the clock says.
     fn take(&mut self, lease: &Lease) -> Option<Hold> {
-        let key = lease.transfer().payment_id().compact();
+        let key = lease.payment().id().compact();
         self.holds.get(&key).filter(|hold| hold.fence == lease.fencing_token())?;
         let hold = self.holds.remove(&key)?;
         self.holders.remove(&hold.intent);
@@ -282,14 +282,14 @@ impl State {
     /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it. What is shown before it is
     /// settled has no block.
     fn prolong(&mut self, claim: &Claim) {
-        for transfer in claim.transfers().iter().filter(|transfer| transfer.is_settled()) {
-            let key = transfer.payment_id().compact();
-            let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < transfer.block_time) else {
+        for paid in claim.payments().iter().filter(|paid| paid.is_settled()) {
+            let key = paid.id().compact();
+            let Some(sold) = self.sales.get_mut(&key).filter(|sold| sold.block_time < paid.time()) else {
                 continue;
             };
-            sold.block_time = transfer.block_time;
-            let keep_until = self.prolonged.entry(key).or_insert(claim.keep_until(transfer));
-            *keep_until = claim.keep_until(transfer).max(*keep_until);
+            sold.block_time = paid.time();
+            let keep_until = self.prolonged.entry(key).or_insert(claim.keep_until(paid));
+            *keep_until = claim.keep_until(paid).max(*keep_until);
         }
     }
 

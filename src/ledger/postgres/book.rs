@@ -139,7 +139,6 @@ fn sale(told: Told) -> Result<BookedSale, LedgerError> {
         resource: told.1,
         chain_id: told.2,
         transaction: decoded(&told.3)?,
-        position: told.4,
         payer: decoded(&told.5)?,
         recipient: decoded(&told.6)?,
         token: decoded(&told.7)?,

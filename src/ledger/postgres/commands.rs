@@ -16,7 +16,7 @@ use super::{
     handle::PostgresLedger,
     statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId, Transfer};
+use crate::{ledger::stored::transaction, protocol::{ChainTime, IntentKey, Payment, PaymentId}};
 
 /// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
 type Reserved = (
@@ -50,23 +50,23 @@ type Granted = (
 );
 
 /// What a statement on an intent and a payment is told first.
-fn pair(intent: IntentKey, transfer: &Transfer) -> [Literal; 2] {
-    [bytes(intent.as_bytes()), payment(transfer.payment_id())]
+fn pair(intent: IntentKey, paid: &Payment) -> [Literal; 2] {
+    [bytes(intent.as_bytes()), payment(paid.id())]
 }
 
 /// What a statement on a lease is told, which is known by its fence.
 fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> {
-    let lease = pair(lease.intent(), lease.transfer()).into_iter().chain([whole(lease.fencing_token().cast_signed())]);
+    let lease = pair(lease.intent(), lease.payment()).into_iter().chain([whole(lease.fencing_token().cast_signed())]);
     lease.chain(rest).collect()
 }
 
 /// What is written down of a sale whose payment was settled since it was reserved.
-fn settled(lease: &Lease, transfer: &Transfer) -> [Literal; 5] {
+fn settled(lease: &Lease, paid: &Payment) -> [Literal; 5] {
     [
-        bytes(transfer.transaction.as_bytes()),
-        whole(transfer.position.into()),
-        whole(transfer.block_number.cast_signed()),
-        whole(seconds(transfer.block_time)),
+        bytes(transaction(paid).as_bytes()),
+        whole(paid.position().unwrap_or_default().into()),
+        whole(paid.block_number().unwrap_or_default().cast_signed()),
+        whole(seconds(paid.time())),
         whole(seconds(lease.keep_until())),
     ]
 }
@@ -77,24 +77,24 @@ fn not_settled() -> [Literal; 5] {
 }
 
 /// What is written down of a sale.
-fn terms(claim: &Claim, transfer: &Transfer) -> [Literal; 12] {
+fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
     [
-        bytes(transfer.transaction.as_bytes()),
-        whole(transfer.position.into()),
-        whole(transfer.network.chain_id().cast_signed()),
+        bytes(transaction(paid).as_bytes()),
+        whole(paid.position().unwrap_or_default().into()),
+        whole(paid.network().chain_id().cast_signed()),
         text(claim.resource()),
-        bytes(transfer.payer.as_bytes()),
-        bytes(transfer.recipient.as_bytes()),
-        bytes(transfer.token.as_bytes()),
-        numeric(transfer.amount),
-        whole(transfer.block_number.cast_signed()),
-        whole(seconds(transfer.block_time)),
-        whole(seconds(claim.keep_until(transfer))),
+        bytes(paid.payer().as_bytes()),
+        bytes(paid.recipient().as_bytes()),
+        bytes(paid.token().as_bytes()),
+        numeric(paid.amount()),
+        whole(paid.block_number().unwrap_or_default().cast_signed()),
+        whole(seconds(paid.time())),
+        whole(seconds(claim.keep_until(paid))),
         whole(micros(claim.lease())),
     ]
 }
 
-/// The same where there is no transfer to write down.
+/// The same where there is no paid to write down.
 fn no_terms() -> [Literal; 12] {
     ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
         .map(null)
@@ -184,11 +184,11 @@ impl PostgresLedger {
     async fn settle(
         &self,
         claim: &Claim,
-        transfer: &Transfer,
+        paid: &Payment,
         written: &Written,
     ) -> Result<Option<Lease>, LedgerError> {
-        let lease = written.lease(claim, transfer)?;
-        if !written.holds(transfer) {
+        let lease = written.lease(claim, paid)?;
+        if !written.holds(paid) {
             let values = held(&lease, [flag(false)]);
             self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
             return Ok(None);
@@ -199,9 +199,9 @@ impl PostgresLedger {
 
 impl SqlBackend for PostgresLedger {
     async fn look(&self, claim: &Claim) -> Result<Seen, LedgerError> {
-        let payments = claim.transfers().iter().map(|transfer| payment(transfer.payment_id()));
+        let payments = claim.payments().iter().map(|paid| payment(paid.id()));
         let candidates = [bytes(claim.intent().as_bytes()), array(payments, "text")];
-        let first = claim.transfers().first();
+        let first = claim.payments().first();
         let terms = first.map_or_else(no_terms, |first| terms(claim, first));
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
         loop {
@@ -252,14 +252,14 @@ impl SqlBackend for PostgresLedger {
         }
     }
 
-    async fn prolong(&self, claim: &Claim, transfer: &Transfer) -> Result<(), LedgerError> {
-        let later = [whole(seconds(transfer.block_time)), whole(seconds(claim.keep_until(transfer)))];
-        let values: Vec<_> = pair(claim.intent(), transfer).into_iter().chain(later).collect();
+    async fn prolong(&self, claim: &Claim, paid: &Payment) -> Result<(), LedgerError> {
+        let later = [whole(seconds(paid.time())), whole(seconds(claim.keep_until(paid)))];
+        let values: Vec<_> = pair(claim.intent(), paid).into_iter().chain(later).collect();
         ask(|| self.rows::<(bool,)>(Flush::Later, &self.statements.prolong, &values)).await.map(drop)
     }
 
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
-        let values = pair(claim.intent(), wish.transfer).into_iter().chain(terms(claim, wish.transfer));
+        let values = pair(claim.intent(), wish.paid).into_iter().chain(terms(claim, wish.paid));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
         let (fence, times, since, mark, booked, barred, request, chain, hash, expired) =
@@ -272,7 +272,7 @@ impl SqlBackend for PostgresLedger {
         };
         let [booked, barred] = [booked, barred].map(|told| told == Some(true));
         let written = Written { fence, times, since, mark, settling, barred, booked };
-        let lease = self.settle(claim, wish.transfer, &written).await?;
+        let lease = self.settle(claim, wish.paid, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);
         }
@@ -320,7 +320,7 @@ impl Ledger for PostgresLedger {
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let say = &self.statements;
         let (commit, values) = match lease.settled_since() {
-            Some(transfer) => (&say.commit_settled, held(lease, settled(lease, transfer))),
+            Some(paid) => (&say.commit_settled, held(lease, settled(lease, paid))),
             None if lease.is_to_announce() => (&say.commit, held(lease, not_settled())),
             None => (&say.commit, held(lease, [])),
         };

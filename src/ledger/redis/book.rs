@@ -10,7 +10,7 @@ use super::{
     handle::RedisLedger,
     words::word,
 };
-use crate::protocol::{Network, PaymentId, Transfer, TxHash};
+use crate::{ledger::stored::known, protocol::{Network, PaymentId, Transfer, TxHash}};
 
 /// How many words tell a sale.
 const WORDS: usize = 13;
@@ -118,15 +118,24 @@ fn refund(noted: &str) -> Result<Option<Refund>, LedgerError> {
 }
 
 fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
-    let [id, resource, chain, hash, position, payer, recipient, token, amount, number, time, sold_at, noted] = told;
+    let [id, resource, chain, hash, _position, payer, recipient, token, amount, number, time, sold_at, noted] = told;
     let read = || {
-        let paid = Transfer::new(Network::eip155(chain.parse().ok()?), hash.parse().ok()?, position.parse().ok()?)
-            .with_payer(payer.parse().ok()?)
-            .with_recipient(recipient.parse().ok()?)
-            .with_token(token.parse().ok()?)
-            .with_amount(amount.parse().ok()?)
-            .with_block(number.parse().ok()?, super::maintenance::time(time)?);
-        Some(BookedSale::new(id.parse().ok()?, resource.as_str(), &paid, moment(sold_at)?))
+        let transaction: TxHash = hash.parse().ok()?;
+        let number: u64 = number.parse().ok()?;
+        Some(BookedSale {
+            payment: id.parse().ok()?,
+            resource: resource.clone(),
+            network: Network::eip155(chain.parse().ok()?),
+            token: token.parse().ok()?,
+            payer: payer.parse().ok()?,
+            recipient: recipient.parse().ok()?,
+            amount: amount.parse().ok()?,
+            transaction: known(transaction),
+            block_number: Some(number).filter(|number| *number > 0),
+            block_time: super::maintenance::time(time)?,
+            sold_at: moment(sold_at)?,
+            refund: None,
+        })
     };
     Ok(read().ok_or(LedgerError::incompatible())?.with_refund(refund(noted)?))
 }

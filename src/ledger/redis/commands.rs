@@ -16,7 +16,7 @@ use super::{
     handle::RedisLedger,
     words::{NAME, hex, millis, name, recorded, seconds, word},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId};
+use crate::{ledger::stored::transaction, protocol::{ChainTime, IntentKey, PaymentId}};
 
 /// What several questions together may take beyond the time of one.
 const SLACK: Duration = Duration::from_millis(50);
@@ -34,11 +34,11 @@ impl Ledger for RedisLedger {
         let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
         let mut words = recorded(&self.inner.last_sale).to_vec();
         words.extend([hex(claim.intent()), resource, millis(claim.lease()), pauses]);
-        for transfer in claim.transfers() {
-            let keep_until = claim.keep_until(transfer);
-            let state = if transfer.is_settled() { "settled" } else { "unsettled" };
-            let times = [transfer.block_time, keep_until].map(seconds);
-            words.push(transfer.payment_id().to_string());
+        for paid in claim.payments() {
+            let keep_until = claim.keep_until(paid);
+            let state = if paid.is_settled() { "settled" } else { "unsettled" };
+            let times = [paid.time(), keep_until].map(seconds);
+            words.push(paid.id().to_string());
             words.extend(times);
             words.push(state.to_owned());
         }
@@ -51,11 +51,11 @@ impl Ledger for RedisLedger {
         let retry_after = Duration::from_millis(number);
         Ok(match why.as_str() {
             "granted" => {
-                let chosen = usize::try_from(number).ok().and_then(|index| claim.transfers().get(index));
+                let chosen = usize::try_from(number).ok().and_then(|index| claim.payments().get(index));
                 let fence = grant.first().and_then(|fence| fence.parse().ok());
                 let settling = grant.get(1..4).map(begun).transpose()?;
-                let (Some(transfer), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
-                let lease = Lease::new(claim, transfer, fence).with_settling(settling);
+                let (Some(paid), Some(fence)) = (chosen, fence) else { return Err(LedgerError::incompatible()) };
+                let lease = Lease::new(claim, paid, fence).with_settling(settling);
                 events::reserved(&lease);
                 ReserveOutcome::Granted(lease)
             }
@@ -88,20 +88,20 @@ impl Ledger for RedisLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let transfer = lease.transfer();
+        let paid = lease.payment();
         let book = [
-            ("chain_id", transfer.network.chain_id().to_string()),
-            ("tx_hash", transfer.transaction.to_string()),
-            ("log_position", transfer.position.to_string()),
-            ("payer", transfer.payer.to_string()),
-            ("recipient", transfer.recipient.to_string()),
-            ("token", transfer.token.to_string()),
-            ("amount", transfer.amount.to_string()),
-            ("block_number", transfer.block_number.to_string()),
+            ("chain_id", paid.network().chain_id().to_string()),
+            ("tx_hash", transaction(paid).to_string()),
+            ("log_position", paid.position().unwrap_or_default().to_string()),
+            ("payer", paid.payer().to_string()),
+            ("recipient", paid.recipient().to_string()),
+            ("token", paid.token().to_string()),
+            ("amount", paid.amount().to_string()),
+            ("block_number", paid.block_number().unwrap_or_default().to_string()),
         ];
         let since = lease
             .settled_since()
-            .map(|settled| [("block_time", seconds(settled.block_time)), ("keep_until", seconds(lease.keep_until()))]);
+            .map(|settled| [("block_time", seconds(settled.time())), ("keep_until", seconds(lease.keep_until()))]);
         let book = book.into_iter().chain(since.into_iter().flatten());
         let announce = if lease.is_to_announce() { "announce" } else { "" };
         let book = book.flat_map(|(field, value)| [field.to_owned(), value]);

@@ -16,7 +16,7 @@ pub(super) const NAME: usize = 3;
 
 /// What the scripts know a lease by, and what else they are told.
 pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
-    let lease = [hex(lease.intent()), lease.transfer().payment_id().to_string(), lease.fencing_token().to_string()];
+    let lease = [hex(lease.intent()), lease.payment().id().to_string(), lease.fencing_token().to_string()];
     lease.into_iter().chain(rest).collect()
 }
 

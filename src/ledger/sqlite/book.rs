@@ -112,7 +112,6 @@ fn sale(row: &SqliteRow) -> Result<BookedSale, LedgerError> {
         resource: get(row, 1)?,
         chain_id: get(row, 2)?,
         transaction: get(row, 3)?,
-        position: get(row, 4)?,
         payer: get(row, 5)?,
         recipient: get(row, 6)?,
         token: get(row, 7)?,

@@ -42,7 +42,7 @@ impl Record {
                     self.fence = self.fence.max(lease.fencing_token().cast_signed());
                 }
                 (Question::Commit(lease, _), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
-                    let block_time = seconds(lease.transfer().block_time);
+                    let block_time = seconds(lease.payment().time());
                     self.sale = Some(Sale { fence: lease.fencing_token().cast_signed(), block_time });
                 }
                 _ => {}

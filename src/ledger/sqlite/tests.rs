@@ -26,7 +26,7 @@ fn claim_on(transaction: TxHash) -> Claim {
     let second = Duration::from_secs(1);
     Claim::builder("a", IntentKey::new([5; 16]))
         .pay_until(TIME)
-        .transfers(vec![transfer])
+        .payments(vec![transfer])
         .head(TIME)
         .max_payment_age(second)
         .lease(second)
@@ -35,5 +35,5 @@ fn claim_on(transaction: TxHash) -> Claim {
 
 pub(super) fn held() -> Lease {
     let claim = claim();
-    Lease::new(&claim, &claim.transfers()[0], 1)
+    Lease::new(&claim, &claim.payments()[0], 1)
 }

@@ -229,8 +229,8 @@ mod tests {
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
         let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
-        let transfer = Transfer { transaction: TxHash::NONE, ..claim.transfers()[0].clone() };
-        let unsettled = Claim::builder(claim.resource(), claim.intent()).transfers(vec![transfer.clone()]).build();
+        let transfer = Transfer { transaction: TxHash::NONE, ..claim.payments()[0].clone() };
+        let unsettled = Claim::builder(claim.resource(), claim.intent()).payments(vec![transfer.clone()]).build();
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
             (vec![commit()], true),

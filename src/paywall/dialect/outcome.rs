@@ -5,19 +5,20 @@ use std::fmt::Write as _;
 use http::{HeaderMap, header};
 
 use crate::protocol::{
-    Transfer, base64_header,
+    Payment, base64_header,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_shared_caching},
     v2::SettleResponse,
 };
 
 /// Tells the payer what was taken.
-pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Transfer) {
+pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
+    let transaction = paid.transaction().map(|transaction| transaction.to_string()).unwrap_or_default();
     let mut taken = String::with_capacity(256);
     // Writing to a String cannot fail.
     let _ = write!(
         taken,
         r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
-        paid.transaction, paid.network, paid.payer, paid.amount,
+        transaction, paid.network(), paid.payer(), paid.amount(),
     );
     headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);

@@ -153,7 +153,7 @@ impl Merchant {
         // Where the intent stands in the way, the payment counts: it must not be sold again.
         for intent in sale.intent.into_iter().chain([IntentKey::of_payment(&sale.payment)]) {
             let claim = Claim::builder(sale.resource.as_str(), intent)
-                .transfers(vec![paid.clone()])
+                .payments(vec![paid.clone()])
                 .pay_until(head.after(inner.quote_ttl.saturating_add(inner.quote_grace)))
                 .head(head)
                 .max_payment_age(inner.max_payment_age)

@@ -93,7 +93,7 @@ where
     let (body, kept) = match ahead.finish() {
         Read::Whole(data, trailers) if has_its_length(&parts, &data) => {
             if rule.is_some_and(|rule| !rule.sells(&parts, &data)) {
-                tracing::debug!(payment = %guard.transfer().payment_id(), "not sold, by its body");
+                tracing::debug!(payment = %guard.payment().id(), "not sold, by its body");
                 return Ending::NoSale(Ok(Response::from_parts(parts, ResponseBody::whole_with(data, trailers))));
             }
             let fits = |redelivery: &Redelivery| trailers.is_none() && data.len() <= redelivery.limit();

@@ -25,7 +25,7 @@ use crate::{
         },
         seller::route::Route,
     },
-    protocol::{ProblemCode, Receipt, Transfer, v2::SettleResponse},
+    protocol::{ProblemCode, Receipt, Payment, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.
@@ -44,7 +44,7 @@ pub(crate) struct Delivery<ResB, E> {
 }
 
 /// Writes into the head of a sold answer what was taken.
-type MarkSold = fn(&mut HeaderMap, &Transfer);
+type MarkSold = fn(&mut HeaderMap, &Payment);
 
 /// Runs the handler and sells its answer.
 pub(crate) async fn deliver<S, B, ResB>(
@@ -66,8 +66,8 @@ where
         // Boxed: it is large, and most payments are settled already.
         match Box::pin(settle(Ending::Sale(()), unsettled, &mut guard)).await.split() {
             Ok(()) => {
-                receipt = receipt.settled_by(guard.transfer().clone());
-                made = Some(unsettled.made(guard.transfer().transaction));
+                receipt = receipt.settled_by(guard.payment().clone());
+                made = guard.payment().transaction().map(|transaction| unsettled.made(transaction));
             }
             Err(ending) => {
                 let outcome = conclude(ending, guard, Some(unsettled), &route, mark_sold).await;
@@ -113,21 +113,21 @@ async fn conclude<ResB, E>(
         Ending::LeaseLost => return Err(withheld(guard, unsettled, route).await.into()),
         Ending::Unknown(problem) => return Err(problem.into()),
     };
-    let paid = guard.transfer();
+    let paid = guard.payment();
     mark_sold(response.headers_mut(), paid);
     let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
     let unknown = |taken| match unsettled {
-        Some(unsettled) => unsettled.outcome_unknown(Some(taken)),
+        Some(unsettled) => unsettled.outcome_unknown(taken),
         None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
     };
-    let taken = paid.transaction;
+    let taken = paid.transaction();
     let Some((committed, guard)) = commit(guard, kept, route).await else { return Err(unknown(taken).into()) };
     match committed {
         Committed::Done => {
-            let paid = guard.transfer();
+            let paid = guard.payment();
             // What a restored ledger has to be told of it: `LoggedSale`.
             tracing::info!(
-                payment = %paid.payment_id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer, amount = %paid.amount,
+                payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(), amount = %paid.amount(),
                 "sold"
             );
             count(route, paid);
@@ -135,7 +135,7 @@ async fn conclude<ResB, E>(
         }
         Committed::LeaseLost => Err(withheld(guard, unsettled, route).await.into()),
         Committed::Unknown => {
-            tracing::error!(payment = %guard.transfer().payment_id(), "whether the sale was recorded is not known");
+            tracing::error!(payment = %guard.payment().id(), "whether the sale was recorded is not known");
             guard.release().await;
             Err(unknown(taken).into())
         }
@@ -143,19 +143,23 @@ async fn conclude<ResB, E>(
 }
 
 /// Counts a sale.
-fn count(route: &Route, paid: &Transfer) {
-    metrics::sold(&route.resource, &paid.token, || paid.amount.saturating_to_u64());
+fn count(route: &Route, paid: &Payment) {
+    metrics::sold(&route.resource, &paid.token(), || paid.amount().saturating_to_u64());
     // Where nothing reads the chain, nobody knows the block.
     if let Some(merchant) = Some(&route.merchant).filter(|merchant| merchant.chain().is_some()) {
-        metrics::answered_after(&route.resource, || merchant.clock.unix().saturating_sub(paid.block_time.unix()));
+        metrics::answered_after(&route.resource, || merchant.clock.unix().saturating_sub(paid.time().unix()));
     }
 }
 
 /// Another request holds the pair now, or sold it already: this answer must not leave. What was sold may be kept.
 async fn withheld(guard: LeaseGuard, unsettled: Option<&dyn Unsettled>, route: &Route) -> Rejection {
-    tracing::warn!(payment = %guard.transfer().payment_id(), "lease lost; the answer is withheld");
-    let paid = guard.transfer();
-    let shown = unsettled.map_or(Shown::Transaction(paid.transaction), |unsettled| unsettled.shown());
+    tracing::warn!(payment = %guard.payment().id(), "lease lost; the answer is withheld");
+    let paid = guard.payment();
+    let shown = match (unsettled, paid.transaction()) {
+        (Some(unsettled), _) => unsettled.shown(),
+        (None, Some(transaction)) => Shown::Transaction(transaction),
+        (None, None) => Shown::Public,
+    };
     match guard.lost().await {
         Some(sale) => sold_before(sale, shown, route.redelivery().is_some()),
         None => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into(),

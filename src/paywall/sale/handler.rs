@@ -80,7 +80,7 @@ pub(crate) fn judge<ResB, E>(
         ByHead::Sold => Ending::Sale(Candidate { response, asks_body: false }),
         ByHead::AskBody => Ending::Sale(Candidate { response, asks_body: true }),
         ByHead::NotSold => {
-            tracing::debug!(payment = %guard.transfer().payment_id(), status = response.status().as_u16(), "not sold");
+            tracing::debug!(payment = %guard.payment().id(), status = response.status().as_u16(), "not sold");
             Ending::NoSale(Ok(response.map(ResponseBody::streaming)))
         }
     }

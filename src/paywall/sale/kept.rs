@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ledger::{KeptAnswer, Sale},
     paywall::{refusal::Rejection, seller::redelivery::Redelivery},
-    protocol::{PaymentId, ProblemCode, Transfer, TxHash},
+    protocol::{Payment, PaymentId, ProblemCode, Transfer, TxHash},
 };
 
 /// On an answer that was delivered before.
@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 #[derive(Serialize, Deserialize)]
 struct Head {
     version: u8,
-    transaction: TxHash,
+    transaction: Option<TxHash>,
     /// The authorization that was settled, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authorization: Option<String>,
@@ -32,7 +32,7 @@ struct Head {
 /// The answer to this payment, as it is kept.
 pub(crate) fn keep(
     redelivery: &Redelivery,
-    paid: &Transfer,
+    paid: &Payment,
     status: StatusCode,
     headers: &HeaderMap,
     body: &Bytes,
@@ -49,12 +49,12 @@ pub(crate) fn sold_before(sale: Sale, shown: Shown, redelivers: bool) -> Rejecti
     }
 }
 
-fn write(paid: &Transfer, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
+fn write(paid: &Payment, status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
     let kept = headers.iter().filter(|(name, _)| !is_of_the_connection(name));
     let headers =
         kept.map(|(name, value)| (name.to_string(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()));
-    let authorization = paid.binding.nonce().map(|_| paid.payment_id().to_string());
-    let (transaction, status) = (paid.transaction, status.as_u16());
+    let authorization = paid.nonce().map(|_| paid.id().to_string());
+    let (transaction, status) = (paid.transaction(), status.as_u16());
     let head = Head { version: VERSION, transaction, authorization, status, headers: headers.collect() };
     // A struct of numbers and strings always serialises.
     let mut kept = serde_json::to_vec(&head).unwrap_or_default();
@@ -76,7 +76,7 @@ pub(crate) enum Shown {
 impl Shown {
     fn is_of(&self, head: &Head) -> bool {
         match self {
-            Self::Transaction(transaction) => *transaction == head.transaction,
+            Self::Transaction(transaction) => Some(*transaction) == head.transaction,
             Self::Authorization(payment) => head.authorization.as_deref() == Some(&*payment.to_string()),
             Self::Public => false,
         }

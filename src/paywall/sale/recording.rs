@@ -38,9 +38,9 @@ pub(crate) async fn commit(
     let task = async move {
         let committed = guard.commit(kept.as_ref()).await;
         if let Committed::Done = committed {
-            let paid = guard.transfer();
+            let paid = guard.payment();
             let sold_at = UNIX_EPOCH + Duration::from_secs(merchant.clock.unix());
-            let sale = BookedSale::new(paid.payment_id(), &*resource, paid, sold_at);
+            let sale = BookedSale::new(&*resource, paid, sold_at);
             let spawner = announcer.clone();
             let announcement = async move { hook.announce(&announcer, &merchant.ledger, sale).await };
             drop(spawner.spawn(announcement.in_current_span()));

@@ -24,7 +24,7 @@ use crate::{
         ReserveOutcome, Sale, Settling,
     },
     metrics::HeldLease,
-    protocol::{IntentKey, Transfer, TxHash},
+    protocol::{IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
 
@@ -127,8 +127,8 @@ impl LeaseGuard {
     }
 
     /// The payment that is held.
-    pub(crate) const fn transfer(&self) -> &Transfer {
-        self.lease.transfer()
+    pub(crate) const fn payment(&self) -> &Payment {
+        self.lease.payment()
     }
 
     /// The intent that is held.
@@ -197,10 +197,10 @@ impl LeaseGuard {
         !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
     }
 
-    /// The payment is settled, by this transfer: the sale is recorded with it. It is not sent again, so that the lease need not run out,
+    /// The payment is settled, so: the sale is recorded with it. It is not sent again, so that the lease need not run out,
     /// and the record of its settlement keeps it for its intent.
-    pub(crate) fn paid_by(&mut self, transfer: Transfer) {
-        (self.kept, self.lease) = (false, self.lease.clone().settled_by(transfer));
+    pub(crate) fn paid_by(&mut self, payment: Payment) {
+        (self.kept, self.lease) = (false, self.lease.clone().settled_by(payment));
     }
 
     /// A hook waits for the sale: the commit marks it.

@@ -16,8 +16,8 @@ use crate::{
             reservation::{HoldOutcome, LeaseGuard},
         },
     },
-    protocol::{
-        ProblemCode, Transfer, TxHash,
+    protocol::{ChainTime, 
+        ProblemCode, Payment, TxHash,
         v2::{Reason, SettleResponse},
     },
     settle::TransactionRecorder,
@@ -50,9 +50,9 @@ pub(crate) trait Unsettled: Send + Sync {
 /// What became of a payment that was to be settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    Done(Transfer),
+    Done(Payment),
     /// The same, in the transaction that the settler named.
-    Named(Transfer),
+    Named(Payment),
     /// It is not settled by this attempt, as far as anyone can tell.
     Refused(Reason),
     /// It was used for something else: it can never be settled.
@@ -63,18 +63,18 @@ pub(crate) enum Settled {
 /// What that means for the sale.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The payment is settled, by this transfer: the answer is sold.
-    Sell(Transfer),
+    /// The payment is settled, so: the answer is sold.
+    Sell(Payment),
     /// The payment is not settled under this lease: the lease ends, and this is the answer.
     Refuse(Rejection),
     /// The payment may be settled: the lease is left to run out, and this is the answer.
     Unknown(Problem),
 }
 
-/// Returns whether a transfer is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
+/// Returns whether a payment that was mined in this transaction and at that time is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
 /// then, so within the second of its beginning it was settled afterwards.
-pub(crate) fn is_of(transfer: &Transfer, begun: &Settling) -> bool {
-    begun.transaction == Some(transfer.transaction) || transfer.block_time >= begun.head
+pub(crate) fn is_of(transaction: Option<TxHash>, mined: ChainTime, begun: &Settling) -> bool {
+    transaction.is_some_and(|transaction| begun.transaction == Some(transaction)) || mined >= begun.head
 }
 
 /// Settles the payment of an answer that is to be sold, while the lease is held.
@@ -103,8 +103,8 @@ pub(crate) async fn settle<A, ResB, E>(
     // What was sent is public, also where settling failed: anyone who reads the chain can send it again.
     let begun = guard.begun_by_now(unsettled.record());
     match unsettled.conclude(settled, begun.as_ref()) {
-        Outcome::Sell(transfer) => {
-            guard.paid_by(transfer);
+        Outcome::Sell(paid) => {
+            guard.paid_by(paid);
             Ending::Sale(answer)
         }
         Outcome::Refuse(rejection) => match guard.is_not_settled().await {
@@ -112,7 +112,7 @@ pub(crate) async fn settle<A, ResB, E>(
             false => Ending::LeaseLost,
         },
         Outcome::Unknown(problem) => {
-            tracing::error!(payment = %guard.transfer().payment_id(), "whether the payment is settled is not known");
+            tracing::error!(payment = %guard.payment().id(), "whether the payment is settled is not known");
             Ending::Unknown(problem)
         }
     }

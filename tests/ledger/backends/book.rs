@@ -138,7 +138,7 @@ fn claim_at(name: u64, head: u64) -> Claim {
     let claim = claim_for(name, name, LEASE, head);
     Claim::builder(claim.resource(), claim.intent())
         .pay_until(time(head))
-        .transfers(vec![paid])
+        .payments(vec![paid])
         .head(time(head))
         .build()
 }

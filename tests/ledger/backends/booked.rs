@@ -113,9 +113,9 @@ async fn what_is_shown_unsettled_leaves_the_book_alone(kind: Kind) {
     let lease = hold_and_settle(&ledger, 1).await;
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     // Each presentation is as of its own head.
-    let shown = claim_unsettled(2, 1, LEASE).transfers()[0].clone().with_block(0, time(HEAD + 5_000));
+    let shown = claim_unsettled(2, 1, LEASE).payments()[0].clone().with_block(0, time(HEAD + 5_000));
     let again =
-        Claim::builder("demand-insights", claim(2, 2).intent()).transfers(vec![shown]).head(time(HEAD + 4_999)).build();
+        Claim::builder("demand-insights", claim(2, 2).intent()).payments(vec![shown]).head(time(HEAD + 4_999)).build();
     assert_eq!(ledger.reserve(&again).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(books(&place, &mined(1)).await);
     // It is forgotten when the transfer's own age has ruled it out.

@@ -70,7 +70,7 @@ fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
     let key = IntentKey::new(u128::from(intent).to_be_bytes());
     Claim::builder("demand-insights", key)
         .pay_until(time(head))
-        .transfers(vec![paid(payment)])
+        .payments(vec![paid(payment)])
         .head(time(head))
         .max_payment_age(AGE)
         .lease(lease)
@@ -85,7 +85,7 @@ fn claim_unsettled(intent: u64, payment: u64, lease: Duration) -> Claim {
     let claim = claim_for(intent, payment, lease, HEAD);
     Claim::builder(claim.resource(), claim.intent())
         .pay_until(claim.head())
-        .transfers(vec![transfer])
+        .payments(vec![transfer])
         .head(claim.head())
         .max_payment_age(AGE)
         .lease(lease)

@@ -41,7 +41,7 @@ fn key(intent: u64) -> IntentKey {
 fn claim(intent: u64, paid: Transfer, head: u64) -> Claim {
     Claim::builder("demand-insights", key(intent))
         .pay_until(time(HEAD))
-        .transfers(vec![paid])
+        .payments(vec![paid])
         .head(time(head))
         .max_payment_age(AGE)
         .lease(LEASE)
@@ -253,7 +253,7 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
             let lease = Duration::from_secs(60);
             Claim::builder("demand-insights", key(intent))
                 .pay_until(time(pay_until))
-                .transfers(vec![paid(1)])
+                .payments(vec![paid(1)])
                 .head(time(head))
                 .max_payment_age(AGE)
                 .lease(lease)

@@ -103,7 +103,7 @@ pub struct Event {
 impl Event {
     pub fn new(what: What, lease: &Lease) -> Self {
         let intent = u128::from_be_bytes(*lease.intent().as_bytes());
-        let paid = lease.transfer();
+        let paid = lease.payment();
         let group = u64::from_be_bytes(*paid.transaction.as_bytes().first_chunk().unwrap());
         let payment = group * PAYMENTS + u64::from(paid.position);
         Self { what, intent: u64::try_from(intent).unwrap(), payment, fence: lease.fencing_token() }

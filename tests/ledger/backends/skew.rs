@@ -31,7 +31,7 @@ fn key(intent: u64) -> IntentKey {
 fn claim(intent: u64, paid: Transfer, lease: Duration, head: u64) -> Claim {
     Claim::builder("demand-insights", key(intent))
         .pay_until(time(HEAD))
-        .transfers(vec![paid])
+        .payments(vec![paid])
         .head(time(head))
         .max_payment_age(AGE)
         .lease(lease)
@@ -114,7 +114,7 @@ async fn what_the_one_ahead_forgets_the_one_behind_refuses(kind: Kind) {
             let until = time(mined + 20);
             Claim::builder("demand-insights", key(intent))
                 .pay_until(until)
-                .transfers(vec![bought.clone()])
+                .payments(vec![bought.clone()])
                 .head(time(head))
                 .max_payment_age(AGE)
                 .lease(LEASE)
@@ -155,7 +155,7 @@ async fn a_clock_set_back_by_a_day_keeps_no_lease(kind: Kind) {
         Kind::Redis => {
             let (mut connection, prefix) = place.redis().await;
             for lease in &lost {
-                let key = format!("{prefix}payment:{}", lease.transfer().payment_id());
+                let key = format!("{prefix}payment:{}", lease.payment().id());
                 let mut later = driver::cmd("HINCRBY");
                 later.arg(key).arg("until").arg(86_400_000);
                 let _: i64 = later.query_async(&mut connection).await.unwrap();

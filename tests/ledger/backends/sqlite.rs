@@ -390,7 +390,7 @@ fn claim_at(name: u64, mined: u64) -> Claim {
     let key = IntentKey::new(u128::from(name).to_be_bytes());
     Claim::builder("demand-insights", key)
         .pay_until(time(mined))
-        .transfers(vec![paid])
+        .payments(vec![paid])
         .head(time(mined))
         .max_payment_age(super::AGE)
         .lease(LEASE)
@@ -453,7 +453,7 @@ async fn what_is_in_the_book_is_refused_whatever_the_mark() {
         let key = IntentKey::new(u128::from(intent).to_be_bytes());
         Claim::builder("demand-insights", key)
             .pay_until(time(beyond))
-            .transfers(vec![transfer])
+            .payments(vec![transfer])
             .head(time(beyond))
             .max_payment_age(super::AGE)
             .lease(LEASE)

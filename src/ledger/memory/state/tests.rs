@@ -27,7 +27,7 @@ fn claim(intent: u64, payment: u64, head: u64) -> Claim {
     let (age, lease) = (Duration::from_secs(86_400), Duration::from_secs(60));
     Claim::builder("r", IntentKey::new(key))
         .pay_until(until)
-        .transfers(vec![transfer])
+        .payments(vec![transfer])
         .head(head)
         .max_payment_age(age)
         .lease(lease)

@@ -20,7 +20,7 @@ use super::{
     },
     rows::{Later, grant, held, json, later_of, on, wishes},
 };
-use crate::protocol::{IntentKey, PaymentId, Transfer};
+use crate::protocol::{IntentKey, Payment, PaymentId};
 
 /// After so many rounds lost to others the claim is told to come back.
 const ROUNDS: usize = 16;
@@ -130,9 +130,9 @@ async fn raise(
     let mut later: HashMap<PaymentId, Later> = HashMap::new();
     for (place, sight) in seen {
         let Some(claim) = claim(&batch[*place]) else { continue };
-        for transfer in sight.snapshot.mined_again(claim) {
-            let shown = later_of(claim, transfer);
-            let last = later.entry(transfer.payment_id()).or_insert_with(|| shown.clone());
+        for paid in sight.snapshot.mined_again(claim) {
+            let shown = later_of(claim, paid);
+            let last = later.entry(paid.id()).or_insert_with(|| shown.clone());
             // Whichever block is the latest; kept by whichever says longest.
             let keep_until = last.3.max(shown.3);
             if shown.1 > last.1 {
@@ -171,20 +171,20 @@ impl Round {
     fn judge(&mut self, place: usize, batch: &mut [Asked], sight: &Sight) {
         let Some(claim) = claim(&batch[place]) else { return };
         batch[place].answer = Some(match sight.snapshot.decide(claim) {
-            Ok(Decision::Free(candidate)) => return self.wish(place, claim, candidate.transfer, sight),
+            Ok(Decision::Free(candidate)) => return self.wish(place, claim, candidate.paid, sight),
             Ok(Decision::Refused(reservation)) => Ok(Answer::Reserved(reservation)),
             Err(error) => Err(error),
         });
     }
 
-    /// Takes the transfer, unless another claim of this round takes it or has this intent.
-    fn wish(&mut self, place: usize, claim: &Claim, transfer: &Transfer, sight: &Sight) {
-        let candidate = claim.transfers().iter().position(|other| std::ptr::eq(other, transfer));
+    /// Takes the paid, unless another claim of this round takes it or has this intent.
+    fn wish(&mut self, place: usize, claim: &Claim, paid: &Payment, sight: &Sight) {
+        let candidate = claim.payments().iter().position(|other| std::ptr::eq(other, paid));
         let Some(candidate) = candidate else { return };
-        if self.payments.contains(&transfer.payment_id()) || !self.intents.insert(claim.intent()) {
+        if self.payments.contains(&paid.id()) || !self.intents.insert(claim.intent()) {
             return;
         }
-        self.payments.insert(transfer.payment_id());
+        self.payments.insert(paid.id());
         let [own, on_payment] = sight.entries[candidate];
         self.in_the_way.extend(own.into_iter().chain(on_payment));
         self.grants.push(Wished { place, candidate, settling: sight.settlings[candidate] });
@@ -197,18 +197,18 @@ impl Round {
         }
         let expired = expire(work, say, &self.in_the_way).await?;
         let chosen = |batch: &'_ [Asked], Wished { place, candidate, .. }: Wished| {
-            claim(&batch[place]).map(|claim| (claim.clone(), claim.transfers()[candidate].clone()))
+            claim(&batch[place]).map(|claim| (claim.clone(), claim.payments()[candidate].clone()))
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
-        let rows: Vec<_> = chosen.iter().map(|(claim, transfer)| grant(claim, transfer)).collect();
+        let rows: Vec<_> = chosen.iter().map(|(claim, paid)| grant(claim, paid)).collect();
         let told = on(&say.reserve, json(&rows)?).fetch_all(&mut *work).await?;
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
         let mut attempts = Vec::with_capacity(granted.len());
-        for (Wished { place, settling, .. }, (claim, transfer)) in self.grants.iter().zip(&chosen) {
+        for (Wished { place, settling, .. }, (claim, paid)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
-            let lease = Lease::new(claim, transfer, fence.cast_unsigned()).with_settling(*settling);
+            let lease = Lease::new(claim, paid, fence.cast_unsigned()).with_settling(*settling);
             attempts.push(held(&lease, 0));
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }

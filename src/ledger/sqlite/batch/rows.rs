@@ -12,7 +12,7 @@ use super::super::{
     },
     statements::Text,
 };
-use crate::protocol::{IntentKey, Transfer};
+use crate::{ledger::stored::transaction, protocol::{IntentKey, Payment}};
 
 /// A statement on rows that are handed over as JSON.
 pub(super) fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {
@@ -32,12 +32,12 @@ pub(super) fn json(rows: &[impl Serialize]) -> sqlx::Result<String> {
 pub(super) type Held = (String, String, i64, i64);
 
 pub(super) fn held(lease: &Lease, more: i64) -> Held {
-    let (intent, payment) = pair(lease.intent(), lease.transfer());
+    let (intent, payment) = pair(lease.intent(), lease.payment());
     (intent, payment, lease.fencing_token().cast_signed(), more)
 }
 
-fn pair(intent: IntentKey, transfer: &Transfer) -> (String, String) {
-    (const_hex::encode(intent.as_bytes()), transfer.payment_id().to_string())
+fn pair(intent: IntentKey, paid: &Payment) -> (String, String) {
+    (const_hex::encode(intent.as_bytes()), paid.id().to_string())
 }
 
 /// Intent, payment and fence; transaction and position, the block's number and time, and until when the sale is kept.
@@ -45,16 +45,16 @@ pub(super) type Settled = (String, String, i64, String, u32, i64, i64, i64);
 
 /// Where the payment of this lease was settled since.
 pub(super) fn settled(lease: &Lease) -> Option<Settled> {
-    let transfer = lease.settled_since()?;
-    let (intent, payment) = pair(lease.intent(), transfer);
+    let paid = lease.settled_since()?;
+    let (intent, payment) = pair(lease.intent(), paid);
     Some((
         intent,
         payment,
         lease.fencing_token().cast_signed(),
-        const_hex::encode(transfer.transaction.as_bytes()),
-        transfer.position,
-        transfer.block_number.cast_signed(),
-        seconds(transfer.block_time),
+        const_hex::encode(transaction(paid).as_bytes()),
+        paid.position().unwrap_or_default(),
+        paid.block_number().unwrap_or_default().cast_signed(),
+        seconds(paid.time()),
         seconds(lease.keep_until()),
     ))
 }
@@ -64,7 +64,7 @@ pub(super) type Begun = (String, String, String, i64, Option<String>, i64);
 
 /// A settlement that is begun under this lease.
 pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
-    let (intent, payment) = pair(lease.intent(), lease.transfer());
+    let (intent, payment) = pair(lease.intent(), lease.payment());
     let transaction = settling.transaction.map(|transaction| const_hex::encode(transaction.as_bytes()));
     let (request, head) = (const_hex::encode(settling.request), seconds(settling.head));
     (intent, payment, request, head, transaction, seconds(lease.keep_until()))
@@ -74,11 +74,11 @@ pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
 pub(super) type Wish = (String, Option<String>, usize);
 
 pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
-    let wish = |transfer| {
-        let (intent, payment) = pair(claim.intent(), transfer);
+    let wish = |paid| {
+        let (intent, payment) = pair(claim.intent(), paid);
         (intent, Some(payment), place)
     };
-    let mut wishes: Vec<_> = claim.transfers().iter().map(wish).collect();
+    let mut wishes: Vec<_> = claim.payments().iter().map(wish).collect();
     if wishes.is_empty() {
         wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place));
     }
@@ -90,22 +90,22 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
 pub(super) type Grant<'c> =
     (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
 
-pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
-    let (intent, payment) = pair(claim.intent(), transfer);
+pub(super) fn grant<'c>(claim: &'c Claim, paid: &Payment) -> Grant<'c> {
+    let (intent, payment) = pair(claim.intent(), paid);
     (
         intent,
         payment,
-        const_hex::encode(transfer.transaction.as_bytes()),
-        transfer.position,
-        transfer.network.chain_id().cast_signed(),
+        const_hex::encode(transaction(paid).as_bytes()),
+        paid.position().unwrap_or_default(),
+        paid.network().chain_id().cast_signed(),
         claim.resource(),
-        const_hex::encode(transfer.payer.as_bytes()),
-        const_hex::encode(transfer.recipient.as_bytes()),
-        const_hex::encode(transfer.token.as_bytes()),
-        transfer.amount.to_string(),
-        transfer.block_number.cast_signed(),
-        seconds(transfer.block_time),
-        seconds(claim.keep_until(transfer)),
+        const_hex::encode(paid.payer().as_bytes()),
+        const_hex::encode(paid.recipient().as_bytes()),
+        const_hex::encode(paid.token().as_bytes()),
+        paid.amount().to_string(),
+        paid.block_number().unwrap_or_default().cast_signed(),
+        seconds(paid.time()),
+        seconds(claim.keep_until(paid)),
         millis(claim.lease()),
     )
 }
@@ -113,8 +113,8 @@ pub(super) fn grant<'c>(claim: &'c Claim, transfer: &Transfer) -> Grant<'c> {
 /// The payment; the block's time and number, and until when the sale is kept.
 pub(super) type Later = (String, i64, i64, i64);
 
-pub(super) fn later_of(claim: &Claim, transfer: &Transfer) -> Later {
-    let block = transfer.block_number.cast_signed();
-    let payment = transfer.payment_id().to_string();
-    (payment, seconds(transfer.block_time), block, seconds(claim.keep_until(transfer)))
+pub(super) fn later_of(claim: &Claim, paid: &Payment) -> Later {
+    let block = paid.block_number().unwrap_or_default().cast_signed();
+    let payment = paid.id().to_string();
+    (payment, seconds(paid.time()), block, seconds(claim.keep_until(paid)))
 }

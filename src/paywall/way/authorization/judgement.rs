@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     ledger::Settling,
     paywall::sale::settle::{Settled, is_of},
-    protocol::{ChainTime, Transfer, TxHash, v2::Reason},
+    protocol::{ChainTime, Payment, Transfer, TxHash, v2::Reason},
 };
 
 /// What is known of a payment before the handler runs.
@@ -71,8 +71,8 @@ pub(crate) enum Judgement {
 /// What to do once the settler was asked to settle it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Conclusion {
-    /// Sell the answer for this transfer.
-    Sell(Transfer),
+    /// Sell the answer for this payment.
+    Sell(Payment),
     Prove(TxHash),
     Refuse(Reason),
     /// Withhold the answer, and have the payment shown again.
@@ -113,7 +113,7 @@ fn judge_settled(transfer: Transfer, case: &Case) -> Judgement {
     if !case.honoured && begun.request != case.request {
         return Judgement::Elsewhere;
     }
-    match is_of(&transfer, &begun) {
+    match is_of(Some(transfer.transaction), transfer.block_time, &begun) {
         true => Judgement::Resume(transfer),
         false => Judgement::Prove(transfer.transaction),
     }
@@ -124,10 +124,11 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
     let begun = case.begun.unwrap_or(Settling::new(case.request, case.from));
     match settled {
         // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
-        Settled::Named(transfer) if transfer.block_time >= begun.head.min(head) => Conclusion::Sell(transfer),
-        Settled::Named(transfer) | Settled::Done(transfer) => match is_of(&transfer, &begun) {
-            true => Conclusion::Sell(transfer),
-            false => Conclusion::Prove(transfer.transaction),
+        Settled::Named(paid) if paid.time() >= begun.head.min(head) => Conclusion::Sell(paid),
+        Settled::Named(paid) | Settled::Done(paid) => match (is_of(paid.transaction(), paid.time(), &begun), paid.transaction()) {
+            (true, _) => Conclusion::Sell(paid),
+            (false, Some(transaction)) => Conclusion::Prove(transaction),
+            (false, None) => Conclusion::Unknown(None),
         },
         Settled::Spent if case.quoted => Conclusion::Refuse(Reason::INVALID_TRANSACTION_STATE),
         // What was sent for it may still be mined, or be sent again by others.

@@ -48,8 +48,8 @@ pub(super) async fn reserve_signed(
     }
     reserved.begin().await;
     // In a block to come: after whatever this ledger has forgotten.
-    let transfer = reserved.transfer(ChainTime::from_unix(head.unix() + 1));
-    let mut guard = match opened.grant(opened.claim(head).transfers(vec![transfer])).await {
+    let signed = reserved.signed(ChainTime::from_unix(head.unix() + 1));
+    let mut guard = match opened.grant(opened.claim(head).payments([signed])).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
@@ -58,7 +58,7 @@ pub(super) async fn reserve_signed(
         return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
     }
     let receipt = |guard: &LeaseGuard| {
-        Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.transfer().clone())
+        Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.payment().clone())
             .with_proof(ProvedBy::Authorization)
     };
     let case = reserved.case(guard.begun());
@@ -76,7 +76,7 @@ pub(super) async fn reserve_signed(
         // The process that settled it is gone.
         Judgement::Resume(transfer) => match opened.is_remembered(head, &transfer).await {
             Ok(()) => {
-                guard.paid_by(transfer);
+                guard.paid_by(transfer.into());
                 return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
             }
             Err(problem) => problem.into(),

@@ -19,7 +19,7 @@ use crate::{
         way::authorization::judgement::{Case, Found},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, Terms, Transfer, TxHash, redemption_message,
+        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, SignedTransfer, Terms, Transfer, TxHash, redemption_message,
         v2::{PaymentRequirements, Reason, SettleResponse},
     },
     settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
@@ -168,11 +168,11 @@ impl ReservedAuthorization {
         self.payment.authorization.authorization.payment_id(requirements.network, requirements.asset)
     }
 
-    /// The transfer that it will be.
-    pub(crate) fn transfer(&self, now: ChainTime) -> Transfer {
+    /// The payment, as it is shown.
+    pub(crate) fn signed(&self, now: ChainTime) -> SignedTransfer {
         let requirements = &self.payment.requirements;
         let authorization = &self.payment.authorization.authorization;
-        Transfer::unsettled(requirements.network, requirements.asset, authorization, now)
+        SignedTransfer::of(requirements.network, requirements.asset, authorization, now)
     }
 
     /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
@@ -248,9 +248,9 @@ impl ReservedAuthorization {
     pub(crate) async fn settle(&self, recorder: &TransactionRecorder) -> Settled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment, recorder)).await {
             // In no transaction, nothing is settled that anyone can name.
-            Ok(Settlement::Settled(transaction)) if transaction == TxHash::NONE => self.look(None).await,
+            Ok(Settlement::Settled(transaction)) if transaction.is_zero() => self.look(None).await,
             Ok(Settlement::Settled(transaction)) => match self.confirm(transaction).await {
-                Settled::Done(transfer) if transfer.transaction == transaction => Settled::Named(transfer),
+                Settled::Done(paid) if paid.transaction() == Some(transaction) => Settled::Named(paid),
                 other => other,
             },
             Ok(Settlement::Refused(reason)) => match self.nonce_state().await {
@@ -261,7 +261,7 @@ impl ReservedAuthorization {
                 Some(Err(_)) => Settled::Unknown(None),
             },
             Ok(Settlement::Unknown(transaction)) => {
-                self.look(transaction.filter(|transaction| *transaction != TxHash::NONE)).await
+                self.look(transaction.filter(|transaction| !transaction.is_zero())).await
             }
             Err(_) => self.look(None).await,
         }
@@ -281,14 +281,14 @@ impl ReservedAuthorization {
         let Some(verifier) = self.merchant.chain() else {
             // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
             let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
-            return Settled::Done(Transfer { transaction, ..self.transfer(now) });
+            return Settled::Done(self.signed(now).with_transaction(transaction).into());
         };
         let deadline = Instant::now() + CONFIRM;
         let mut transaction = transaction;
         loop {
             let wait = match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
                 Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
-                    Some(transfer) => return Settled::Done(transfer),
+                    Some(transfer) => return Settled::Done(transfer.into()),
                     None => None,
                 },
                 Ok(Verdict::NotConfirmed { retry_after }) => Some(retry_after),

@@ -37,7 +37,7 @@ impl Unsettled for ToSettle {
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome {
         let reserved = &self.reserved;
         match conclude(settled, &reserved.case(begun), reserved.head()) {
-            Conclusion::Sell(transfer) => Outcome::Sell(transfer),
+            Conclusion::Sell(paid) => Outcome::Sell(paid),
             Conclusion::Prove(transaction) => Outcome::Refuse(reserved.to_prove(transaction).into()),
             Conclusion::Refuse(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(reserved.payer()))),
             Conclusion::Unknown(transaction) => Outcome::Unknown(reserved.outcome_unknown(transaction)),

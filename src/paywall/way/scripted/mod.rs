@@ -19,7 +19,7 @@ use crate::{
         way::way_to_pay::{Reserving, WayToPay},
     },
     protocol::{
-        Address, Amount, Binding, ChainTime, ProblemCode, Proof, Receipt, Transfer, TxHash, Way,
+        Address, Amount, ChainTime, ProblemCode, Proof, Receipt, SignedTransfer, TxHash, Way,
         v2::{PaymentPayload, Reason, SchemePayload, SettleResponse},
     },
     settle::TransactionRecorder,
@@ -71,19 +71,16 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amoun
     let opened = Opened::open(&request.route, &intent).filter(|opened| opened.honours(request, price));
     let opened = opened.ok_or_else(invalid)?;
     let head = request.route.merchant.chain.head().await.map_err(|_| invalid())?;
-    let payment = Transfer::new(accepted.network, TxHash::NONE, 0)
-        .with_token(accepted.asset)
-        .with_payer(PAYER)
+    let payment = SignedTransfer::new(accepted.network, accepted.asset, PAYER, [id; 32])
         .with_recipient(opened.recipient)
         .with_amount(accepted.amount)
-        .with_block(0, ChainTime::from_unix(head.unix() + 1))
-        .with_binding(Binding::none().with_nonce([id; 32]));
+        .with_shown(ChainTime::from_unix(head.unix() + 1));
     let shown = Shown::Authorization(payment.payment_id());
-    let guard = match opened.grant(opened.claim(head).transfers(vec![payment.clone()])).await {
+    let guard = match opened.grant(opened.claim(head).payments([payment.clone()])).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
-    let receipt = Receipt::new(request.route.resource.clone(), intent, guard.transfer().clone());
+    let receipt = Receipt::new(request.route.resource.clone(), intent, guard.payment().clone());
     let record = Settling::new(opened.digest(request), head);
     let scripted = Scripted { script, payment, shown, record, requote: request.requote(price) };
     Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)) })
@@ -92,7 +89,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amoun
 /// A payment by script that is reserved.
 struct Scripted {
     script: String,
-    payment: Transfer,
+    payment: SignedTransfer,
     shown: Shown,
     record: Settling,
     requote: Requote,
@@ -107,8 +104,7 @@ impl Unsettled for Scripted {
         Box::pin(async {
             match self.script.as_str() {
                 "settle" => {
-                    let mined = Transfer { transaction: TxHash::new([0xcd; 32]), ..self.payment.clone() };
-                    Settled::Done(mined.with_block(22_000_000, self.payment.block_time))
+                    Settled::Done(self.payment.clone().with_transaction(TxHash::new([0xcd; 32])).into())
                 }
                 "refuse" => Settled::Refused(Reason::INSUFFICIENT_FUNDS),
                 _ => Settled::Unknown(None),
@@ -118,7 +114,7 @@ impl Unsettled for Scripted {
 
     fn conclude(&self, settled: Settled, _begun: Option<&Settling>) -> Outcome {
         match settled {
-            Settled::Done(transfer) | Settled::Named(transfer) => Outcome::Sell(transfer),
+            Settled::Done(paid) | Settled::Named(paid) => Outcome::Sell(paid),
             Settled::Refused(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(PAYER))),
             Settled::Spent | Settled::Unknown(_) => Outcome::Unknown(self.outcome_unknown(None)),
         }

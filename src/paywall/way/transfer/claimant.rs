@@ -129,8 +129,8 @@ impl Claimable {
     /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.
     pub(crate) fn add_to(self, claim: ClaimBuilder) -> (ClaimBuilder, Proofs) {
         let proofs = self.proven.iter().map(|(transfer, proof)| (transfer.payment_id(), *proof)).collect();
-        let own = self.proven.into_iter().map(|(transfer, _)| transfer).collect();
-        (claim.transfers(own).transfers(self.unbound), Proofs(proofs))
+        let own = self.proven.into_iter().map(|(transfer, _)| transfer);
+        (claim.payments(own).payments(self.unbound), Proofs(proofs))
     }
 }
 

@@ -92,7 +92,7 @@ async fn redeem(
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
     let intent = presented.redemption.intent;
-    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.transfer().clone());
+    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.payment().clone());
     Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
 }
 

@@ -66,7 +66,7 @@ impl ShownTransfer<'_> {
         let (claim, proofs) = claimable.add_to(self.opened.claim(head));
         match (self.opened.grant(claim).await, others) {
             (Ok(guard), _) => {
-                let proved_by = proofs.of(guard.transfer().payment_id());
+                let proved_by = proofs.of(guard.payment().id());
                 Ok((guard, proved_by))
             }
             // The claimable transfers are sold, and do not hide the others.
@@ -106,7 +106,7 @@ impl ShownTransfer<'_> {
         for transfer in signed {
             let begun = self.opened.route.merchant.ledger.begun(self.opened.key, transfer.payment_id());
             match ledger_in_time(begun).await {
-                Ok(Some(begun)) if is_of(&transfer, &begun) => return Ok(Some(transfer)),
+                Ok(Some(begun)) if is_of(Some(transfer.transaction), transfer.block_time, &begun) => return Ok(Some(transfer)),
                 Ok(_) => {}
                 Err(_) => return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
             }

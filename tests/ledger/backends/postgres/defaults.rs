@@ -179,7 +179,7 @@ async fn what_is_in_the_book_is_not_sold_again_whenever_it_was_mined() {
         let key = IntentKey::new(intent.to_be_bytes());
         Claim::builder("r", key)
             .pay_until(time(month))
-            .transfers(vec![transfer.clone()])
+            .payments(vec![transfer.clone()])
             .head(time(month))
             .max_payment_age(AGE)
             .lease(LEASE)

@@ -125,7 +125,7 @@ async fn behind_a_pooler_each_gets_its_own_answer() {
                     let name = 1 + task * 10 + n;
                     let lease = hold(&ledger, &claim(name, name)).await;
                     let asked = claim(name, name);
-                    assert_eq!((lease.intent(), lease.transfer()), (asked.intent(), &asked.transfers()[0]));
+                    assert_eq!((lease.intent(), lease.payment()), (asked.intent(), &asked.payments()[0]));
                     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
                     assert_eq!(ledger.reserve(&claim(name, name)).await, Ok(ReserveOutcome::IntentConsumed));
                     assert_eq!(

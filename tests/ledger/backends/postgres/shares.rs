@@ -22,7 +22,7 @@ async fn held_up(database: &Database, payments: impl IntoIterator<Item = Claim>)
     let mut rival = PgConnection::connect(&database.url).await.unwrap();
     raw_sql("BEGIN").execute(&mut rival).await.unwrap();
     for claim in payments {
-        let payment = claim.transfers()[0].payment_id();
+        let payment = claim.payments()[0].id();
         let row = format!(
             "INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
                 block_number, block_time, keep_until, lease_until)

@@ -59,7 +59,7 @@ async fn none_reads_a_table_from_end_to_end() {
         assert_eq!(ledger.commit(&sold, Some(&answer)).await, Ok(CommitOutcome::Done));
         let waiting = ledger.unannounced(None, 5).await.unwrap();
         assert_eq!(ledger.unannounced(waiting.last(), 5).await.map(|sales| sales.len()), Ok(5));
-        ledger.announced(sold.transfer().payment_id()).await.unwrap();
+        ledger.announced(sold.payment().id()).await.unwrap();
         assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(ReserveOutcome::IntentConsumed));
         assert_eq!(ledger.consumed(failed.intent()).await.map(|sale| sale.is_some()), Ok(true));
     }

@@ -286,7 +286,7 @@ async fn a_commit_waits_for_replicas() {
     let key = format!("{{{prefix}}}:answer:{:032x}", 3);
     let there: Option<String> = replica.command(&["GET", &key]).await;
     assert_eq!(there.as_deref(), Some("an answer"), "the replica has that by then");
-    let key = format!("{{{prefix}}}:payment:{}", second.transfer().payment_id());
+    let key = format!("{{{prefix}}}:payment:{}", second.payment().id());
     let there: Option<String> = replica.command(&["HGET", &key, "consumed_at"]).await;
     assert!(there.is_some(), "the replica has it by then");
 

@@ -65,7 +65,7 @@ async fn a_sale_whose_record_was_evicted_is_not_sold_again() {
     let ledger = ledger_at(url, &prefix).await;
     ledger.begin(time(MARK)).await.unwrap();
     let sold = sell(&ledger, &claim(1, 1)).await;
-    let payment = format!("{{{prefix}}}:payment:{}", sold.transfer().payment_id());
+    let payment = format!("{{{prefix}}}:payment:{}", sold.payment().id());
     let _: () = command(url, &["DEL", &payment]).await;
     // Another process: its last sale is not that one.
     let other = ledger_at(url, &prefix).await;

@@ -101,7 +101,7 @@ async fn a_sale_is_in_the_book() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
     let lease = sell(&ledger, &claim(1, 1)).await;
-    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().payment_id());
+    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.payment().id());
     let mut book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     for moment in ["reserved_at", "consumed_at"] {
@@ -121,7 +121,7 @@ async fn a_sale_is_in_the_book() {
         ("recipient", "0x7777777777777777777777777777777777777777"),
         ("resource", "demand-insights"),
         ("token", "0x5555555555555555555555555555555555555555"),
-        ("tx_hash", &lease.transfer().transaction.to_string()),
+        ("tx_hash", &lease.payment().transaction.to_string()),
     ];
     let mut book: Vec<_> = book.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
     book.sort_unstable();
@@ -143,13 +143,13 @@ async fn large_numbers_are_kept_to_the_digit() {
     };
     let claim = tower_x402::ledger::Claim::builder("r", IntentKey::new([0xff; 16]))
         .pay_until(time(HEAD))
-        .transfers(vec![large])
+        .payments(vec![large])
         .head(time(HEAD))
         .max_payment_age(AGE)
         .lease(AGE)
         .build();
     let lease = sell(&ledger, &claim).await;
-    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.transfer().payment_id());
+    let key = format!("{{{}}}:payment:{}", ledger.key_prefix(), lease.payment().id());
     let book: HashMap<String, String> = command(url, &["HGETALL", &key]).await;
     assert_eq!(book["block_number"], u64::MAX.to_string());
     assert_eq!(book["amount"], Amount::MAX.to_string());

@@ -1,0 +1,229 @@
+//! `Payment`: what can be reserved and sold for, one case for each way to pay.
+
+use super::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, v2::Authorization};
+
+/// A payment: what a ledger reserves, and what a sale is recorded with.
+///
+/// ```
+/// use tower_x402::protocol::{Address, ChainTime, Network, Payment, SignedTransfer, Transfer, TxHash};
+/// let mined = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3).with_block(22_000_000, ChainTime::from_unix(1_795_280_400));
+/// let signed = SignedTransfer::new(Network::BASE, Address::new([0x83; 20]), Address::new([0x11; 20]), [0x42; 32]);
+/// let [mined, signed] = [Payment::from(mined), Payment::from(signed)];
+/// assert_eq!((mined.transaction(), mined.block_number()), (Some(TxHash::new([0xab; 32])), Some(22_000_000)));
+/// assert_eq!((signed.transaction(), signed.block_number()), (None, None));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Payment {
+    /// A transfer that was mined.
+    Transfer(Transfer),
+    /// An EIP-3009 authorization that its payer signed. No block is known that it was mined in.
+    Authorization(SignedTransfer),
+}
+
+/// A transfer that is signed, and was not seen in a block.
+///
+/// [`new`](Self::new) names it; the rest is set on the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SignedTransfer {
+    /// The chain.
+    pub network: Network,
+    /// The token contract.
+    pub token: Address,
+    /// The account that signed.
+    pub payer: Address,
+    /// The authorization's nonce.
+    pub nonce: [u8; 32],
+    /// The account that is paid.
+    pub recipient: Address,
+    /// The amount, in base units.
+    pub amount: Amount,
+    /// When it was shown, in chain time.
+    pub shown: ChainTime,
+    /// The transaction that settled it by the settler's word, where nothing reads the chain.
+    pub transaction: Option<TxHash>,
+}
+
+impl SignedTransfer {
+    /// Returns an authorization of nothing, to the zero address, shown at the beginning of chain time: the rest is set on it.
+    #[must_use]
+    pub const fn new(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
+        let (recipient, amount, shown) = (Address::ZERO, Amount::ZERO, ChainTime::from_unix(0));
+        Self { network, token, payer, nonce, recipient, amount, shown, transaction: None }
+    }
+
+    /// Returns what an authorization of this token pays, shown at that time.
+    #[must_use]
+    pub fn of(network: Network, token: Address, authorization: &Authorization, shown: ChainTime) -> Self {
+        Self::new(network, token, authorization.from, authorization.nonce)
+            .with_recipient(authorization.to)
+            .with_amount(authorization.value)
+            .with_shown(shown)
+    }
+
+    /// Sets the account that is paid.
+    #[must_use]
+    pub const fn with_recipient(mut self, recipient: Address) -> Self {
+        self.recipient = recipient;
+        self
+    }
+
+    /// Sets the amount, in base units.
+    #[must_use]
+    pub const fn with_amount(mut self, amount: Amount) -> Self {
+        self.amount = amount;
+        self
+    }
+
+    /// Sets when it was shown, in chain time.
+    #[must_use]
+    pub const fn with_shown(mut self, shown: ChainTime) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    /// Sets the transaction that settled it, by the settler's word.
+    #[must_use]
+    pub const fn with_transaction(mut self, transaction: TxHash) -> Self {
+        self.transaction = Some(transaction);
+        self
+    }
+
+    /// Returns the name of this payment: that of the transfer that will be made from it.
+    #[must_use]
+    pub const fn payment_id(&self) -> PaymentId {
+        PaymentId::of_authorization(self.network, self.token, self.payer, self.nonce)
+    }
+}
+
+impl From<Transfer> for Payment {
+    fn from(transfer: Transfer) -> Self {
+        Self::Transfer(transfer)
+    }
+}
+
+impl From<SignedTransfer> for Payment {
+    fn from(signed: SignedTransfer) -> Self {
+        Self::Authorization(signed)
+    }
+}
+
+impl PartialEq<Transfer> for Payment {
+    fn eq(&self, other: &Transfer) -> bool {
+        matches!(self, Self::Transfer(transfer) if transfer == other)
+    }
+}
+
+impl PartialEq<SignedTransfer> for Payment {
+    fn eq(&self, other: &SignedTransfer) -> bool {
+        matches!(self, Self::Authorization(signed) if signed == other)
+    }
+}
+
+impl Payment {
+    /// Returns the name of this payment. It stays the same when an authorization becomes a transfer.
+    #[must_use]
+    pub const fn id(&self) -> PaymentId {
+        match self {
+            Self::Transfer(transfer) => transfer.payment_id(),
+            Self::Authorization(signed) => signed.payment_id(),
+        }
+    }
+
+    /// Returns the chain.
+    #[must_use]
+    pub const fn network(&self) -> Network {
+        match self {
+            Self::Transfer(transfer) => transfer.network,
+            Self::Authorization(signed) => signed.network,
+        }
+    }
+
+    /// Returns the token contract.
+    #[must_use]
+    pub const fn token(&self) -> Address {
+        match self {
+            Self::Transfer(transfer) => transfer.token,
+            Self::Authorization(signed) => signed.token,
+        }
+    }
+
+    /// Returns the account that pays.
+    #[must_use]
+    pub const fn payer(&self) -> Address {
+        match self {
+            Self::Transfer(transfer) => transfer.payer,
+            Self::Authorization(signed) => signed.payer,
+        }
+    }
+
+    /// Returns the account that is paid.
+    #[must_use]
+    pub const fn recipient(&self) -> Address {
+        match self {
+            Self::Transfer(transfer) => transfer.recipient,
+            Self::Authorization(signed) => signed.recipient,
+        }
+    }
+
+    /// Returns the amount, in base units.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        match self {
+            Self::Transfer(transfer) => transfer.amount,
+            Self::Authorization(signed) => signed.amount,
+        }
+    }
+
+    /// Returns the transaction that made the payment, if one did.
+    #[must_use]
+    pub const fn transaction(&self) -> Option<TxHash> {
+        match self {
+            Self::Transfer(transfer) => Some(transfer.transaction),
+            Self::Authorization(signed) => signed.transaction,
+        }
+    }
+
+    /// Returns whether the payment was made: whether it has a transaction.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.transaction().is_some()
+    }
+
+    /// Returns the position of its log in the transaction's receipt, from 0.
+    #[must_use]
+    pub const fn position(&self) -> Option<u32> {
+        match self {
+            Self::Transfer(transfer) => Some(transfer.position),
+            Self::Authorization(_) => None,
+        }
+    }
+
+    /// Returns the height of its block.
+    #[must_use]
+    pub const fn block_number(&self) -> Option<u64> {
+        match self {
+            Self::Transfer(transfer) => Some(transfer.block_number),
+            Self::Authorization(_) => None,
+        }
+    }
+
+    /// Returns the chain time from which its age counts: that of its block, or that at which it was shown.
+    #[must_use]
+    pub const fn time(&self) -> ChainTime {
+        match self {
+            Self::Transfer(transfer) => transfer.block_time,
+            Self::Authorization(signed) => signed.shown,
+        }
+    }
+
+    /// Returns the nonce of the authorization that it is, or was made from.
+    #[must_use]
+    pub const fn nonce(&self) -> Option<&[u8; 32]> {
+        match self {
+            Self::Transfer(transfer) => transfer.binding.nonce(),
+            Self::Authorization(signed) => Some(&signed.nonce),
+        }
+    }
+}
