@@ -124,7 +124,7 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
     let begun = case.begun.unwrap_or(Settling::new(case.request, case.from));
     match settled {
         // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
-        Settled::Named(transfer) if transfer.block_time >= begun.head.min(head) => Conclusion::Sell(transfer),
+        Settled::Named(transfer) if transfer.block_time >= head => Conclusion::Sell(transfer),
         Settled::Named(transfer) | Settled::Done(transfer) => match is_of(&transfer, &begun) {
             true => Conclusion::Sell(transfer),
             false => Conclusion::Prove(transfer.transaction),
