@@ -197,7 +197,7 @@ impl Lease {
     }
 
     /// Returns the same lease, whose commit marks the sale as one that waits for its [announcement](super::Announcements).
-    pub fn to_announce(self) -> Self {
+    pub fn announcing(self) -> Self {
         Self { announce: true, ..self }
     }
 
