@@ -19,10 +19,10 @@ use tracing::{Instrument as _, field::Empty, info_span};
 use super::{
     PayError, ReplayBody, ResponseBody,
     box_error::BoxError,
+    flow::purchase::{FirstAnswer, PurchaseFlow},
+    http::kept::Kept,
+    http::replay_request::ReplayRequest,
     inner::ClientInner,
-    kept::Kept,
-    purchase::{FirstAnswer, PurchaseFlow},
-    replay_request::ReplayRequest,
 };
 
 pin_project! {

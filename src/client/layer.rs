@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use tower_layer::Layer;
 
 use super::{
-    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, budget::Spent, cancelling, host,
-    inner::ClientInner,
+    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, flow::budget::Spent, http::host,
+    inner::ClientInner, way::cancelling,
 };
 use crate::protocol::Amount;
 

@@ -11,7 +11,9 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, inner::ClientInner, kept::Kept};
+use super::{
+    PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, http::kept::Kept, inner::ClientInner,
+};
 
 /// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
 #[derive(Clone)]
