@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Budget, flow::progress::OnProgress, flow::registry::PurchaseRegistry, payer::ErasedPayer, settings::Settings,
-    way::settlement::TransferContext,
+    way::transfer::TransferContext,
 };
 use crate::{clock::Clock, protocol::ChainTime};
 

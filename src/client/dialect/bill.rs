@@ -4,13 +4,16 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::Body;
 
-use crate::client::{
-    Budget, JournalEntry, PayError, ResponseBody, dialect::terms::AuthorizationTerms, http::beginning::Beginning,
-};
-use crate::protocol::{
-    ChainTime, Media, Quote, QuoteError,
-    headers::{PAY, PAYMENT_REQUIRED},
-    v1,
+use crate::{
+    client::{
+        Budget, JournalEntry, PayError, ResponseBody, dialect::authorization_terms::AuthorizationTerms,
+        http::peek::Peek,
+    },
+    protocol::{
+        ChainTime, Media, Quote, QuoteError,
+        headers::{PAY, PAYMENT_REQUIRED},
+        v1,
+    },
 };
 
 /// A 402 of the standard's first version says everything in its body; more than this is none.
@@ -47,7 +50,7 @@ impl Bill {
             return Ok((None, response.map(ResponseBody::untouched)));
         }
         let (parts, body) = response.into_parts();
-        let mut beginning = Beginning::of(body);
+        let mut beginning = Peek::of(body);
         let broke_off = |_| PayError::Http("the answer broke off".into());
         beginning.read(BODY_MAX).await.map_err(broke_off)?;
         let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::Malformed("402 body"))?;

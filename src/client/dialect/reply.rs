@@ -7,11 +7,13 @@ use http::{HeaderMap, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use serde::{Deserialize, Deserializer};
 
-use crate::client::{ResponseBody, http::beginning::Beginning};
-use crate::protocol::{
-    IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
-    headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
-    v2::Reason,
+use crate::{
+    client::{ResponseBody, http::peek::Peek},
+    protocol::{
+        IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
+        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
+        v2::Reason,
+    },
 };
 
 /// A refusal is a few hundred bytes; more than this is none of ours.
@@ -175,7 +177,7 @@ where
     if parts.status.is_success() || is_sold(parts.status, &parts.headers) || Media::of(&parts.headers) != Media::Json {
         return Ok((parts, None, ResponseBody::untouched(body)));
     }
-    let mut beginning = Beginning::of(body);
+    let mut beginning = Peek::of(body);
     beginning.read(REFUSAL_MAX).await?;
     let code = beginning.whole().and_then(code);
     Ok((parts, code, beginning.into_body()))

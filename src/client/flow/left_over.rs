@@ -1,14 +1,16 @@
 //! Payments that bought nothing yet, put to another bill before anything new is paid.
 
-use crate::client::{
-    AuthorizationStatus, JournalEntry, PayError, PurchaseState,
-    dialect::bill::Bill,
-    flow::registry::{PurchaseGuard, PurchaseRegistry},
-    flow::showing,
-    http::replay_request::RequestIdentity,
-    inner::ClientInner,
+use crate::{
+    client::{
+        AuthorizationStatus, JournalEntry, PayError, PurchaseState,
+        dialect::bill::Bill,
+        flow::registry::{PurchaseGuard, PurchaseRegistry},
+        http::replay_request::RequestIdentity,
+        inner::ClientInner,
+        way::authorization::status::status,
+    },
+    protocol::{Amount, ChainTime, ProblemCode, Quote},
 };
-use crate::protocol::{Amount, ChainTime, ProblemCode, Quote};
 
 /// A payment that may answer a bill.
 pub(in crate::client) struct LeftOver {
@@ -43,7 +45,7 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
     if !guard.entry().is_shown() || guard.entry().transaction.is_some() {
         return Ok(false);
     }
-    match showing::status(inner, guard.entry()).await? {
+    match status(inner, guard.entry()).await? {
         AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
         AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.transaction = transaction).await,
         AuthorizationStatus::Unused => {}
@@ -54,7 +56,7 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
 /// Closes one authorization of long ago that can never be used, or that was used and buys nothing any more, by the chain's word.
 pub(in crate::client) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
     let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
-    match showing::status(inner, old.entry()).await {
+    match status(inner, old.entry()).await {
         Ok(AuthorizationStatus::Void) => old.note(|entry| entry.state = PurchaseState::Void).await,
         Ok(AuthorizationStatus::Used { transaction }) => {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
@@ -80,7 +82,7 @@ pub(in crate::client) fn adoptable(
 
 /// Whether an authorization was used before it is shown now, by the chain's word. Where that is not known it was not.
 pub(in crate::client) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
-    entry.transaction.is_some() || matches!(showing::status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
+    entry.transaction.is_some() || matches!(status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
 }
 
 /// Puts a payment to a bill for this request, which it covers.

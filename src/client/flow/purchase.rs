@@ -1,7 +1,7 @@
 //! `PurchaseFlow`: a purchase from beginning to end. Ask, decide, pay, wait, redeem; or ask, decide, sign, show.
 //!
-//! The flow decides what comes next; [`Seller`], [`TransferDriver`], [`Redemption`] and [`Showing`] do it, and know nothing of
-//! each other or of the flow.
+//! The flow decides what comes next; [`Seller`], [`TransferDriver`] and [`Conversation`] do it, and know nothing of each other or of the
+//! flow.
 
 use std::{future::Future, mem, sync::Arc, time::Duration};
 
@@ -12,27 +12,30 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 use tracing::Span;
 
-use crate::client::{
-    JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
-    ResponseBody, Timings,
-    box_error::BoxError,
-    dialect::bill::Bill,
-    dialect::reply,
-    dialect::terms::AuthorizationTerms,
-    flow::drafts,
-    flow::left_over::{self, LeftOver},
-    flow::progress::Progress,
-    flow::redemption::{Redeemed, Redemption},
-    flow::registry::PurchaseGuard,
-    flow::seller::{Offered, Seller},
-    flow::showing::{Showing, Shown},
-    http::replay_request::{ReplayRequest, RequestIdentity},
-    inner::ClientInner,
-    way::authorizing::Authorizing,
-    way::choice::{Asking, Way},
-    way::settlement::{Settlement, TransferDriver, in_time},
+use crate::{
+    client::{
+        JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
+        ResponseBody, Timings,
+        box_error::BoxError,
+        dialect::{authorization_terms::AuthorizationTerms, bill::Bill, reply},
+        flow::{
+            conversation::{Conversation, Outcome},
+            from_quote,
+            left_over::{self, LeftOver},
+            progress::Progress,
+            registry::PurchaseGuard,
+            seller::{Offered, Seller},
+        },
+        http::replay_request::{ReplayRequest, RequestIdentity},
+        inner::ClientInner,
+        way::{
+            authorization::sign::Authorizing,
+            choice::{Asking, Way},
+            transfer::{Followed, TransferDriver, in_time},
+        },
+    },
+    protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash},
 };
-use crate::protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash};
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
 const PAYMENTS_MAX: u32 = 3;
@@ -280,9 +283,9 @@ where
     async fn paid_now(&mut self, quote: &Quote, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
         let inner = Arc::clone(&self.inner);
         let entry = self.entry(quote);
-        let proposal = drafts::proposal(self.request(), quote, entry.id, assets, None);
+        let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, None);
         let guard = inner.registry.reserve(entry, &inner.budget)?;
-        let payment = drafts::payment(&proposal, quote);
+        let payment = from_quote::payment(&proposal, quote);
         self.approved(proposal).await?;
         if let Some(left) = self.left_meanwhile()? {
             return Ok(left);
@@ -304,7 +307,7 @@ where
         let mut entry = self.entry(&terms.quote);
         entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
         let valid_for = terms.valid_for().min(inner.settings.patience);
-        let proposal = drafts::proposal(self.request(), &terms.quote, entry.id, vec![asset], Some(valid_for));
+        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         self.approved(proposal).await?;
         if let Some(left) = self.left_meanwhile()? {
@@ -332,7 +335,7 @@ where
     }
 
     fn entry(&self, quote: &Quote) -> JournalEntry {
-        drafts::entry(self.request(), quote, self.progress.purchase(), self.inner.now())
+        from_quote::entry(self.request(), quote, self.progress.purchase(), self.inner.now())
     }
 
     /// What decides about a bill for this request.
@@ -348,21 +351,25 @@ where
         self.deadline = within(self.limit, Instant::now() + inner.settings.patience);
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
-        if guard.entry().is_shown()
-            && let Some((parts, body)) = self.show(&mut guard).await?
-        {
-            return Ok(self.answered(guard, parts, body));
+        if guard.entry().is_shown() {
+            let mut conversation = self.conversation(&inner);
+            let outcome = conversation.run(&mut self.seller, &mut guard, None).await;
+            self.attempts = conversation.attempts();
+            match outcome? {
+                Outcome::Answered(parts, body) => return Ok(self.answered(guard, parts, body)),
+                Outcome::Void => return Err(PayError::Lapsed { purchase: guard.entry().id }),
+                Outcome::Settled | Outcome::NotConfirmed => {}
+            }
         }
         let mut transfer = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;
         span.record("transaction", tracing::field::display(transaction));
         self.timings.confirm = self.lap();
-        let mut redemption =
-            Redemption::new(&inner, self.progress.clone(), self.deadline, self.proof_place(), self.attempts);
+        let mut conversation = self.conversation(&inner);
         loop {
-            let redeemed = redemption.run(&mut self.seller, transfer.guard_mut(), transaction).await;
-            self.attempts = redemption.attempts();
-            if let Redeemed::Answered(parts, body) = redeemed? {
+            let outcome = conversation.run(&mut self.seller, transfer.guard_mut(), Some(transaction)).await;
+            self.attempts = conversation.attempts();
+            if let Outcome::Answered(parts, body) = outcome? {
                 return Ok(self.answered(transfer.into_guard(), parts, body));
             }
             transaction = match transfer.recheck(transaction).await {
@@ -372,25 +379,12 @@ where
         }
     }
 
-    /// Shows an authorization; `None` where a transaction settled it that the seller redeems.
-    async fn show(&mut self, guard: &mut PurchaseGuard) -> Result<Option<(Parts, ResponseBody<R>)>, PayError> {
-        let inner = Arc::clone(&self.inner);
-        let mut showing = Showing::new(&inner, self.progress.clone(), self.deadline, self.attempts);
-        let shown = showing.run(&mut self.seller, guard).await;
-        self.attempts = showing.attempts();
-        match shown? {
-            Shown::Answered(parts, body) => Ok(Some((parts, body))),
-            Shown::Settled => Ok(None),
-            Shown::Void => Err(PayError::Lapsed { purchase: guard.entry().id }),
-        }
-    }
-
     /// Waits until a transfer is in enough blocks, and asks the seller again where its quote is over before that.
     async fn settle(&mut self, transfer: &mut TransferDriver<'_>) -> Result<TxHash, PayError> {
         loop {
             match transfer.settle().await? {
-                Settlement::Settled(transaction) => return Ok(transaction),
-                Settlement::NeedsRequote => {
+                Followed::Settled(transaction) => return Ok(transaction),
+                Followed::NeedsRequote => {
                     let quote = self.requote().await;
                     transfer.requoted(quote.as_deref()).await?;
                 }
@@ -410,9 +404,10 @@ where
         }
     }
 
-    fn proof_place(&self) -> ProofIn {
-        let in_body = self.inner.settings.proof_in == ProofIn::Body && self.request().takes_proof_in_body();
-        if in_body { ProofIn::Body } else { ProofIn::Header }
+    fn conversation<'a>(&self, inner: &'a ClientInner) -> Conversation<'a> {
+        let in_body = inner.settings.proof_in == ProofIn::Body && self.request().takes_proof_in_body();
+        let place = if in_body { ProofIn::Body } else { ProofIn::Header };
+        Conversation::new(inner, self.progress.clone(), self.deadline, place, self.attempts)
     }
 
     /// The response for the caller.

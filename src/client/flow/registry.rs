@@ -15,11 +15,12 @@ use self::{
     open::{Claim, OpenPurchases},
 };
 pub(in crate::client) use self::{delivery::Delivery, guard::PurchaseGuard};
-use crate::client::{
-    Budget, BudgetDenial, JournalEntry, JournalError, PayError, PurchaseId, PurchaseState, dialect::bill::Bill,
-    flow::budget::Spent, flow::journal::ErasedJournal,
-};
 use crate::{
+    client::{
+        Budget, BudgetDenial, JournalEntry, JournalError, PayError, PurchaseId, PurchaseState,
+        dialect::bill::Bill,
+        flow::{budget::Spent, journal::ErasedJournal},
+    },
     clock::Clock,
     protocol::{Amount, ChainTime, TxHash},
 };

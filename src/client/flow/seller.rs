@@ -8,15 +8,18 @@ use http_body::Body;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::client::{
-    Budget, PayError, ProofIn, ReplayBody, ResponseBody,
-    box_error::BoxError,
-    dialect::bill::Bill,
-    dialect::reply::{self, SellerReply},
-    dialect::shown_proof::ShownProof,
-    http::replay_request::ReplayRequest,
+use crate::{
+    client::{
+        Budget, PayError, ReplayBody, ResponseBody,
+        box_error::BoxError,
+        dialect::{
+            bill::Bill,
+            reply::{self, SellerReply},
+        },
+        http::replay_request::ReplayRequest,
+    },
+    protocol::ChainTime,
 };
-use crate::protocol::ChainTime;
 
 /// One request to one service.
 pub(in crate::client) struct Seller<S, B> {
@@ -89,16 +92,6 @@ where
             (Some(_), _) if !replayable => Err(PayError::NotReplayable),
             (Some(bill), response) => Ok(Offered::Billed(Box::new(bill), response)),
         }
-    }
-
-    /// Returns the request with its proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(in crate::client) fn proven(&self, proof: &ShownProof<'_>, place: ProofIn) -> Option<Request<B>> {
-        self.request.redeeming(proof, place)
-    }
-
-    /// Returns the request with a signed payment; `None` where the body cannot be sent again.
-    pub(in crate::client) fn showing(&self, message: &str) -> Option<Request<B>> {
-        self.request.showing(message)
     }
 
     /// Sends a request with its proof; `None` where no answer came.

@@ -4,21 +4,20 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use http::{
-    Extensions, HeaderMap, HeaderValue, Method, Request, header,
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, header,
     request::Parts,
     uri::{Authority, Scheme},
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::client::{
-    AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly,
-    dialect::shown_proof::ShownProof, dialect::terms, http::host,
-};
-use crate::protocol::{
-    Amount, Media, TxHash,
-    headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
-    is_loopback, is_proof_member,
+use crate::{
+    client::{AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host},
+    protocol::{
+        Amount, Media, TxHash,
+        headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        is_loopback, is_proof_member,
+    },
 };
 
 /// Where a proof of payment travels in a request.
@@ -30,6 +29,24 @@ pub enum ProofIn {
     Header,
     /// As members of the JSON body, where that is an object; else, and where the seller will not have it, in the header.
     Body,
+}
+
+/// A proof of payment, as it travels.
+pub(in crate::client) enum Proof {
+    Header(HeaderName, HeaderValue),
+    /// Of the JSON object that is the body.
+    Members(String),
+}
+
+impl Proof {
+    /// `text` is ASCII without control characters.
+    pub(in crate::client) fn in_header(name: HeaderName, text: String) -> Self {
+        // That is a header value; the fall-back cannot be reached.
+        let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        // The first to present it gets the answer.
+        value.set_sensitive(true);
+        Self::Header(name, value)
+    }
 }
 
 pub(in crate::client) struct ReplayRequest<B> {
@@ -130,29 +147,20 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.with_members("").is_some()
     }
 
-    /// The request with its proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(in crate::client) fn redeeming(&self, proof: &ShownProof<'_>, place: ProofIn) -> Option<Request<B>> {
-        let members = proof.members();
-        if place == ProofIn::Body {
-            let mut parts = self.parts.clone();
-            parts.headers.remove(header::CONTENT_LENGTH);
-            return Some(Request::from_parts(parts, self.with_members(&members)?));
+    /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
+    pub(in crate::client) fn proven(&self, proof: &Proof) -> Option<Request<B>> {
+        match proof {
+            Proof::Header(name, value) => {
+                let mut request = self.plain()?;
+                request.headers_mut().insert(name, value.clone());
+                Some(request)
+            }
+            Proof::Members(members) => {
+                let mut parts = self.parts.clone();
+                parts.headers.remove(header::CONTENT_LENGTH);
+                Some(Request::from_parts(parts, self.with_members(members)?))
+            }
         }
-        let mut request = self.plain()?;
-        // ASCII without control characters is a header value; the fall-back cannot be reached.
-        let mut proof = HeaderValue::try_from(format!("{{{members}}}")).unwrap_or(HeaderValue::from_static(""));
-        // The first to present it gets the answer.
-        proof.set_sensitive(true);
-        request.headers_mut().insert(X402_PAYMENT, proof);
-        Some(request)
-    }
-
-    /// The request with a signed payment; `None` where the body cannot be sent again.
-    pub(in crate::client) fn showing(&self, message: &str) -> Option<Request<B>> {
-        let (name, value) = terms::header(message);
-        let mut request = self.plain()?;
-        request.headers_mut().insert(name, value);
-        Some(request)
     }
 
     /// The JSON object with these members put in front; every other byte stays as it is.

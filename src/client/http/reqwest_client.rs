@@ -14,8 +14,10 @@ use http_body::Body as HttpBody;
 use reqwest::{Body, Client, ClientBuilder, Url, redirect};
 use tower_service::Service;
 
-use crate::client::{ReplayBody, ResponseBody, box_error::BoxError, http::exclusive::Exclusive};
-use crate::protocol::is_loopback;
+use crate::{
+    client::{ReplayBody, ResponseBody, box_error::BoxError, http::exclusive::Exclusive},
+    protocol::is_loopback,
+};
 
 /// A [`Service`] over `reqwest::Client` for [`PayLayer`](crate::client::PayLayer): takes `http::Request`s with any body.
 ///

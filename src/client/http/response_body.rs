@@ -26,7 +26,7 @@ pin_project! {
     /// recorded it.
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Answer<B>,
+        kind: Content<B>,
         // Of an answer that was sold, until its end.
         delivery: Option<Box<Delivery>>,
         ending: Ending,
@@ -34,8 +34,8 @@ pin_project! {
 }
 
 pin_project! {
-    #[project = AnswerProjection]
-    enum Answer<B> {
+    #[project = ContentProjection]
+    enum Content<B> {
         Untouched { #[pin] body: B },
         // Its beginning was read: to learn whether it is a refusal of the seller's, or whether it comes to its end.
         Peeked { start: Option<Bytes>, rest: Rest<B> },
@@ -87,7 +87,7 @@ pub(in crate::client) enum Rest<B> {
 
 impl<B> ResponseBody<B> {
     pub(in crate::client) const fn untouched(body: B) -> Self {
-        Self { kind: Answer::Untouched { body }, delivery: None, ending: Ending::Never }
+        Self { kind: Content::Untouched { body }, delivery: None, ending: Ending::Never }
     }
 
     /// The same, which must come to its end before that moment.
@@ -99,14 +99,14 @@ impl<B> ResponseBody<B> {
     /// Returns the beginning that was read, and the rest.
     pub(in crate::client) fn into_rest(self) -> (Bytes, Rest<B>) {
         match self.kind {
-            Answer::Untouched { body } => (Bytes::new(), Rest::Unread(Box::pin(body))),
-            Answer::Peeked { start, rest } => (start.unwrap_or_default(), rest),
+            Content::Untouched { body } => (Bytes::new(), Rest::Unread(Box::pin(body))),
+            Content::Peeked { start, rest } => (start.unwrap_or_default(), rest),
         }
     }
 
     pub(in crate::client) fn peeked(start: Bytes, rest: Rest<B>) -> Self {
         Self {
-            kind: Answer::Peeked { start: Some(start).filter(|start| !start.is_empty()), rest },
+            kind: Content::Peeked { start: Some(start).filter(|start| !start.is_empty()), rest },
             delivery: None,
             ending: Ending::Never,
         }
@@ -158,11 +158,11 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
     }
 }
 
-impl<B: HttpBody<Data = Bytes>> Answer<B> {
+impl<B: HttpBody<Data = Bytes>> Content<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project() {
-            AnswerProjection::Untouched { body } => body.poll_frame(cx),
-            AnswerProjection::Peeked { start, rest } => {
+            ContentProjection::Untouched { body } => body.poll_frame(cx),
+            ContentProjection::Peeked { start, rest } => {
                 if let Some(start) = start.take() {
                     return Poll::Ready(Some(Ok(Frame::data(start))));
                 }

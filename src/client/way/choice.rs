@@ -3,11 +3,16 @@
 mod domains;
 
 use self::domains::{Domains, SIGNS_NONE};
-use crate::client::{
-    BudgetDenial, PayError, PayerError, PaymentMethod, dialect::bill::Bill, dialect::terms::AuthorizationTerms,
-    flow::budget::Offer, http::replay_request::RequestIdentity, inner::ClientInner,
+use crate::{
+    client::{
+        BudgetDenial, PayError, PayerError, PaymentMethod,
+        dialect::{authorization_terms::AuthorizationTerms, bill::Bill},
+        flow::budget::Offer,
+        http::replay_request::RequestIdentity,
+        inner::ClientInner,
+    },
+    protocol::{Amount, Asset, Quote, TokenDomain},
 };
-use crate::protocol::{Amount, Asset, Quote, TokenDomain};
 
 /// A way to pay that the budget and the payer allow.
 pub(in crate::client) enum Way<'a> {

@@ -12,8 +12,10 @@ pub use denial::BudgetDenial;
 pub(in crate::client) use offer::{Offer, is_in_time};
 pub use proposal::Proposal;
 
-use crate::client::http::host;
-use crate::protocol::{Address, Amount, Asset, Network};
+use crate::{
+    client::http::host,
+    protocol::{Address, Amount, Asset, Network},
+};
 
 /// For how long a payment counts against the limits per host and per day.
 pub(in crate::client) const DAY: Duration = Duration::from_secs(24 * 60 * 60);

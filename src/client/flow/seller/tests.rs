@@ -6,12 +6,19 @@ use http_body_util::{BodyExt as _, Full};
 use tower::service_fn;
 
 use super::*;
-use crate::{client::Body as RequestBody, protocol::TxHash};
+use crate::{
+    client::{Body as RequestBody, ProofIn, dialect::transfer_proof::TransferProof, http::replay_request::Proof},
+    protocol::TxHash,
+};
 
 type Answer = Response<Full<Bytes>>;
 
 fn request(body: RequestBody) -> ReplayRequest<RequestBody> {
     ReplayRequest::new(Request::post("https://seller.example/x").body(body).unwrap())
+}
+
+fn proof() -> Proof {
+    TransferProof::plain("intent", TxHash::new([1; 32])).placed(ProofIn::Header)
 }
 
 fn bill() -> Answer {
@@ -44,7 +51,7 @@ async fn a_body_that_cannot_be_sent_again_buys_nothing() {
     assert!(matches!(offered(bill, once()).await, Err(PayError::NotReplayable)));
     assert!(matches!(offered(|| Response::new(Full::default()), once()).await, Ok(Offered::Answered(_))));
     let seller = Seller::new(service_fn(async |_: Request<RequestBody>| Ok::<_, Infallible>(bill())), request(once()));
-    assert!(seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).is_none());
+    assert!(seller.request().proven(&proof()).is_none());
 }
 
 #[tokio::test]
@@ -58,7 +65,7 @@ async fn a_proof_travels_beside_the_same_body_and_its_reply_is_judged() {
         Ok::<_, Infallible>(refusal.body(Full::<Bytes>::from(r#"{"error":"tx_already_used"}"#)).unwrap())
     });
     let mut seller = Seller::new(service, request("x".into()));
-    let proven = seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).unwrap();
+    let proven = seller.request().proven(&proof()).unwrap();
     let replied = seller.present(proven, Duration::from_secs(1)).await.unwrap();
     assert!(matches!(replied.reply, SellerReply::Refused(code) if code.as_str() == "tx_already_used"));
     assert!(replied.body.collect().await.unwrap().to_bytes().starts_with(b"{"), "what was read of it is still there");
@@ -68,6 +75,6 @@ async fn a_proof_travels_beside_the_same_body_and_its_reply_is_judged() {
 async fn a_seller_that_hangs_has_not_replied() {
     let service = service_fn(async |_: Request<RequestBody>| pending::<Result<Answer, Infallible>>().await);
     let mut seller = Seller::new(service, request("x".into()));
-    let proven = seller.proven(&ShownProof::plain("intent", TxHash::new([1; 32])), ProofIn::Header).unwrap();
+    let proven = seller.request().proven(&proof()).unwrap();
     assert!(seller.present(proven, Duration::from_secs(600)).await.is_none());
 }

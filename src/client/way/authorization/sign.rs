@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::{
-    AuthorizationRequest, BudgetDenial, PayError, PayerError, PreparedTransfer, PurchaseEvent,
-    dialect::terms::AuthorizationTerms, flow::progress::Progress, flow::registry::PurchaseGuard, inner::ClientInner,
-    way::settlement::in_time,
+use crate::{
+    client::{
+        AuthorizationRequest, BudgetDenial, PayError, PayerError, PreparedTransfer, PurchaseEvent,
+        dialect::authorization_terms::AuthorizationTerms,
+        flow::{progress::Progress, registry::PurchaseGuard},
+        inner::ClientInner,
+        way::transfer::in_time,
+    },
+    protocol::{IntentId, PaymentTag, TokenDomain, v2::Authorization},
 };
-use crate::protocol::{IntentId, PaymentTag, TokenDomain, v2::Authorization};
 
 /// What an authorization is signed with.
 pub(in crate::client) struct Authorizing<'a> {

@@ -8,7 +8,7 @@ use http_body::Body;
 use tokio::time::timeout;
 
 use crate::{
-    client::{JournalEntry, PurchaseState, ResponseBody, flow::registry::PurchaseGuard, http::beginning::Beginning},
+    client::{JournalEntry, PurchaseState, ResponseBody, flow::registry::PurchaseGuard, http::peek::Peek},
     protocol::TxHash,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads an answer that was sold to its end, where it is not larger than `limit` and quick enough; `None` where it breaks off.
-pub(in crate::client) async fn read_ahead<R>(
+pub(super) async fn read_ahead<R>(
     guard: &mut PurchaseGuard,
     state: PurchaseState,
     body: ResponseBody<R>,
@@ -33,10 +33,10 @@ where
     if limit == 0 || is_too_large || body.is_end_stream() {
         return Some(body);
     }
-    let mut beginning = Beginning::of_rest(body);
-    match timeout(PATIENCE, beginning.read(limit)).await {
+    let mut peek = Peek::of_rest(body);
+    match timeout(PATIENCE, peek.read(limit)).await {
         Ok(Err(_)) => None,
-        Ok(Ok(())) | Err(_) => Some(beginning.into_body()),
+        Ok(Ok(())) | Err(_) => Some(peek.into_body()),
     }
 }
 
@@ -59,12 +59,7 @@ async fn keep_open(guard: &mut PurchaseGuard) {
 }
 
 /// Records the state of a purchase that has an answer. One that was sold stays open until the answer is with the caller.
-pub(in crate::client) async fn close(
-    guard: &mut PurchaseGuard,
-    transaction: Option<TxHash>,
-    state: PurchaseState,
-    parts: &Parts,
-) {
+pub(super) async fn close(guard: &mut PurchaseGuard, transaction: Option<TxHash>, state: PurchaseState, parts: &Parts) {
     let delivered = state == PurchaseState::Unspent && parts.status.is_success();
     let close = |entry: &mut JournalEntry| {
         (entry.state, entry.transaction, entry.delivered) = (state, transaction, delivered);

@@ -3,15 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use crate::client::{Budget, JournalEntry};
-use crate::protocol::{
-    Asset, ChainTime, IntentId, Quote, TokenDomain,
-    headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
-    v1,
-    v2::{InvalidMessage, PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
+use crate::{
+    client::{Budget, JournalEntry, http::replay_request::Proof},
+    protocol::{
+        Asset, ChainTime, IntentId, Quote, TokenDomain,
+        headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
+        v1,
+        v2::{InvalidMessage, PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
+    },
 };
 
 /// The longest `PAYMENT-REQUIRED` that is read: official servers describe their whole interface in it.
@@ -147,17 +149,13 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
     serde_json::from_slice(&json).ok()
 }
 
-/// Returns the header in which a message is shown.
-pub(in crate::client) fn header(message: &str) -> (HeaderName, HeaderValue) {
+/// Returns what is shown of a message: the header depends on its version.
+pub(in crate::client) fn proof(message: &str) -> Proof {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         x402_version: u64,
     }
     let version = serde_json::from_str(message).map_or(2, |Version { x402_version }| x402_version);
-    let name = if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE };
-    // Base64 is a header's value; the fall-back cannot be reached.
-    let mut value = HeaderValue::try_from(STANDARD.encode(message)).unwrap_or(HeaderValue::from_static(""));
-    value.set_sensitive(true);
-    (name, value)
+    Proof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
 }

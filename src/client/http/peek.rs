@@ -1,4 +1,4 @@
-//! `Beginning`: a body whose beginning is read before it is handed on.
+//! `Peek`: a body whose beginning is read before it is handed on.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -10,13 +10,13 @@ use crate::client::{ResponseBody, http::response_body::Rest};
 const PIECE_MIN: usize = 64;
 
 /// A body of which a part has been read.
-pub(in crate::client) struct Beginning<B> {
+pub(in crate::client) struct Peek<B> {
     start: BytesMut,
     counted: usize,
     rest: Rest<B>,
 }
 
-impl<B: Body<Data = Bytes>> Beginning<B> {
+impl<B: Body<Data = Bytes>> Peek<B> {
     pub(in crate::client) fn of(body: B) -> Self {
         Self::of_rest(ResponseBody::untouched(body))
     }
@@ -87,7 +87,7 @@ mod tests {
         let trailers = || Ok(Frame::trailers(HeaderMap::from_iter([(http::header::ETAG, "x".parse().unwrap())])));
         for limit in [0, 1, 6, 1_000] {
             let pieces = [piece("the "), piece("answer"), trailers()];
-            let mut beginning = Beginning::of(StreamBody::new(stream::iter(pieces)));
+            let mut beginning = Peek::of(StreamBody::new(stream::iter(pieces)));
             beginning.read(limit).await.unwrap();
             assert_eq!(beginning.whole().is_some(), limit == 1_000, "{limit}");
             let collected = beginning.into_body().collect().await.unwrap();
@@ -102,11 +102,11 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(5)).await;
             piece("answer")
         }));
-        let mut beginning = Beginning::of(StreamBody::new(Box::pin(slow)));
+        let mut beginning = Peek::of(StreamBody::new(Box::pin(slow)));
         assert!(timeout(Duration::from_secs(2), beginning.read(1_000)).await.is_err() && beginning.whole().is_none());
         assert_eq!(beginning.into_body().collect().await.unwrap().to_bytes(), "the answer");
 
-        let mut endless = Beginning::of(StreamBody::new(stream::repeat_with(|| piece(""))));
+        let mut endless = Peek::of(StreamBody::new(stream::repeat_with(|| piece(""))));
         endless.read(1_000).await.unwrap();
         assert!(endless.whole().is_none());
     }

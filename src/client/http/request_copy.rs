@@ -1,4 +1,4 @@
-//! `Kept`: what is kept of a request while its first answer is awaited.
+//! `RequestCopy`: what is kept of a request while its first answer is awaited.
 
 use http::{Method, Request, StatusCode, request::Parts};
 
@@ -8,12 +8,12 @@ use crate::client::{
 };
 
 /// A request that can be sent again.
-pub(in crate::client) struct Kept<B> {
+pub(in crate::client) struct RequestCopy<B> {
     parts: Parts,
     body: B,
 }
 
-impl<B: ReplayBody> Kept<B> {
+impl<B: ReplayBody> RequestCopy<B> {
     /// Keeps a request: cheaply, for most answers are free. `None` where it cannot be sent again, or asks for more than to be
     /// sent.
     pub(in crate::client) fn of(request: &Request<B>) -> Option<Self> {

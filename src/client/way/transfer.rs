@@ -6,17 +6,19 @@ use std::future::Future;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use self::watch::{Next, Sending, Watch};
-use crate::client::{
-    Budget, BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState,
-    TransferRequest, TransferStatus,
-    flow::budget::is_in_time,
-    flow::progress::Progress,
-    flow::registry::{PurchaseGuard, PurchaseRegistry},
-    payer::ErasedPayer,
-    settings::Settings,
-};
+use self::watch::{Sending, Step, Watch};
 use crate::{
+    client::{
+        Budget, BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState,
+        TransferRequest, TransferStatus,
+        flow::{
+            budget::is_in_time,
+            progress::Progress,
+            registry::{PurchaseGuard, PurchaseRegistry},
+        },
+        payer::ErasedPayer,
+        settings::Settings,
+    },
     clock::Clock,
     protocol::{ChainTime, Quote, TxHash},
 };
@@ -50,7 +52,7 @@ pub(in crate::client) struct TransferDriver<'a> {
 
 /// What following a transfer comes to.
 #[derive(Debug)]
-pub(in crate::client) enum Settlement {
+pub(in crate::client) enum Followed {
     /// This transaction is in enough blocks.
     Settled(TxHash),
     /// The quote is over, so what would be sent might be mined too late for its price. The seller has to be asked again:
@@ -143,26 +145,26 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Follows the transfer until it is in enough blocks. Sends again what no node has; bumps what no block takes.
-    pub(in crate::client) async fn settle(&mut self) -> Result<Settlement, PayError> {
+    pub(in crate::client) async fn settle(&mut self) -> Result<Followed, PayError> {
         if let (PurchaseState::Redeeming | PurchaseState::Unspent, Some(mined)) =
             (self.entry().state, self.entry().transaction)
         {
-            return Ok(Settlement::Settled(mined));
+            return Ok(Followed::Settled(mined));
         }
         loop {
             let status = self.context.payer.status(&self.guard.entry().prepared).await;
             match self.act_on(status).await? {
-                Next::Settled(mined) => return Ok(Settlement::Settled(mined)),
-                Next::Requote(sending) => {
+                Step::Settled(mined) => return Ok(Followed::Settled(mined)),
+                Step::Requote(sending) => {
                     self.waiting = Some(sending);
-                    return Ok(Settlement::NeedsRequote);
+                    return Ok(Followed::NeedsRequote);
                 }
-                Next::Pause => self.pause().await?,
+                Step::Pause => self.pause().await?,
             }
         }
     }
 
-    /// Goes on after [`Settlement::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
+    /// Goes on after [`Followed::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
     pub(in crate::client) async fn requoted(&mut self, quote: Option<&Quote>) -> Result<(), PayError> {
         let renewed = self.renew(quote).await;
         match self.waiting.take() {
@@ -197,7 +199,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Does what a transfer's status asks for.
-    async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Next, PayError> {
+    async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Step, PayError> {
         let settings = self.context.settings;
         self.watch.saw(matches!(status, Ok(TransferStatus::Impossible)));
         match status {
@@ -210,7 +212,7 @@ impl<'a> TransferDriver<'a> {
             Ok(TransferStatus::Unknown) if self.watch.moved.is_none() || self.watch.is_over(settings.resend_after) => {
                 self.watch.moved = Some(Instant::now());
                 if self.is_over() {
-                    return Ok(Next::Requote(Sending::Again));
+                    return Ok(Step::Requote(Sending::Again));
                 }
                 self.send_again().await?;
             }
@@ -227,26 +229,26 @@ impl<'a> TransferDriver<'a> {
             Err(error @ PayerError::Foreign) => return Err(self.unsettled(Some(error))),
             Err(error) => self.watch.reason = Some(error),
         }
-        Ok(Next::Pause)
+        Ok(Step::Pause)
     }
 
-    async fn mined(&mut self, transaction: TxHash, confirmations: u64) -> Next {
+    async fn mined(&mut self, transaction: TxHash, confirmations: u64) -> Step {
         let wanted = self.context.settings.confirmations;
         self.progress.report(PurchaseEvent::Confirming { transaction, confirmations, wanted });
         if confirmations < wanted {
-            return Next::Pause;
+            return Step::Pause;
         }
         self.guard.note(|entry| entry.is_paid_by(transaction)).await;
-        Next::Settled(transaction)
+        Step::Settled(transaction)
     }
 
-    async fn hurry(&mut self) -> Next {
+    async fn hurry(&mut self) -> Step {
         self.watch.moved = Some(Instant::now());
         if self.is_over() {
-            return Next::Requote(Sending::HigherFee);
+            return Step::Requote(Sending::HigherFee);
         }
         self.bump().await;
-        Next::Pause
+        Step::Pause
     }
 
     /// Sends a transfer that no node has.

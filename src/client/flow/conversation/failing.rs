@@ -1,4 +1,4 @@
-//! How a redemption ends without an answer, and what that means for the payment.
+//! How the conversation about a transfer ends without an answer, and what that means for the payment.
 
 use http::response::Parts;
 
@@ -10,7 +10,8 @@ use crate::{
 /// How many calls a seller may end by billing again: then it will not give the answer.
 const BILLS_MAX: u32 = 5;
 
-/// How a redemption ends without an answer.
+/// How it ends without an answer.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failing {
     BilledAgain,
     Redirected,
@@ -28,7 +29,7 @@ pub(super) enum Failing {
     TooManyIntents,
 }
 
-/// Records what a failed redemption means for the payment, and says it.
+/// Records what that means for the payment, and says it.
 pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> PayError {
     let purchase = guard.entry().id;
     match failing {

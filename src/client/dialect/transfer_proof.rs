@@ -1,19 +1,21 @@
-//! `ShownProof`: what a seller is shown of a payment, as the members of a JSON object.
+//! `TransferProof`: what a seller is shown of a payment, as the members of a JSON object.
 
 use std::fmt::Write as _;
 
-use crate::client::JournalEntry;
-use crate::protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json};
+use crate::{
+    client::{JournalEntry, ProofIn, http::replay_request::Proof},
+    protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
+};
 
 /// One presentation of a payment.
-pub(in crate::client) struct ShownProof<'a> {
+pub(in crate::client) struct TransferProof<'a> {
     intent: &'a str,
     transaction: TxHash,
     secret: Option<PaymentSecret>,
     signature: Option<&'a PaymentSignature>,
 }
 
-impl<'a> ShownProof<'a> {
+impl<'a> TransferProof<'a> {
     /// Returns what is shown of this entry's payment.
     ///
     /// The secret is shown only where it is not the intent itself: sellers that do not know of bound payments are not sent a
@@ -35,8 +37,16 @@ impl<'a> ShownProof<'a> {
         Self { intent, transaction, secret: None, signature: None }
     }
 
+    /// Returns what travels there.
+    pub(in crate::client) fn placed(&self, place: ProofIn) -> Proof {
+        match place {
+            ProofIn::Body => Proof::Members(self.members()),
+            ProofIn::Header => Proof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
+        }
+    }
+
     /// Returns the members without braces, as ASCII.
-    pub(in crate::client) fn members(&self) -> String {
+    fn members(&self) -> String {
         let mut members = format!(r#""intentId":{},"txHash":"{}""#, ascii_json(self.intent), self.transaction);
         if let Some(secret) = &self.secret {
             let _ = write!(members, r#","paymentSecret":"{}""#, secret.as_str());
@@ -57,7 +67,7 @@ mod tests {
     fn members(secret: Option<&str>, signature: Option<&PaymentSignature>) -> serde_json::Value {
         let mut entry = JournalEntry::from_record(ENTRY).unwrap();
         entry.secret = secret.map(str::to_owned);
-        let members = ShownProof::of(&entry, TxHash::new([7; 32]), signature).members();
+        let members = TransferProof::of(&entry, TxHash::new([7; 32]), signature).members();
         serde_json::from_str(&format!("{{{members}}}")).unwrap()
     }
 

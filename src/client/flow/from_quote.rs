@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use crate::client::{
-    JournalEntry, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
-    http::replay_request::ReplayRequest,
+use crate::{
+    client::{
+        JournalEntry, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
+        http::replay_request::ReplayRequest,
+    },
+    protocol::{Asset, ChainTime, Quote},
 };
-use crate::protocol::{Asset, ChainTime, Quote};
 
 /// The entry of a purchase for which nothing is prepared yet.
 pub(in crate::client) fn entry<B: ReplayBody>(

@@ -1,11 +1,11 @@
-//! `Means`: what any transaction of the wallet needs, whatever it calls.
+//! `Prerequisites`: what any transaction of the wallet needs, whatever it calls.
 
 use alloy::consensus::TxEip1559;
 use futures_util::future::try_join3;
 use serde_json::json;
 
 use super::{
-    account::{Account, Policy},
+    account::{Account, WalletSettings},
     transaction::with_fees,
 };
 use crate::{
@@ -22,13 +22,13 @@ pub(super) const GAS_MAX: u64 = 500_000;
 
 /// The next nonce, the fees of the moment, and the ether to pay them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Means {
+pub(super) struct Prerequisites {
     pub(super) nonce: u64,
     fees: Fees,
     ether: u128,
 }
 
-impl Means {
+impl Prerequisites {
     /// Asks for them. Whoever asks has the turn.
     pub(super) async fn of(account: &Account) -> Result<Self, PayerError> {
         let nonce = async { Ok::<_, PayerError>(account.key.next_nonce().await??) };
@@ -38,8 +38,8 @@ impl Means {
     }
 
     /// Checks that the fees are below the wallet's limit.
-    pub(super) const fn within(self, policy: &Policy) -> Result<Self, PayerError> {
-        if self.fees.most > policy.max_fee_per_gas { Err(PayerError::Fees) } else { Ok(self) }
+    pub(super) const fn within(self, settings: &WalletSettings) -> Result<Self, PayerError> {
+        if self.fees.most > settings.max_fee_per_gas { Err(PayerError::Fees) } else { Ok(self) }
     }
 
     /// Sets what a transaction may cost, if there is so much ether.

@@ -230,7 +230,7 @@ async fn what_no_node_has_is_sent_again_until_it_is_mined() {
     let mined = TransferStatus::Mined { transaction: TX, confirmations: 1 };
     let stage = Stage::new([TransferStatus::Unknown, TransferStatus::Pending, mined], false).await;
     let mut driver = stage.driver(entry(true, NOW + 600));
-    assert!(matches!(driver.settle().await, Ok(Settlement::Settled(TX))));
+    assert!(matches!(driver.settle().await, Ok(Followed::Settled(TX))));
     assert_eq!(stage.effects(), ["turn", "record", "send", "turn over", "record"]);
     assert_eq!(driver.entry().state, PurchaseState::Redeeming);
 }
@@ -242,7 +242,7 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
     {
         let stage = Stage::new([TransferStatus::Unknown], false).await;
         let mut driver = stage.driver(entry(true, NOW));
-        assert!(matches!(driver.settle().await, Ok(Settlement::NeedsRequote)));
+        assert!(matches!(driver.settle().await, Ok(Followed::NeedsRequote)));
         assert!(stage.effects().is_empty());
         let outcome = driver.requoted(fresh.as_ref()).await;
         assert_eq!(outcome.is_ok(), is_sent, "{outcome:?}");

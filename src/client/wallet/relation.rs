@@ -32,7 +32,7 @@ impl Proven {
 
 /// What another transaction of the same nonce is to a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Likeness {
+pub(super) enum Relation {
     /// The same transfer for the same purchase, with other fees: hurried by hand, or by a journal that was lost.
     Same,
     /// Another transfer, or none.
@@ -45,17 +45,17 @@ pub(super) enum Likeness {
 ///
 /// Where ours has a tag, the same purchase is whatever has it too, in the same transfer; a tag somewhere else is not
 /// explained by anything that a wallet does. Where ours has none, an equal transfer without a tag may be any purchase's.
-pub(super) fn likeness(ours: &TxEip1559, other: &Proven) -> Likeness {
+pub(super) fn relation(ours: &TxEip1559, other: &Proven) -> Relation {
     let same_call = other.to == ours.to && other.input.get(..TRANSFER_LEN) == ours.input.get(..TRANSFER_LEN);
     let our_tag = ours.input.get(TRANSFER_LEN..).unwrap_or_default();
     if our_tag.is_empty() {
         let is_tagged = other.input.get(TRANSFER_LEN..).is_some_and(PaymentTag::any_in);
-        return if same_call && !is_tagged { Likeness::Unclear } else { Likeness::Other };
+        return if same_call && !is_tagged { Relation::Unclear } else { Relation::Other };
     }
     match (same_call, memchr::memmem::find(&other.input, our_tag).is_some()) {
-        (true, true) => Likeness::Same,
-        (false, true) => Likeness::Unclear,
-        (_, false) => Likeness::Other,
+        (true, true) => Relation::Same,
+        (false, true) => Relation::Unclear,
+        (_, false) => Relation::Other,
     }
 }
 
@@ -87,8 +87,8 @@ mod tests {
         transaction.into_signed(signature).into()
     }
 
-    fn alike(ours: &TxEip1559, other: TxEip1559) -> Likeness {
-        likeness(ours, &Proven { hash: TxHash::new([0; 32]), to: other.to, input: other.input.to_vec() })
+    fn alike(ours: &TxEip1559, other: TxEip1559) -> Relation {
+        relation(ours, &Proven { hash: TxHash::new([0; 32]), to: other.to, input: other.input.to_vec() })
     }
 
     #[test]
@@ -100,8 +100,8 @@ mod tests {
             transaction
         };
         let ours = make(Some("mine"));
-        assert_eq!(alike(&ours, TxEip1559 { max_fee_per_gas: 9, ..ours.clone() }), Likeness::Same);
-        assert_eq!(alike(&ours, with(ours.clone(), &[&ours.input, b"a suffix"])), Likeness::Same);
+        assert_eq!(alike(&ours, TxEip1559 { max_fee_per_gas: 9, ..ours.clone() }), Relation::Same);
+        assert_eq!(alike(&ours, with(ours.clone(), &[&ours.input, b"a suffix"])), Relation::Same);
         for other in [
             make(Some("another")),
             make(None),
@@ -109,7 +109,7 @@ mod tests {
             with(ours.clone(), &[&ours.input[..103]]),
             with(ours.clone(), &[&ours.input[..3]]),
         ] {
-            assert_eq!(alike(&ours, other), Likeness::Other);
+            assert_eq!(alike(&ours, other), Relation::Other);
         }
         for other in [
             transfer(&payment(8, 490_000), &Asset::USDC_BASE, Some("mine")),
@@ -117,13 +117,13 @@ mod tests {
             transfer(&usual, &Asset::USDBC_BASE, Some("mine")),
             with(ours.clone(), &[b"batch", &ours.input]),
         ] {
-            assert_eq!(alike(&ours, other), Likeness::Unclear);
+            assert_eq!(alike(&ours, other), Relation::Unclear);
         }
         let bare = make(None);
-        assert_eq!(alike(&bare, bare.clone()), Likeness::Unclear, "two purchases that cannot be told apart");
-        assert_eq!(alike(&bare, with(bare.clone(), &[&bare.input, b"a suffix"])), Likeness::Unclear);
-        assert_eq!(alike(&bare, make(Some("another"))), Likeness::Other);
-        assert_eq!(alike(&bare, transfer(&payment(7, 490_001), &Asset::USDC_BASE, None)), Likeness::Other);
+        assert_eq!(alike(&bare, bare.clone()), Relation::Unclear, "two purchases that cannot be told apart");
+        assert_eq!(alike(&bare, with(bare.clone(), &[&bare.input, b"a suffix"])), Relation::Unclear);
+        assert_eq!(alike(&bare, make(Some("another"))), Relation::Other);
+        assert_eq!(alike(&bare, transfer(&payment(7, 490_001), &Asset::USDC_BASE, None)), Relation::Other);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) enum Sending {
 }
 
 /// What to do next.
-pub(super) enum Next {
+pub(super) enum Step {
     Settled(TxHash),
     /// This may be sent under a fresh quote only.
     Requote(Sending),

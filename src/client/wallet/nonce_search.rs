@@ -1,6 +1,6 @@
 //! Which transaction used a nonce: looked for on one endpoint, and proven by its signature.
 
-use super::likeness::Proven;
+use super::relation::Proven;
 use crate::{
     evm::wallet::node::{Failure, Node, Transaction},
     protocol::Address,

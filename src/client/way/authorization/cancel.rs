@@ -7,8 +7,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::client::{
     AuthorizationStatus, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseState, TransferStatus,
-    box_error::BoxError, flow::registry::PurchaseGuard, flow::showing::status, inner::ClientInner,
-    way::settlement::watch::Watch,
+    box_error::BoxError,
+    flow::registry::PurchaseGuard,
+    inner::ClientInner,
+    way::{authorization::status::status, transfer::watch::Watch},
 };
 
 const FAILED: PayerError = PayerError::Refused("the cancellation came to nothing on the chain");
