@@ -5,11 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{
     Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, PaymentMethod, ProofIn, PurchaseEvent,
     PurchaseProgress,
+    flow::journal::ErasedJournal,
+    flow::progress::OnProgress,
+    flow::registry::PurchaseRegistry,
     inner::ClientInner,
-    journal::ErasedJournal,
     payer::{ErasedPayer, NoPayer},
-    progress::OnProgress,
-    registry::PurchaseRegistry,
     settings::Settings,
 };
 use crate::clock::{Clock, SystemClock};

@@ -19,10 +19,10 @@ use tracing::{Instrument as _, field::Empty, info_span};
 use super::{
     PayError, ReplayBody, ResponseBody,
     box_error::BoxError,
+    flow::purchase::{FirstAnswer, PurchaseFlow},
+    http::replay_request::ReplayRequest,
+    http::request_copy::RequestCopy,
     inner::ClientInner,
-    kept::Kept,
-    purchase::{FirstAnswer, PurchaseFlow},
-    replay_request::ReplayRequest,
 };
 
 pin_project! {
@@ -57,7 +57,7 @@ type Flow<R> = Pin<Box<dyn Future<Output = Outcome<R>> + Send>>;
 /// What goes on after a bill.
 struct Rest<S, B> {
     service: S,
-    kept: Kept<B>,
+    kept: RequestCopy<B>,
     inner: Arc<ClientInner>,
 }
 
@@ -71,7 +71,7 @@ where
     R::Error: Send,
 {
     /// Waits for the answer to a request that was sent already.
-    pub(super) fn asking(asked: F, service: S, kept: Kept<B>, inner: Arc<ClientInner>) -> Self {
+    pub(super) fn asking(asked: F, service: S, kept: RequestCopy<B>, inner: Arc<ClientInner>) -> Self {
         let rest = Some(Rest { service, kept, inner });
         Self { state: State::Asking { asked, patience: None, started: Instant::now(), rest } }
     }

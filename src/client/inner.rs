@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Budget, payer::ErasedPayer, progress::OnProgress, registry::PurchaseRegistry, settings::Settings,
-    settlement::TransferContext,
+    Budget, flow::progress::OnProgress, flow::registry::PurchaseRegistry, payer::ErasedPayer, settings::Settings,
+    way::transfer::TransferContext,
 };
 use crate::{clock::Clock, protocol::ChainTime};
 

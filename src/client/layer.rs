@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use tower_layer::Layer;
 
 use super::{
-    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, budget::Spent, cancelling, host,
-    inner::ClientInner,
+    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, flow::budget::Spent, http::host,
+    inner::ClientInner, way::authorization::cancel,
 };
 use crate::protocol::Amount;
 
@@ -131,7 +131,7 @@ impl PayLayer {
     /// the layer's [patience](super::PayLayerBuilder::patience). The purchase stays as it is.
     pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
         let Some(guard) = self.inner.registry.to_cancel(purchase) else { return Ok(None) };
-        cancelling::cancel(&self.inner, guard).await
+        cancel::cancel(&self.inner, guard).await
     }
 }
 

@@ -133,49 +133,26 @@
 //!   only, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two processes with one wallet pay for nothing twice, but take each other's nonces.
 
-mod authorizing;
-mod beginning;
-mod bill;
-mod body;
 mod box_error;
-mod budget;
 mod builder;
-mod cancelling;
-mod choice;
+mod dialect;
 mod directives;
-mod drafts;
 mod error;
 mod events;
-mod exclusive;
+mod flow;
 mod future;
-mod host;
+mod http;
 mod inner;
-mod journal;
-mod kept;
 mod layer;
-mod left_over;
-mod pacing;
 mod payer;
 mod payment_method;
-mod progress;
-mod purchase;
 mod purchase_id;
-mod redemption;
-mod registry;
-mod replay_request;
-mod reply;
-#[cfg(feature = "reqwest")]
-mod reqwest_client;
-mod response_body;
-mod seller;
 mod service;
 mod settings;
-mod settlement;
-mod showing;
-mod shown_proof;
-mod terms;
+mod stored;
 #[cfg(feature = "wallet")]
 mod wallet;
+mod way;
 
 /// The crate whose signers [`WalletPayerBuilder::signer`] takes, in the version that fits.
 #[cfg(feature = "wallet")]
@@ -183,25 +160,27 @@ pub use ::alloy;
 /// The HTTP client that [`ReqwestClient`] wraps, in the version that fits.
 #[cfg(feature = "reqwest")]
 pub use ::reqwest;
-pub use body::{Body, ReplayBody};
-pub use budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 pub use builder::PayLayerBuilder;
 pub use directives::{AlreadyPaid, AskAgain, Deadline, MaxPrice, QuoteOnly, ResumeOnly};
 pub use error::{Money, PayError};
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
+pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
+pub use flow::journal::{
+    FileJournal, Journal, JournalEntry, JournalError, JournalPayment, MemoryJournal, PurchaseState, RETENTION,
+};
 pub use future::ResponseFuture;
-pub use journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
+pub use http::body::{Body, ReplayBody};
+pub use http::replay_request::ProofIn;
+#[cfg(feature = "reqwest")]
+pub use http::reqwest_client::{FollowsNoRedirects, ReqwestClient};
+pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
+    TransferOrder, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
-pub use replay_request::ProofIn;
-#[cfg(feature = "reqwest")]
-pub use reqwest_client::{FollowsNoRedirects, ReqwestClient};
-pub use response_body::{BodyError, ResponseBody};
 pub use service::Pay;
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]

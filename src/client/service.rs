@@ -11,7 +11,10 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, inner::ClientInner, kept::Kept};
+use super::{
+    PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, http::request_copy::RequestCopy,
+    inner::ClientInner,
+};
 
 /// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
 #[derive(Clone)]
@@ -63,7 +66,7 @@ where
         let unpolled = self.service.clone();
         let mut polled = mem::replace(&mut self.service, unpolled);
         // Most answers are free: nothing is done for them that is not needed to go on after a 402.
-        let kept = Some(&request).filter(|_| self.inner.registry.is_idle()).and_then(Kept::of);
+        let kept = Some(&request).filter(|_| self.inner.registry.is_idle()).and_then(RequestCopy::of);
         match kept {
             Some(kept) => {
                 let asked = polled.call(request);

@@ -10,11 +10,11 @@ mod builder;
 mod cancel;
 mod error;
 mod faults;
-mod likeness;
-mod means;
+mod nonce_search;
 mod prepare;
+mod prerequisites;
+mod relation;
 mod status;
-mod taker;
 mod trace;
 mod transaction;
 
@@ -23,10 +23,10 @@ use std::{fmt, sync::Arc};
 pub use builder::WalletPayerBuilder;
 pub use error::{WalletError, WalletErrorKind};
 
-use self::account::{Account, Policy};
+use self::account::{Account, WalletSettings};
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
+    TransferRequest, TransferStatus,
 };
 use crate::{
     evm::{self, wallet::signer::Sign},
@@ -78,7 +78,7 @@ use crate::{
 #[derive(Clone)]
 pub struct WalletPayer {
     account: Arc<Account>,
-    policy: Policy,
+    settings: WalletSettings,
 }
 
 impl WalletPayer {
@@ -91,7 +91,7 @@ impl WalletPayer {
     /// the base fee, or 0.01 gwei where that is more. With one node, its word is all there is, and these limits are what holds.
     #[must_use]
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
-        self.policy.max_fee_per_gas = wei;
+        self.settings.max_fee_per_gas = wei;
         self
     }
 
@@ -100,7 +100,7 @@ impl WalletPayer {
     /// second payment.
     #[must_use]
     pub const fn final_after(mut self, blocks: u64) -> Self {
-        self.policy.final_after = blocks;
+        self.settings.final_after = blocks;
         self
     }
 
@@ -113,7 +113,7 @@ impl WalletPayer {
     /// ([`PayLayer::abandon`](super::PayLayer::abandon)).
     #[must_use]
     pub const fn tagged(mut self, tagged: bool) -> Self {
-        self.policy.tagged = tagged;
+        self.settings.tagged = tagged;
         self
     }
 
@@ -144,7 +144,7 @@ impl Payer for WalletPayer {
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
-        prepare::prepare(&self.account, &self.policy, payment).await
+        prepare::prepare(&self.account, &self.settings, payment).await
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -152,17 +152,17 @@ impl Payer for WalletPayer {
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
-        status::status(&self.account, self.policy.final_after, &self.account.read(prepared)?).await
+        status::status(&self.account, self.settings.final_after, &self.account.read(prepared)?).await
     }
 
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         let sent = self.account.read(prepared)?;
         let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
-        prepare::replace(&self.account, &self.policy, newest, last.token).await
+        prepare::replace(&self.account, &self.settings, newest, last.token).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        if prepared.payer != self.account.key.address {
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        if account != self.account.key.address {
             return Err(PayerError::Foreign);
         }
         sign_message(&*self.account.key.signer, message).await.map(Some)
@@ -178,14 +178,14 @@ impl Payer for WalletPayer {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
-        authorization_status::status(&self.account, self.policy.final_after, prepared, since).await
+        authorization_status::status(&self.account, self.settings.final_after, prepared, since).await
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
-        cancel::prepare(&self.account, &self.policy, authorized).await
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
+        cancel::prepare(&self.account, &self.settings, authorized).await
     }
 }
 

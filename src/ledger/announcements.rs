@@ -8,7 +8,7 @@ use crate::protocol::PaymentId;
 /// The sales that a [`Ledger`](super::Ledger) recorded and that wait for their announcement: an optional capability, which
 /// [`Ledger::announcements`](super::Ledger::announcements) returns. Every ledger of this crate has it.
 ///
-/// The commit of a lease that is [to be announced](super::Lease::to_announce) marks the sale, in the same atomic step. The mark
+/// The commit of a lease that is [to be announced](super::Lease::announcing) marks the sale, in the same atomic step. The mark
 /// stays until the sale is [announced](Self::announced): a process that ends in between leaves it to the next one. It outlives
 /// the time for which the sale itself is remembered. A sale whose lease is not to be announced has no mark.
 ///

@@ -150,7 +150,7 @@ impl Claim {
     }
 
     /// Whether no candidate has happened yet. Such a claim costs its author nothing but a signature, which may be worthless.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn is_unproven(&self) -> bool {
         !self.payments.iter().any(Payment::is_settled)
     }
@@ -198,7 +198,7 @@ impl Lease {
     }
 
     /// Returns the same lease, whose commit marks the sale as one that waits for its [announcement](super::Announcements).
-    pub fn to_announce(self) -> Self {
+    pub fn announcing(self) -> Self {
         Self { announce: true, ..self }
     }
 

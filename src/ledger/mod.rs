@@ -140,7 +140,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// instead of what was reserved, in the same atomic step: its transaction, position and block. It is kept until
     /// [`Lease::keep_until`].
     ///
-    /// A sale that is [to be announced](Lease::to_announce) is marked in the same atomic step, if the ledger has
+    /// A sale that is [to be announced](Lease::announcing) is marked in the same atomic step, if the ledger has
     /// [announcements](Self::announcements). A repeated commit marks nothing again.
     ///
     /// An `answer` is stored in the same atomic step, and returned by [`consumed`](Self::consumed) for as long as it is to be

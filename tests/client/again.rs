@@ -65,7 +65,7 @@ async fn five_identical_requests_make_one_transfer_whatever_the_price_does() {
                         Err(error) => error.transaction().is_some() && error.is_resumable(),
                     };
                     assert!(resumable, "{context}");
-                    assert_eq!(market.wallet.payments(), 1, "{context}");
+                    assert_eq!(market.wallet.transfers(), 1, "{context}");
                 }
                 assert_eq!(layer.unfinished().len(), 1, "{context}");
             }
@@ -82,7 +82,7 @@ async fn a_payment_that_covers_the_new_price_buys_the_answer() {
     ask(&layer, &seller, question("{}")).await.unwrap();
     let got = ask(&layer, &seller, question("{}")).await.unwrap();
     let (intent, ..) = seller.asked().pop().unwrap().proof.unwrap();
-    assert_eq!((got.text.as_str(), intent.as_str(), market.wallet.payments()), ("the answer", "intent-2", 1));
+    assert_eq!((got.text.as_str(), intent.as_str(), market.wallet.transfers()), ("the answer", "intent-2", 1));
     assert!(layer.unfinished().is_empty());
 }
 
@@ -109,7 +109,7 @@ async fn a_dearer_quote_is_an_error_that_says_what_was_paid_and_what_is_asked() 
             assert!(text.contains("nothing more was paid") && text.contains(&paid.transaction.unwrap().to_string()));
             let PayError::NotCovered { purchase, paid: amount, asked, .. } = error else { panic!("{error}") };
             assert!(purchase == paid.id && amount == "0.49" && asked.starts_with(says), "{asked}");
-            assert_eq!((market.wallet.payments(), seller.proofs()), (1, 0));
+            assert_eq!((market.wallet.transfers(), seller.proofs()), (1, 0));
         }
         // Under the quote that it was made for it can be shown all the same.
         let mut resume = question("{}");
@@ -122,7 +122,7 @@ async fn a_dearer_quote_is_an_error_that_says_what_was_paid_and_what_is_asked() 
     ask(&layer, &dearer, question("{}")).await.unwrap_err();
     assert!(layer.abandon(market.journal.entries()[0].id).await.unwrap());
     ask(&layer, &dearer, question("{}")).await.unwrap();
-    assert_eq!(market.wallet.payments(), 2);
+    assert_eq!(market.wallet.transfers(), 2);
 }
 
 /// The seller said that the request could be sent again with the payment: that it was used by then is an error, not a
@@ -135,7 +135,7 @@ async fn what_was_promised_to_go_on_and_is_refused_is_an_error() {
         let refusing = Seller::paid(move |_| problem(code.status().as_u16(), code.as_str(), &[]));
         let error = ask(&layer, &refusing, question("{}")).await.unwrap_err();
         assert!(matches!(error, PayError::Refused { .. }) && !error.is_resumable(), "{error}");
-        assert_eq!((market.wallet.payments(), layer.unfinished().len()), (1, 0));
+        assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0));
     }
 }
 
@@ -154,13 +154,13 @@ async fn a_payment_that_bought_nothing_is_closed_when_no_seller_takes_it_any_mor
     }
     market.shop.clock.advance(hours(25));
     ask(&layer, &declining(1), question("[1]")).await.unwrap();
-    assert_eq!((layer.unfinished().len(), market.wallet.payments()), (10, 10), "kept for a day and an hour");
+    assert_eq!((layer.unfinished().len(), market.wallet.transfers()), (10, 10), "kept for a day and an hour");
     market.shop.clock.advance(Duration::from_secs(1));
     for _ in 0..3 {
         ask(&layer, &declining(1), question("[1]")).await.unwrap();
     }
     let open = layer.unfinished();
-    assert_eq!((open.len(), market.wallet.payments()), (1, 11), "{open:?}");
+    assert_eq!((open.len(), market.wallet.transfers()), (1, 11), "{open:?}");
     market.shop.clock.advance(hours(26));
     ask(&layer, &Seller::honest(), question("[other]")).await.unwrap_err();
     assert_eq!(layer.unfinished().len(), 0);
@@ -172,7 +172,7 @@ async fn a_payment_that_bought_nothing_is_closed_when_no_seller_takes_it_any_mor
     ask(&layer, &declining(1), question("[1]")).await.unwrap();
     market.shop.clock.advance(hours(100));
     ask(&layer, &declining(1), question("[1]")).await.unwrap();
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 /// A seller that only ever bills again ends the purchase, and the error no longer says that it goes on.
@@ -191,7 +191,7 @@ async fn bills_without_end_come_to_an_end() {
         );
         assert_eq!(error.to_string().contains("given up"), is_last);
     }
-    assert_eq!((market.wallet.payments(), seller.proofs()), (1, 5));
+    assert_eq!((market.wallet.transfers(), seller.proofs()), (1, 5));
 }
 
 /// Who shows several purchases at once can tell whose step it is.
@@ -216,7 +216,7 @@ async fn events_name_their_purchase() {
         }
     }
     let names: HashSet<_> = events.lock().unwrap().iter().map(|event| event.purchase).collect();
-    assert_eq!((names.len(), market.wallet.payments()), (2, 1), "one quote was for a purchase that was not made");
+    assert_eq!((names.len(), market.wallet.transfers()), (2, 1), "one quote was for a purchase that was not made");
 }
 
 /// An adopted payment is at work for the request that it was shown for: nobody else takes it meanwhile.
@@ -232,9 +232,9 @@ async fn an_adopted_payment_whose_answer_is_not_known_is_nobody_elses() {
     let third = Bill { intent: "intent-3".into(), ..Bill::default() };
     let third = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { third.reply() });
     ask(&layer, &third, question("[3]")).await.unwrap();
-    assert_eq!(market.wallet.payments(), 2);
+    assert_eq!(market.wallet.transfers(), 2);
     ask(&layer, &Seller::honest(), question("[2]")).await.unwrap();
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 0));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 0));
 }
 
 /// Of several the oldest is gone on with: it is the first that the seller will no longer take.
@@ -266,7 +266,7 @@ async fn the_oldest_is_gone_on_with_first() {
             let (_, transaction, _) = seller.asked().pop().unwrap().proof.unwrap();
             assert_eq!(Some(transaction.parse().unwrap()), entry.transaction, "declined: {declined}");
         }
-        assert_eq!(market.wallet.payments(), 2);
+        assert_eq!(market.wallet.transfers(), 2);
     }
 }
 

@@ -106,7 +106,7 @@ async fn where_the_seller_will_not_have_it_in_the_body_it_goes_in_the_header() {
         let seller = Seller::paid(move |asked| if asked.proof.as_ref().unwrap().2 { sold() } else { refusal() });
         let got = ask(&in_body(&market).await, &seller, question("{}")).await.unwrap();
         assert_eq!((got.text.as_str(), got.purchase.unwrap().attempts), ("the answer", 2));
-        assert_eq!(market.wallet.payments(), 1);
+        assert_eq!(market.wallet.transfers(), 1);
     }
     // A real route that takes proofs in the header only.
     let market = Market::open().await;
@@ -115,7 +115,7 @@ async fn where_the_seller_will_not_have_it_in_the_body_it_goes_in_the_header() {
     };
     let seller = market.shop.layer().header_only().layer(tower::service_fn(handler));
     let got = call(&in_body(&market).await.layer(seller), question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), market.wallet.payments()), ("sold", 1));
+    assert_eq!((got.text.as_str(), market.wallet.transfers()), ("sold", 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +244,7 @@ async fn a_body_that_is_gone_once_it_was_paid_for_names_the_payment() {
     let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     let request = Request::post("https://seller.example/answer").body(Fickle(there)).unwrap();
     let error = layer.layer(seller).oneshot(request).await.unwrap_err();
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
     assert!(error.transaction().is_some() && error.is_resumable(), "{error}");
     assert!(!error.to_string().contains("nothing was paid"), "{error}");
 }
@@ -348,7 +348,7 @@ async fn who_only_resumes_begins_nothing() {
     ask(&layer, &seller, question("{}")).await.unwrap_err();
     assert_eq!(ask(&layer, &seller, resume()).await.unwrap().text, "the answer");
     assert!(matches!(ask(&layer, &seller, resume()).await, Err(PayError::NothingToResume)));
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 /// The service finds fault with a request that was paid for: the corrected one costs nothing more.
@@ -371,9 +371,9 @@ async fn a_corrected_request_is_paid_with_what_was_not_spent() {
     assert_eq!((purchase.state, purchase.confirmed), (PurchaseState::Unspent, false));
     let got = call(&client, question(r#"{"query":"wrong"}"#)).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().id), ("right", purchase.id));
-    assert_eq!((market.wallet.payments(), market.journal.entries().len()), (1, 1));
+    assert_eq!((market.wallet.transfers(), market.journal.entries().len()), (1, 1));
     call(&client, question(r#"{"query":"wrong"}"#)).await.unwrap();
-    assert_eq!(market.wallet.payments(), 2);
+    assert_eq!(market.wallet.transfers(), 2);
 }
 
 /// So it is where the seller's layer finds the fault.
@@ -388,7 +388,7 @@ async fn what_the_seller_could_not_read_is_not_spent_either() {
         let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
         assert!(matches!(error, PayError::Misunderstood { .. }) && error.is_resumable(), "{error}");
         assert_eq!(ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap().text, "the answer");
-        assert_eq!(market.wallet.payments(), 1, "{code}");
+        assert_eq!(market.wallet.transfers(), 1, "{code}");
     }
 }
 
@@ -401,7 +401,7 @@ async fn what_was_not_spent_pays_for_one_request_only() {
     let seller = Seller::honest();
     let two = tokio::join!(ask(&layer, &seller, question("[1]")), ask(&layer, &seller, question("[2]")));
     assert!(two.0.is_ok() && two.1.is_ok());
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 0));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 0));
 
     let market = Market::open().await;
     let budget = tower_x402::client::Budget::in_assets([tower_x402::protocol::Asset::USDC_BASE]);
@@ -411,7 +411,7 @@ async fn what_was_not_spent_pays_for_one_request_only() {
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
     assert_eq!(ask(&layer, &seller, question("[1]")).await.unwrap().text, "the answer");
     assert!(matches!(ask(&layer, &seller, question("[1]")).await, Err(PayError::Declined(_))));
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 /// A payment that was left over is none of the next request's, if it turns out to be used up or too old.
@@ -426,7 +426,7 @@ async fn what_was_not_spent_and_cannot_be_any_more_does_not_end_the_next_request
         if is_old { problem(422, "payment_too_old", &[]) } else { sold() }
     };
     let got = ask(&layer, &Seller::paid(refuses_the_old), question("[2]")).await.unwrap();
-    assert_eq!((got.text.as_str(), market.wallet.payments()), ("the answer", 2));
+    assert_eq!((got.text.as_str(), market.wallet.transfers()), ("the answer", 2));
     let refused = market.journal.entries().iter().filter(|entry| entry.state == PurchaseState::Refused).count();
     assert_eq!((refused, layer.unfinished().len()), (1, 0));
 }
@@ -440,7 +440,7 @@ async fn the_services_own_use_of_a_refusals_words_closes_no_payment() {
     let got = ask(&layer, &seller, question("{}")).await.unwrap();
     assert_eq!((got.status.as_u16(), got.purchase.unwrap().state), (400, PurchaseState::Unspent));
     assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -459,7 +459,7 @@ async fn what_is_not_enough_or_for_another_is_not_used() {
         ask(&layer, &declining, question("{}")).await.unwrap();
         let seller = Seller::new(move |asked| if asked.proof.is_some() { sold() } else { bill.reply() });
         ask(&layer, &seller, Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 1));
+        assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 1));
     }
 }
 
@@ -482,7 +482,7 @@ async fn a_fresh_intent_is_redeemed_with_the_same_payment() {
         seller.oneshot(request)
     });
     let got = call(&market.layer().await.layer(rotating), question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), got.purchase.unwrap().attempts, market.wallet.payments()), ("sold", 2, 1));
+    assert_eq!((got.text.as_str(), got.purchase.unwrap().attempts, market.wallet.transfers()), ("sold", 2, 1));
 }
 
 /// The seller committed the sale, and its answer was lost on the way: that is said, and nothing more is paid.
@@ -500,7 +500,7 @@ async fn an_answer_that_was_lost_is_not_bought_again_in_the_same_call() {
     let error = call(&market.layer().await.layer(losing), question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Refused { code: ProblemCode::AlreadyConsumed, .. }), "{error}");
     assert!(error.transaction().is_some() && !error.is_resumable());
-    assert_eq!((market.wallet.payments(), market.runs.runs()), (1, 1));
+    assert_eq!((market.wallet.transfers(), market.runs.runs()), (1, 1));
 }
 
 fn pieces(parts: &'static [&'static str], trailers: bool) -> AnyBody {
@@ -571,5 +571,5 @@ async fn settings_without_bounds_are_taken() {
     );
     let error = ask(&layer, &seller, question("{}")).await.err();
     assert!(error.as_ref().is_none_or(|error| matches!(error, PayError::Unanswered { .. })), "{error:?}");
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }

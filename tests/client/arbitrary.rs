@@ -91,7 +91,7 @@ proptest! {
                 _ => super::rig::sold(),
             });
             assert_eq!(ask(&market.layer().await, &seller, question("{}")).await.unwrap().text, "the answer");
-            assert_eq!(market.wallet.payments(), 1);
+            assert_eq!(market.wallet.transfers(), 1);
         });
     }
 
@@ -115,7 +115,7 @@ proptest! {
                 Reply::Answer(response.body(text("")).unwrap())
             });
             let got = ask(&market.layer().await, &seller, question("{}")).await;
-            assert_eq!(market.wallet.payments(), usize::from(got.is_ok()), "{got:?}");
+            assert_eq!(market.wallet.transfers(), usize::from(got.is_ok()), "{got:?}");
         });
     }
 
@@ -148,7 +148,7 @@ proptest! {
                     break;
                 }
             }
-            assert_eq!(market.wallet.payments(), 1);
+            assert_eq!(market.wallet.transfers(), 1);
         });
     }
 
@@ -165,7 +165,7 @@ proptest! {
             let market = Market::open().await;
             let layer = market.layer_with(|builder| builder.proof_in(ProofIn::Body)).await;
             let got = ask(&layer, &Seller::honest(), request).await;
-            assert_eq!(market.wallet.payments(), usize::from(got.is_ok()), "{got:?}");
+            assert_eq!(market.wallet.transfers(), usize::from(got.is_ok()), "{got:?}");
         });
     }
 }

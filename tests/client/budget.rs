@@ -13,7 +13,10 @@ use futures_util::future::join_all;
 use http::Request;
 use tokio::sync::Semaphore;
 use tower_x402::{
-    client::{Body, Budget, BudgetBuilder, BudgetDenial, BudgetError, Journal as _, PayError, PayLayer, PurchaseState},
+    client::{
+        Body, Budget, BudgetBuilder, BudgetDenial, BudgetError, Journal as _, JournalPayment, PayError, PayLayer,
+        PurchaseState,
+    },
     protocol::{Address, Asset, ChainTime, Network},
     testing::Sending,
 };
@@ -71,7 +74,7 @@ async fn one_payment_costs_at_most_its_limit() {
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     let why = declined(&layer, &at("490001"), question("{}")).await;
     assert_eq!(why, BudgetDenial::PerPayment { price: "0.490001".into(), limit: "0.49".into() });
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (2, 2));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +97,7 @@ async fn a_day_costs_at_most_its_limit_and_passes() {
     declined(&layer, &at("1"), question("{}")).await;
     market.shop.clock.set_unix(NOW + DAY.as_secs() + 3600);
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
-    assert_eq!(market.wallet.payments(), 5);
+    assert_eq!(market.wallet.transfers(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +127,7 @@ async fn a_host_has_at_most_its_limit_however_it_is_spelled() {
         let why = declined(&layer, &seller, get(third)).await;
         assert!(matches!(why, BudgetDenial::PerHost { .. }), "{third}: {why}");
         ask(&layer, &seller, get("https://another.example/")).await.unwrap();
-        assert_eq!(market.wallet.payments(), 3);
+        assert_eq!(market.wallet.transfers(), 3);
     }
 }
 
@@ -191,7 +194,7 @@ async fn subdomains_count_together_where_they_are_grouped() {
     for host in others {
         ask(&grouping, &at("490000"), url(host)).await.unwrap();
     }
-    assert_eq!(market.wallet.payments(), 4);
+    assert_eq!(market.wallet.transfers(), 4);
     let single = layer(&Market::open().await, usdc().per_payment("1").per_host("0.49").per_day("10")).await;
     for host in ["seller.example", "a.seller.example", "b.seller.example"] {
         ask(&single, &at("490000"), url(host)).await.unwrap();
@@ -256,7 +259,7 @@ async fn a_quote_that_expires_before_it_can_be_paid_is_declined() {
     let patient = of(Duration::from_secs(60)).await;
     let why = declined(&patient, &until(NOW + 59), question("{}")).await;
     assert_eq!(why, BudgetDenial::ExpiresSoon { left: Duration::from_secs(59), least: Duration::from_secs(60) });
-    assert_eq!(market.wallet.payments(), 2);
+    assert_eq!(market.wallet.transfers(), 2);
 }
 
 /// A limit is read where it is met, and asked for before.
@@ -326,7 +329,7 @@ async fn calls_at_the_same_time_do_not_spend_more_together() {
         .iter()
         .filter(|outcome| matches!(outcome, Err(PayError::Declined(BudgetDenial::PerDay { .. }))))
         .count();
-    assert_eq!((paid, over, market.wallet.payments()), (7, 33, 7));
+    assert_eq!((paid, over, market.wallet.transfers()), (7, 33, 7));
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,7 +339,7 @@ async fn a_restart_does_not_forget_what_was_spent() {
     let seller = at("490000");
     for spent in 0..2 {
         ask(&layer(&market, budget()).await, &seller, question("{}")).await.unwrap();
-        assert_eq!(market.wallet.payments(), spent + 1);
+        assert_eq!(market.wallet.transfers(), spent + 1);
     }
     let why = declined(&layer(&market, budget()).await, &seller, question("{}")).await;
     assert!(matches!(why, BudgetDenial::PerHost { .. }), "{why}");
@@ -387,7 +390,7 @@ async fn what_is_under_way_counts_and_what_came_to_nothing_counts_for_a_day() {
         assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(DAY);
         ask(layer!(), &at("490000"), question("{}")).await.unwrap();
-        assert_eq!(market.wallet.payments(), 1);
+        assert_eq!(market.wallet.transfers(), 1);
     }
 }
 
@@ -424,7 +427,7 @@ async fn a_payment_that_is_mined_late_counts_in_the_day_in_which_it_is_mined() {
         assert!(matches!(why, BudgetDenial::PerDay { .. }), "{why}");
         market.shop.clock.advance(Duration::from_secs(1));
         ask(&paying, &seller, question("{}")).await.unwrap();
-        assert_eq!(market.wallet.payments(), 2, "restarts: {restarts}");
+        assert_eq!(market.wallet.transfers(), 2, "restarts: {restarts}");
     }
 }
 
@@ -456,7 +459,7 @@ async fn a_payment_that_is_approved_late_counts_from_then() {
     assert!(matches!(why, BudgetDenial::PerDay { .. }), "spent: {why}");
     market.shop.clock.advance(Duration::from_secs(1));
     ask(&layer, &at("490000"), elsewhere()).await.unwrap();
-    assert_eq!(market.wallet.payments(), 2);
+    assert_eq!(market.wallet.transfers(), 2);
 }
 
 /// Its money moved when it was paid: a purchase that never came to an end does not lower the budget for ever.
@@ -469,7 +472,7 @@ async fn what_was_paid_and_never_answered_counts_for_a_day() {
     declined(&layer, &at("490000"), question("[2]")).await;
     market.shop.clock.set_unix(NOW + DAY.as_secs());
     assert_eq!(ask(&layer, &at("490000"), question("[2]")).await.unwrap().text, "the answer");
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 1));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -498,7 +501,7 @@ async fn who_approves_is_asked_last_and_once() {
     yes.store(true, Ordering::SeqCst);
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     declined(&layer, &at("490000"), question("{}")).await;
-    assert_eq!((asked.load(Ordering::SeqCst), market.wallet.payments()), (4, 1));
+    assert_eq!((asked.load(Ordering::SeqCst), market.wallet.transfers()), (4, 1));
 }
 
 /// While somebody thinks it over the money is set aside; whoever leaves or panics meanwhile frees it.
@@ -529,7 +532,7 @@ async fn an_approval_may_take_its_time() {
     market.shop.clock.set_unix(NOW);
     door.add_permits(1);
     ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!((market.wallet.prepared(), market.wallet.payments()), (1, 1));
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -552,7 +555,7 @@ async fn an_approval_that_panics_frees_the_money() {
     }
     broken.store(false, Ordering::SeqCst);
     ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -579,7 +582,7 @@ async fn plain_http_is_paid_on_this_machine_only() {
     for uri in far {
         assert_eq!(declined(&careful, &at("490000"), get(uri)).await, BudgetDenial::PlainHttp, "{uri}");
     }
-    assert_eq!(market.wallet.payments(), 5);
+    assert_eq!(market.wallet.transfers(), 5);
     let trusting = layer(&market, budget().allow_plain_http()).await;
     ask(&trusting, &at("490000"), get("http://seller.example/")).await.unwrap();
 }
@@ -643,7 +646,8 @@ async fn an_authorization_counts_for_as_long_as_it_can_be_used() {
         assert!(ask(&market.layer().await, &seller, question("{}")).await.is_err());
         let mut entry = market.journal.entries().remove(0);
         let end = ChainTime::from_unix(NOW + 40 * 3_600);
-        entry.prepared[0].authorization.as_mut().unwrap().authorization.valid_before = end;
+        let JournalPayment::Authorization { authorized, .. } = &mut entry.payment else { panic!("{entry:?}") };
+        authorized.signed.authorization.valid_before = end;
         (entry.state, entry.settled) = (state, Some(ChainTime::from_unix(NOW + 1)));
         market.journal.record(&entry).await.unwrap();
         for (hours, counts) in [(25, true), (39, true), (40, true), (63, true), (64, false)] {
@@ -694,7 +698,7 @@ async fn gas_has_limits_of_its_own_across_a_restart() {
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
     market.shop.clock.set_unix(NOW + DAY.as_secs());
     ask(&layer, &at("490000"), question("{}")).await.unwrap();
-    assert_eq!((market.wallet.payments(), market.wallet.sent()), (4, 4));
+    assert_eq!((market.wallet.transfers(), market.wallet.sent()), (4, 4));
 }
 
 /// Of two transactions with one nonce one is mined: the dearer one counts, and is not sent where it costs too much.
@@ -707,7 +711,7 @@ async fn a_higher_fee_is_within_the_limits_too() {
         let error = ask(&layer, &at("490000"), question("{}")).await.unwrap_err();
         assert!(error.is_resumable(), "{error}");
         assert_eq!((market.wallet.prepared(), market.wallet.sent()), (2, sent));
-        assert_eq!(layer.unfinished()[0].prepared.len(), sent);
+        assert_eq!(layer.unfinished()[0].transfers().len(), sent);
     }
 }
 

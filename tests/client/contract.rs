@@ -116,7 +116,7 @@ async fn only_instances_that_were_ready_are_called() {
     let client = market.layer().await.layer(Strict::new(seller.clone()));
     assert!(timeout(Duration::from_secs(5), call(&client, question("{}"))).await.is_err());
     assert_eq!(call(&client, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!((market.wallet.payments(), seller.proofs()), (1, 4));
+    assert_eq!((market.wallet.transfers(), seller.proofs()), (1, 4));
 }
 
 /// A client that is not ready any more once the money moved is waited for, within the patience.
@@ -137,7 +137,7 @@ async fn a_client_that_is_gone_after_the_payment_loses_nothing() {
         assert!(matches!(error, PayError::Unanswered { .. }), "{error}");
         *mood.lock().unwrap() = Mood::Ready;
         assert_eq!(call(&client, question("{}")).await.unwrap().text, "the answer");
-        assert_eq!((market.wallet.payments(), seller.proofs()), (1, 1));
+        assert_eq!((market.wallet.transfers(), seller.proofs()), (1, 1));
     }
 }
 
@@ -168,7 +168,7 @@ async fn readiness_is_not_held_while_the_chain_is_waited_for() {
     }
     market.wallet.release();
     assert_eq!(call(&client, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 /// Somebody else's payment is resumed by a caller that was ready: he gives his place back at once.
@@ -190,5 +190,5 @@ async fn many_calls_share_one_place() {
     let calls = (0..20).map(|number| call(&client, free(&number.to_string())));
     let answers = timeout(Duration::from_secs(600), join_all(calls)).await.expect("they wait for each other");
     assert!(answers.iter().all(|answer| answer.as_ref().unwrap().text == "the answer"));
-    assert_eq!(market.wallet.payments(), 20);
+    assert_eq!(market.wallet.transfers(), 20);
 }

@@ -80,7 +80,7 @@ async fn an_answer_that_was_not_read_comes_to_the_same_request() {
             drop(answer);
             let layer = if restart { market.layer().await } else { layer };
             assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text.len(), size);
-            assert_eq!((market.wallet.payments(), state(&market)), (1, PurchaseState::Answered), "{size}");
+            assert_eq!((market.wallet.transfers(), state(&market)), (1, PurchaseState::Answered), "{size}");
             assert!(layer.unfinished().is_empty());
         }
     }
@@ -95,7 +95,7 @@ async fn a_large_answer_that_breaks_off_is_asked_for_again_by_the_same_request()
     assert_eq!(state(&market), PurchaseState::Redeeming);
     let whole = selling(|| streamed(1_000_000, None));
     assert_eq!(ask(&layer, &whole, question("{}")).await.unwrap().text.len(), 1_000_000);
-    assert_eq!((market.wallet.payments(), state(&market)), (1, PurchaseState::Answered));
+    assert_eq!((market.wallet.transfers(), state(&market)), (1, PurchaseState::Answered));
 }
 
 /// While an answer is read, the same request asks for that answer, and pays for no other.
@@ -108,11 +108,11 @@ async fn meanwhile_the_same_request_pays_nothing() {
         let (one, two) = if other_first { (other, answer) } else { (answer, other) };
         assert_eq!(one.into_body().collect().await.unwrap().to_bytes().len(), 1_000_000);
         assert_eq!(two.into_body().collect().await.unwrap().to_bytes().len(), 1_000_000);
-        assert_eq!((market.wallet.payments(), state(&market)), (1, PurchaseState::Answered));
+        assert_eq!((market.wallet.transfers(), state(&market)), (1, PurchaseState::Answered));
         assert!(layer.unfinished().is_empty());
         // The next one is another purchase.
         ask(&layer, &seller, question("{}")).await.unwrap();
-        assert_eq!(market.wallet.payments(), 2);
+        assert_eq!(market.wallet.transfers(), 2);
     }
 }
 
@@ -231,7 +231,7 @@ async fn a_finished_purchase_gives_its_answer_again() {
         assert_eq!((again.text, again.purchase.unwrap().id), (first.text, id));
         assert_eq!((market.journal.entries(), layer.unfinished().len()), (before.clone(), 0));
         let shown = signed::nonces(&seller).0.len() + usize::from(!by_authorization);
-        assert_eq!((shown, market.wallet.payments()), (1, usize::from(!by_authorization)));
+        assert_eq!((shown, market.wallet.transfers()), (1, usize::from(!by_authorization)));
 
         // A refusal leaves it as it is.
         let refusing = Seller::new(|_| problem(409, "already_consumed", &[]));
@@ -274,7 +274,7 @@ async fn a_dripping_answer_ends_in_time_and_is_not_paid_twice() {
         assert!(body.frame().await.is_none());
         assert_eq!(state(&market), PurchaseState::Redeeming);
         assert_eq!(ask(&layer, &Seller::honest(), request()).await.unwrap().text, "the answer");
-        assert_eq!(market.wallet.payments(), 1);
+        assert_eq!(market.wallet.transfers(), 1);
     }
     // So does one that is free.
     let market = Market::open().await;
@@ -364,10 +364,10 @@ async fn a_call_whose_402_comes_late_looks_again_before_it_pays() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     // It pays, and is dropped while it waits for its answer.
     assert!(tokio::time::timeout(Duration::from_secs(10), ask(&layer, &seller, question("{}"))).await.is_err());
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
     is_late.store(false, Ordering::SeqCst);
     assert_eq!(late.await.unwrap().unwrap().text, "the answer");
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (1, 0));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0));
 }
 
 /// How a body of a known length goes on after its last byte.
@@ -417,7 +417,7 @@ async fn a_body_that_does_not_end_after_its_last_byte_is_not_paid_twice() {
         tokio::task::yield_now().await;
         assert_eq!((state(&market), layer.unfinished().len()), (PurchaseState::Redeeming, 1));
         assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
-        assert_eq!((market.wallet.payments(), state(&market)), (1, PurchaseState::Answered));
+        assert_eq!((market.wallet.transfers(), state(&market)), (1, PurchaseState::Answered));
     }
 }
 

@@ -117,7 +117,7 @@ async fn dropped_everywhere(sendings: &[Sending], then: Then) -> usize {
             let got = got.unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(got.text, "the answer", "{context}");
         }
-        assert_eq!(market.wallet.payments(), 1, "{context}");
+        assert_eq!(market.wallet.transfers(), 1, "{context}");
         assert_closed(&market, &context);
         if done.is_some() {
             return polls;
@@ -168,7 +168,7 @@ async fn so_is_one_that_a_left_over_payment_pays_for() {
                 let got = call(&layer.layer(SlowClient::new(seller)), question("[2]")).await;
                 assert_eq!(got.unwrap_or_else(|error| panic!("{context}: {error}")).text, "the answer", "{context}");
             }
-            assert_eq!(market.wallet.payments(), 1, "{context}");
+            assert_eq!(market.wallet.transfers(), 1, "{context}");
             assert_closed(&market, &context);
             if done {
                 assert!(polls > 5, "{polls} awaits are too few to have met them all");
@@ -198,7 +198,7 @@ async fn with_a_real_seller_the_answer_comes_unless_it_was_given_already() {
                     Err(error) => panic!("{context}: {error}"),
                 }
             }
-            assert_eq!((market.wallet.payments(), market.runs.runs()), (1, 1), "{context}");
+            assert_eq!((market.wallet.transfers(), market.runs.runs()), (1, 1), "{context}");
             assert_closed(&market, &context);
             if done {
                 break;
@@ -237,7 +237,7 @@ async fn calls_for_the_same_that_leave_do_not_disturb_those_that_stay() {
             call(&client, question("{}")).await.unwrap();
             finished += 1;
         }
-        assert_eq!(market.wallet.payments(), finished);
+        assert_eq!(market.wallet.transfers(), finished);
         assert_closed(&market, "in the end");
     }
 }
@@ -269,7 +269,7 @@ async fn slipping(slip: Slip, then: Then) {
             let got = ask(&layer, &seller, question("{}")).await.unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(got.text, "the answer", "{context}");
         }
-        assert_eq!(market.wallet.payments(), 1, "{context}");
+        assert_eq!(market.wallet.transfers(), 1, "{context}");
         assert!(layer.unfinished().is_empty(), "{context}");
     }
 }
@@ -331,7 +331,7 @@ async fn what_another_process_displaced_is_paid_anew_within_the_call() {
     let wallet: &ScriptedPayer = &market.wallet;
     wallet.displace();
     let got = ask(&layer, &seller, question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), wallet.payments()), ("the answer", 1));
+    assert_eq!((got.text.as_str(), wallet.transfers()), ("the answer", 1));
     let states: Vec<PurchaseState> = market.journal.entries().iter().map(|entry| entry.state).collect();
     assert!(states.contains(&PurchaseState::Answered) && !states.iter().any(|state| state.is_open()), "{states:?}");
 }
@@ -379,7 +379,7 @@ async fn a_call_dropped_at_any_await_is_finished_from_the_file() {
             assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer", "after {polls} polls");
         }
         assert!(layer.unfinished().is_empty(), "after {polls} polls");
-        assert_eq!(market.wallet.payments(), usize::from(done || open_before == 1 || seller.proofs() > 0));
+        assert_eq!(market.wallet.transfers(), usize::from(done || open_before == 1 || seller.proofs() > 0));
         if done {
             assert!(polls > 12, "{polls} awaits are too few to have met them all");
             return;

@@ -38,7 +38,7 @@ fn bought(got: Result<Got, PayError>) -> Purchase {
 
 fn states(market: &Market) -> Vec<PurchaseState> {
     let mut entries = market.journal.entries();
-    entries.sort_by_key(|entry| entry.prepared.first().and_then(|prepared| prepared.transaction));
+    entries.sort_by_key(|entry| entry.transfers().first().and_then(PreparedTransfer::transaction));
     entries.iter().map(|entry| entry.state).collect()
 }
 
@@ -52,7 +52,7 @@ async fn a_transfer_that_was_not_heard_of_is_looked_up_and_not_repeated() {
     let market = Market::open().await;
     market.wallet.script([Sending::MinedUnheard]);
     bought(ask(&market.layer().await, &Seller::honest(), question("{}")).await);
-    assert_eq!((market.wallet.sent(), market.wallet.prepared(), market.wallet.payments()), (1, 1, 1));
+    assert_eq!((market.wallet.sent(), market.wallet.prepared(), market.wallet.transfers()), (1, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn a_transfer_that_is_refused_again_and_again_is_left_to_a_later_call() {
     assert!(error.transaction().is_some() && error.is_resumable());
     assert_eq!((market.wallet.sent(), states(&market)), (7, vec![PurchaseState::Paying]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
-    assert_eq!((market.wallet.prepared(), market.wallet.payments()), (1, 1));
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,9 +85,9 @@ async fn what_was_reverted_is_said_and_paid_anew_when_asked_again() {
     market.wallet.script([Sending::Reverted]);
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Reverted { .. }) && !error.is_resumable(), "{error}");
-    assert_eq!((market.wallet.payments(), states(&market)), (0, vec![PurchaseState::Void]));
+    assert_eq!((market.wallet.transfers(), states(&market)), (0, vec![PurchaseState::Void]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (1, 2));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 2));
 }
 
 /// Whichever of the transactions is mined, the one that is redeemed is that one.
@@ -100,11 +100,11 @@ async fn of_a_transfer_and_those_that_outbid_it_one_is_mined_and_redeemed() {
         left_after(&layer, &seller, 40).await;
         assert_eq!(market.wallet.prepared(), 2);
         let entry: JournalEntry = market.journal.entries().remove(0);
-        assert_eq!((entry.prepared[0].nonce, entry.prepared.len()), (entry.prepared[1].nonce, 2));
+        assert_eq!((entry.transfers()[0].nonce(), entry.transfers().len()), (entry.transfers()[1].nonce(), 2));
         market.wallet.release();
         let purchase = bought(ask(&market.layer().await, &seller, question("{}")).await);
-        assert_eq!(purchase.transaction, entry.prepared[mined].transaction);
-        assert_eq!((purchase.sent, market.wallet.payments()), (2, 1));
+        assert_eq!(purchase.transaction, entry.transfers()[mined].transaction());
+        assert_eq!((purchase.sent, market.wallet.transfers()), (2, 1));
         assert_eq!(seller.asked().pop().unwrap().proof.unwrap().1, purchase.transaction.unwrap().to_string());
     }
 }
@@ -132,7 +132,7 @@ async fn what_was_displaced_is_paid_anew_once_after_it_was_seen_thrice() {
     looks.store(0, Ordering::SeqCst);
     bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!(looks.load(Ordering::SeqCst), 3 + 1, "three looks at the first, one at the second");
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (1, 2));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 2));
     assert_eq!(states(&market), [PurchaseState::Void, PurchaseState::Answered]);
 }
 
@@ -149,7 +149,7 @@ async fn impossible_twice_and_then_not_is_not_impossible() {
         market.wallet.release();
     });
     bought(got);
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (1, 1));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn who_only_resumes_does_not_pay_anew_for_what_was_displaced() {
     let error = ask(&layer, &seller, resuming).await.unwrap_err();
     assert!(matches!(error, PayError::Displaced { .. }) && !error.is_resumable(), "{error}");
     assert_eq!(
-        (market.wallet.payments(), market.wallet.prepared(), states(&market)),
+        (market.wallet.transfers(), market.wallet.prepared(), states(&market)),
         (0, 1, vec![PurchaseState::Void])
     );
 }
@@ -185,7 +185,7 @@ async fn a_wallet_that_is_always_overtaken_is_given_up() {
     overtaking.abort();
     assert!(matches!(error, PayError::Displaced { .. }), "{error}");
     assert_eq!((error.transaction(), error.is_resumable()), (None, false));
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (0, 3));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (0, 3));
     assert_eq!(states(&market), [PurchaseState::Void; 3]);
 }
 
@@ -207,7 +207,7 @@ async fn a_wallet_that_is_away_is_waited_for() {
         market.wallet.outage(false);
     });
     bought(got);
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (1, 1));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 1));
     // Away for good, while the seller does not see the transfer: nothing is concluded from that.
     let blind = Seller::paid(|_| problem(409, "tx_not_confirmed", &[("retry-after", "2")]));
     let away = async {
@@ -217,7 +217,7 @@ async fn a_wallet_that_is_away_is_waited_for() {
     let (got, ()) = tokio::join!(ask(&layer, &blind, question("[]")), away);
     let error = got.unwrap_err();
     assert!(matches!(error, PayError::Unanswered { code: Some(ProblemCode::TxNotConfirmed), .. }), "{error}");
-    assert_eq!((market.wallet.payments(), market.wallet.prepared()), (2, 2));
+    assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
 }
 
 /// A purchase that is in the journal and was never sent, and whose quote is over: the seller is asked for its terms
@@ -243,7 +243,7 @@ async fn a_transfer_whose_quote_is_over_is_sent_if_it_is_still_enough() {
         let (market, seller, got) = never_sent(renewed(amount)).await;
         bought(got);
         assert_eq!(seller.asked().pop().unwrap().proof.unwrap().0, "renewed");
-        assert_eq!((market.wallet.payments(), market.wallet.prepared()), (1, 1));
+        assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 1));
     }
     let worse = [
         renewed("490001"),
@@ -260,7 +260,7 @@ async fn a_transfer_whose_quote_is_over_is_sent_if_it_is_still_enough() {
         let error = got.unwrap_err();
         assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{shown}: {error}");
         assert!(error.transaction().is_some());
-        assert_eq!((market.wallet.payments(), market.wallet.prepared(), market.wallet.sent()), (0, 1, 2), "{shown}");
+        assert_eq!((market.wallet.transfers(), market.wallet.prepared(), market.wallet.sent()), (0, 1, 2), "{shown}");
     }
 }
 
@@ -276,7 +276,7 @@ async fn a_seller_that_hangs_when_asked_for_its_terms_again_is_left() {
     let got = timeout(Duration::from_secs(16 * 60), ask(&layer, &seller, question("{}"))).await;
     let error = got.expect("the call outlasts its patience").unwrap_err();
     assert!(matches!(error, PayError::Unsettled { .. }), "{error}");
-    assert_eq!(market.wallet.payments(), 0);
+    assert_eq!(market.wallet.transfers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,7 +298,7 @@ async fn what_is_in_the_journal_is_gone_on_with_from_where_it_stood() {
     let steps = std::mem::take(&mut *steps.lock().unwrap());
     assert!(matches!(steps.first(), Some(PurchaseEvent::Resumed { .. })), "{steps:?}");
     assert!(matches!(steps.last(), Some(PurchaseEvent::Answered(status)) if status.is_success()), "{steps:?}");
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
     // Given up by hand, it is not gone on with.
     left_after(&layer, &Seller::paid(|_| Reply::Hangs), 2).await;
     let open = layer.unfinished().remove(0);
@@ -323,7 +323,7 @@ async fn a_reorganisation_after_the_payment_is_followed() {
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!((purchase.attempts, purchase.sent), (2, 1));
     assert_eq!(
-        (market.wallet.payments(), market.wallet.sent(), states(&market)),
+        (market.wallet.transfers(), market.wallet.sent(), states(&market)),
         (1, 2, vec![PurchaseState::Answered])
     );
 }
@@ -343,7 +343,7 @@ async fn what_the_journal_may_have_lost_is_not_sent_again_before_it_is_written()
     assert_eq!(market.wallet.sent(), 0, "sent, and in no journal");
     bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!(
-        (market.wallet.prepared(), market.wallet.payments(), states(&market)),
+        (market.wallet.prepared(), market.wallet.transfers(), states(&market)),
         (1, 1, vec![PurchaseState::Answered])
     );
 }
@@ -363,7 +363,7 @@ async fn what_is_sent_again_waits_for_its_turn() {
         drop(turn);
     });
     bought(got);
-    assert_eq!((market.wallet.sent(), market.wallet.payments()), (3, 1));
+    assert_eq!((market.wallet.sent(), market.wallet.transfers()), (3, 1));
 }
 
 /// While the seller waited, a reorganisation put the dearer transaction into the place of the first.
@@ -378,11 +378,11 @@ async fn the_journal_closes_with_the_transaction_that_paid() {
     });
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     let entry = market.journal.entries().remove(0);
-    assert_eq!((entry.prepared.len(), entry.state), (2, PurchaseState::Answered));
-    assert_eq!(entry.transaction, entry.prepared[1].transaction);
+    assert_eq!((entry.transfers().len(), entry.state), (2, PurchaseState::Answered));
+    assert_eq!(entry.transaction, entry.transfers()[1].transaction());
     assert_eq!(purchase.transaction, entry.transaction);
     let shown: Vec<_> = seller.asked().into_iter().filter_map(|asked| asked.proof).map(|proof| proof.1).collect();
-    assert_eq!(shown, [0, 1].map(|one: usize| entry.prepared[one].transaction.unwrap().to_string()));
+    assert_eq!(shown, [0, 1].map(|one: usize| entry.transfers()[one].transaction().unwrap().to_string()));
 }
 
 /// Two transfers for one intent could not be told apart.
@@ -401,11 +401,11 @@ async fn a_seller_that_gives_one_intent_twice_is_paid_for_it_once_at_a_time() {
     market.wallet.release();
     bought(ask(&layer, &seller, question("{}")).await);
     bought(ask(&layer, &seller, question("[2]")).await);
-    assert_eq!((market.wallet.prepared(), market.wallet.payments()), (2, 2));
+    assert_eq!((market.wallet.prepared(), market.wallet.transfers()), (2, 2));
     // The same at once: the one that comes second to its turn is refused, and has spent nothing.
     let (one, two) = tokio::join!(ask(&layer, &seller, question("[3]")), ask(&layer, &seller, question("[4]")));
     let paid = [one.is_ok(), two.is_ok()].into_iter().filter(|paid| *paid).count();
-    assert_eq!(market.wallet.payments(), 2 + paid);
+    assert_eq!(market.wallet.transfers(), 2 + paid);
 }
 
 #[tokio::test(start_paused = true)]
@@ -462,7 +462,7 @@ async fn the_first_payment_of_a_scripted_wallet_counts() {
     for transfers in 1..=3 {
         let (answer, purchase) = super::buy(&client, question("{}")).await.unwrap();
         assert_eq!((answer.as_str(), purchase.map(|purchase| purchase.attempts)), ("sold", Some(1)));
-        assert_eq!(wallet.payments(), transfers);
+        assert_eq!(wallet.transfers(), transfers);
     }
     assert_eq!(chain.head().await.unwrap(), ChainTime::from_unix(NOW + 6), "each in a block of its own");
 }
@@ -494,7 +494,7 @@ impl Payer for Watched {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -519,7 +519,7 @@ impl Payer for Swapped {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -527,7 +527,7 @@ impl Payer for Swapped {
             return Ok(TransferStatus::Pending);
         }
         let look = self.looks.fetch_add(1, Ordering::SeqCst).min(1);
-        Ok(TransferStatus::Mined { transaction: prepared[look].transaction.unwrap(), confirmations: 1 })
+        Ok(TransferStatus::Mined { transaction: prepared[look].transaction().unwrap(), confirmations: 1 })
     }
 }
 
@@ -543,7 +543,7 @@ impl Payer for Reorganised {
         submit_guard() -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -588,15 +588,15 @@ impl Payer for Custodian {
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.sendings.fetch_add(1, Ordering::SeqCst);
-        let transaction = self.place(&prepared.payload);
+        let transaction = self.place(prepared.payload());
         let silent = self.silent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if silent.is_ok() { Err(PayerError::Unavailable("the custodian did not answer")) } else { Ok(transaction) }
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
-        let known = self.orders.lock().unwrap().contains(&prepared[0].payload);
+        let known = self.orders.lock().unwrap().iter().any(|key| key == prepared[0].payload());
         // It finds an order again only by the transaction that it gave for it.
-        Ok(match prepared.iter().find_map(|one| one.transaction) {
+        Ok(match prepared.iter().find_map(PreparedTransfer::transaction) {
             Some(transaction) if known => TransferStatus::Mined { transaction, confirmations: 1 },
             _ => TransferStatus::Unknown,
         })
@@ -606,7 +606,7 @@ impl Payer for Custodian {
         Ok(None)
     }
 
-    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+    async fn sign(&self, _: &str, _: Address) -> Result<Option<PaymentSignature>, PayerError> {
         Ok(None)
     }
 }
@@ -644,5 +644,5 @@ async fn an_unsent_transfer_needs_no_second_budget() {
     bought(ask(&layer, &seller, question("{}")).await);
     let other = http::Request::get("https://seller.example/other").body(Body::empty()).unwrap();
     assert!(matches!(ask(&layer, &seller, other).await, Err(PayError::Declined(_))));
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
 }

@@ -16,7 +16,7 @@ async fn an_answer_is_paid_for_and_comes() {
     let purchase = purchase.unwrap();
     assert_eq!((purchase.state, purchase.confirmed, purchase.attempts), (PurchaseState::Answered, true, 1));
     assert_eq!(purchase.amount.to_decimal(purchase.decimals), "0.49");
-    assert_eq!((market.wallet.payments(), market.runs.runs()), (1, 1));
+    assert_eq!((market.wallet.transfers(), market.runs.runs()), (1, 1));
     assert_eq!(market.journal.entries()[0].state, PurchaseState::Answered);
 }
 
@@ -26,6 +26,6 @@ async fn the_same_question_later_is_another_purchase() {
     let client = market.layer().await.layer(market.seller());
     for sold in 1..=3 {
         buy(&client, question("{}")).await.unwrap();
-        assert_eq!((market.wallet.payments(), market.runs.runs()), (sold, sold));
+        assert_eq!((market.wallet.transfers(), market.runs.runs()), (sold, sold));
     }
 }

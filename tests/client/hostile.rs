@@ -53,7 +53,7 @@ async fn meets(
     let got = ask(&market.layer().await, &seller, question("{}")).await;
     assert!(started.elapsed() <= LONGEST, "{name}: took {:?}", started.elapsed());
     assert!(seller.asked().len() <= MOST_REQUESTS, "{name}: {} requests", seller.asked().len());
-    assert_eq!(market.wallet.payments(), transfers, "{name}: {got:?}");
+    assert_eq!(market.wallet.transfers(), transfers, "{name}: {got:?}");
     let open = market.journal.entries().iter().any(|entry| entry.state.is_open());
     let resumable = match &got {
         Err(error) => {
@@ -70,7 +70,7 @@ async fn meets(
     sane.store(true, Ordering::SeqCst);
     let again = ask(&market.layer().await, &seller, question("{}")).await.unwrap();
     assert_eq!(again.text, "the answer", "{name}");
-    assert_eq!(market.wallet.payments(), transfers + usize::from(!resumable), "{name}: {got:?}");
+    assert_eq!(market.wallet.transfers(), transfers + usize::from(!resumable), "{name}: {got:?}");
     got
 }
 
@@ -354,7 +354,7 @@ async fn bodies_without_end_are_handed_over_unread() {
             let client = market.layer().await.layer(seller);
             let answer = timeout(Duration::from_secs(60), client.oneshot(question("{}"))).await.unwrap().unwrap();
             assert_eq!(answer.extensions().get::<Purchase>().unwrap().state, PurchaseState::Unspent);
-            assert_eq!(market.wallet.payments(), 1);
+            assert_eq!(market.wallet.transfers(), 1);
         }
     }
 }

@@ -34,7 +34,7 @@ async fn one_that_may_have_bought_the_lost_answer_is_not_followed_by_another() {
         });
         let error = ask(&layer, &losing, question("[2]")).await.unwrap_err();
         assert!(matches!(error, PayError::Refused { .. }), "{error}");
-        assert_eq!(market.wallet.payments(), 1, "{code}");
+        assert_eq!(market.wallet.transfers(), 1, "{code}");
     }
 }
 
@@ -47,7 +47,7 @@ async fn one_that_is_found_wanting_is_an_error() {
         let refusing = Seller::paid(move |_| problem(code.status().as_u16(), code.as_str(), &[]));
         let error = ask(&layer, &refusing, question("[2]")).await.unwrap_err();
         assert!(matches!(error, PayError::Refused { .. }), "{error}");
-        assert_eq!(market.wallet.payments(), 1, "{code}");
+        assert_eq!(market.wallet.transfers(), 1, "{code}");
     }
 }
 
@@ -60,7 +60,7 @@ async fn an_answer_that_took_nothing_keeps_the_payment() {
     let got = ask(&layer, &later, question("{}")).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().state), ("still working", PurchaseState::Unspent));
     assert_eq!(ask(&layer, &later, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (1, 0));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0));
 }
 
 /// A seller who takes and does not say so is paid for each answer all the same.
@@ -76,7 +76,7 @@ async fn a_seller_who_never_confirms_is_paid_for_each_answer() {
     });
     for bought in 1..=3 {
         let got = ask(&layer, &silent, question("{}")).await.unwrap();
-        assert_eq!((got.text.as_str(), market.wallet.payments()), ("the answer", bought));
+        assert_eq!((got.text.as_str(), market.wallet.transfers()), ("the answer", bought));
         assert_eq!(layer.unfinished().len(), 1);
     }
 }
@@ -87,7 +87,7 @@ async fn a_larger_one_is_not_wasted_on_a_small_price() {
     let layer = left_over(&market).await;
     let cheap = Seller::new(|asked| if asked.proof.is_some() { sold() } else { Bill::of("10000").reply() });
     assert_eq!(ask(&layer, &cheap, question("[2]")).await.unwrap().purchase.unwrap().amount.to_string(), "10000");
-    assert_eq!((market.wallet.payments(), layer.unfinished().len()), (2, 1));
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 1));
 }
 
 /// Other kinds of servers send `PAYMENT-RESPONSE` with payments that failed.
@@ -147,5 +147,5 @@ async fn a_purchase_of_another_wallet_is_an_error_at_once() {
     let begun = tokio::time::Instant::now();
     let error = ask(&builder.build().await.unwrap(), &Seller::honest(), question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Unsettled { reason: Some(PayerError::Foreign), .. }), "{error:?}");
-    assert_eq!((begun.elapsed(), other.payments()), (Duration::ZERO, 0));
+    assert_eq!((begun.elapsed(), other.transfers()), (Duration::ZERO, 0));
 }

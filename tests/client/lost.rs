@@ -72,7 +72,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_is_whole() {
         assert_eq!((got.text.as_str(), got.headers["idempotent-replayed"].as_bytes()), ("the answer", &b"true"[..]));
         let bought = got.purchase.unwrap();
         assert_eq!((bought.state, bought.confirmed, bought.attempts), (PurchaseState::Answered, true, 3));
-        assert_eq!((market.wallet.payments(), proofs(&seller).len()), (1, 1), "the same proof each time");
+        assert_eq!((market.wallet.transfers(), proofs(&seller).len()), (1, 1), "the same proof each time");
         assert_eq!(market.journal.entries()[0].state, PurchaseState::Answered);
     }
 }
@@ -90,7 +90,7 @@ async fn an_answer_that_is_not_given_again_is_an_error_of_its_own() {
             assert!(said.contains(part), "{said}");
         }
         assert_eq!((error.transaction(), error.is_resumable()), (market.journal.entries()[0].transaction, false));
-        assert_eq!((layer.unfinished().len(), market.wallet.payments()), (0, 1));
+        assert_eq!((layer.unfinished().len(), market.wallet.transfers()), (0, 1));
     }
     // Without an answer before it, it is what it was.
     let market = Market::open().await;
@@ -111,7 +111,7 @@ async fn an_answer_that_always_breaks_off_is_left_to_the_next_call() {
         // Another process on the same journal.
         let seller = Seller::paid(|_| replayed());
         assert_eq!(ask(&market.layer().await, &seller, request).await.unwrap().text, "the answer");
-        assert_eq!((proofs(&seller), market.wallet.payments()), (proofs(&breaking), 1));
+        assert_eq!((proofs(&seller), market.wallet.transfers()), (proofs(&breaking), 1));
         assert_eq!(market.journal.entries()[0].state, PurchaseState::Answered);
     }
 }
@@ -144,7 +144,7 @@ async fn a_buyer_that_dies_while_it_reads_gets_the_answer_by_the_same_request() 
         let seller = Seller::paid(|_| replayed());
         // No more is needed than the same request, also where the payment was left unspent before.
         assert_eq!(ask(&market.layer().await, &seller, question("{}")).await.unwrap().text, "the answer");
-        assert_eq!((proofs(&seller), market.wallet.payments()), (proofs(&hanging), 1), "unspent: {unspent}");
+        assert_eq!((proofs(&seller), market.wallet.transfers()), (proofs(&hanging), 1), "unspent: {unspent}");
     }
 }
 
@@ -283,7 +283,7 @@ async fn a_seller_that_keeps_its_answers_sells_once_and_answers_all_the_same() {
         });
         let client = market.layer().await.layer(connection);
         let got = call(&client, question("{}")).await;
-        assert_eq!((market.runs.runs(), market.wallet.payments()), (1, 1));
+        assert_eq!((market.runs.runs(), market.wallet.transfers()), (1, 1));
         if kept_for == 0 {
             assert!(matches!(got, Err(PayError::AnswerLost { .. })), "{got:?}");
             continue;

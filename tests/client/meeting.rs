@@ -204,12 +204,12 @@ async fn an_open_purchase_above_the_requests_limit_is_not_paid() {
     let PayError::AboveMaxPrice { purchase, price, limit, valid_before: None } = &error else { panic!("{error}") };
     assert_eq!((*purchase, price.as_str(), limit.as_str()), (market.journal.entries()[0].id, "0.49", "0.489999"));
     assert_eq!((error.is_resumable(), error.money()), (true, Money::AtRisk { until: None }));
-    assert_eq!((market.wallet.sent(), market.wallet.payments(), seller.asked().len()), (sent, 0, 0));
+    assert_eq!((market.wallet.sent(), market.wallet.transfers(), seller.asked().len()), (sent, 0, 0));
     // What was paid is no matter of a limit.
     market.wallet.release();
     ask(&market.layer().await, &Seller::paid(|_| reply(500, &[], "oh")), at_most(490_000)).await.unwrap();
     let layer = market.layer().await;
-    assert_eq!(market.wallet.payments(), 1);
+    assert_eq!(market.wallet.transfers(), 1);
     assert_eq!(ask(&layer, &seller, at_most(1)).await.unwrap().text, "the answer");
 
     for declined in [false, true] {
@@ -242,7 +242,7 @@ async fn a_price_that_the_day_no_longer_allows_is_declined_when_it_is_asked() {
         ask(&layer, &seller, question("{}")).await.unwrap();
         let error = ask(&layer, &seller, with(QuoteOnly)).await.unwrap_err();
         assert!(matches!(error, PayError::Declined(_)), "{error}");
-        assert_eq!(market.wallet.payments(), 1);
+        assert_eq!(market.wallet.transfers(), 1);
     }
 }
 

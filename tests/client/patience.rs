@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use tower_x402::{
     client::{PayError, PayLayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::{PaymentSignature, TxHash},
+    protocol::{Address, PaymentSignature, TxHash},
     testing::ScriptedPayer,
 };
 
@@ -59,8 +59,8 @@ impl Payer for SlowNode {
         self.inner.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.inner.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.inner.sign(message, account).await
     }
 }
 
@@ -106,7 +106,7 @@ async fn a_queue_for_the_turn_ends_with_the_patience() {
     let paid = calls.iter().filter(|call| call.is_ok()).count();
     assert!((5..=6).contains(&paid), "{paid}");
     assert!(calls.iter().filter_map(|call| call.as_ref().err()).all(timed_out));
-    assert_eq!((market.wallet.payments(), layer.spent().to_string()), (paid, (paid * 490_000).to_string()));
+    assert_eq!((market.wallet.transfers(), layer.spent().to_string()), (paid, (paid * 490_000).to_string()));
     // And what was given up is free.
     ask(&layer, &seller, question("[0]")).await.unwrap();
 }
@@ -129,6 +129,6 @@ async fn a_preparation_that_hangs_keeps_neither_turn_nor_money() {
         node.hangs.store(false, Ordering::SeqCst);
         let next = timeout(Duration::from_secs(1), ask(&layer, &seller, question("[2]"))).await;
         next.expect("the turn is free").unwrap();
-        assert_eq!((market.wallet.payments(), market.journal.entries().len()), (1, 1));
+        assert_eq!((market.wallet.transfers(), market.journal.entries().len()), (1, 1));
     }
 }

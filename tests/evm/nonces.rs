@@ -198,7 +198,7 @@ async fn a_nonce_costs_a_call_and_the_block_of_it() {
     node.script().usdc.uses.push(used_at(95));
     assert_eq!(state(&verifier).await, used());
     assert_eq!(node.take_calls(), 5, "the receipt of what used it, and its transaction");
-    verifier.verify(&terms(), tx(1)).await.expect("a verdict");
+    let _ = verifier.verify(&terms(), tx(1)).await.expect("a verdict");
     assert_eq!(node.take_calls(), 1, "of which neither is asked for again");
 }
 

@@ -75,7 +75,7 @@ impl Ledger for Broken {
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
         let lease = match self.fault {
-            Fault::MarksEverything => lease.clone().to_announce(),
+            Fault::MarksEverything => lease.clone().announcing(),
             _ => lease.clone(),
         };
         let outcome = self.inner.commit(&lease, answer).await?;

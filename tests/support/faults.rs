@@ -200,7 +200,7 @@ impl Ledger for Faulty {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        self.script.lock().unwrap().committed.push(lease.payment().clone());
+        self.script.lock().unwrap().committed.push(lease.transfer().clone());
         self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 

@@ -1,4 +1,4 @@
-//! `Account`: what the clones of a wallet have in common, and `Policy`: how one of them pays.
+//! `Account`: what the clones of a wallet have in common, and `WalletSettings`: how one of them pays.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -25,13 +25,13 @@ pub(super) struct Account {
 
 /// How transactions are made, and when a block is believed.
 #[derive(Clone, Copy)]
-pub(super) struct Policy {
+pub(super) struct WalletSettings {
     pub(super) max_fee_per_gas: u128,
     pub(super) final_after: u64,
     pub(super) tagged: bool,
 }
 
-impl Default for Policy {
+impl Default for WalletSettings {
     fn default() -> Self {
         Self { max_fee_per_gas: MAX_FEE_PER_GAS, final_after: FINAL_AFTER, tagged: true }
     }

@@ -10,7 +10,7 @@ use alloy::{network::TxSigner, primitives::Signature, signers};
 
 use super::{
     WalletError, WalletErrorKind, WalletPayer,
-    account::{Account, Policy},
+    account::{Account, WalletSettings},
 };
 use crate::evm::wallet::{account, connect, signer::Signer};
 
@@ -112,7 +112,7 @@ impl WalletPayerBuilder {
             decimals: Mutex::default(),
             domains: Mutex::default(),
         };
-        Ok(WalletPayer { account: Arc::new(account), policy: Policy::default() })
+        Ok(WalletPayer { account: Arc::new(account), settings: WalletSettings::default() })
     }
 }
 

@@ -6,13 +6,13 @@ use alloy::{consensus::TxEip1559, primitives::TxKind};
 use tokio::time::timeout;
 
 use super::{
-    account::{Account, Policy},
+    account::{Account, WalletSettings},
     authorization::{ours, signed},
-    means::{self, Means},
+    prerequisites::{self, Prerequisites},
     transaction,
 };
 use crate::{
-    client::{PayerError, PreparedTransfer},
+    client::{PayerError, PreparedAuthorization, PreparedTransfer},
     evm::eip3009,
     protocol::Address,
 };
@@ -25,8 +25,8 @@ const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the can
 /// Prepares the cancellation, from the account itself.
 pub(super) async fn prepare(
     account: &Account,
-    policy: &Policy,
-    authorized: &PreparedTransfer,
+    settings: &WalletSettings,
+    authorized: &PreparedAuthorization,
 ) -> Result<PreparedTransfer, PayerError> {
     let (authorization, domain) = ours(account, authorized).await?;
     let (payer, nonce) = (account.key.address, &authorization.authorization.nonce);
@@ -35,22 +35,27 @@ pub(super) async fn prepare(
     let input = eip3009::cancel(payer, nonce, signature.as_bytes()).ok_or(UNSIGNED)?;
 
     let late = PayerError::Unavailable("the nodes took too long to say what a cancellation needs");
-    let drafted = timeout(LIMIT, draft(account, policy, domain.token, input)).await;
+    let drafted = timeout(LIMIT, draft(account, settings, domain.token, input)).await;
     transaction::sign(&account.key, drafted.map_err(|_| late)??, domain.token).await
 }
 
 /// The transaction, all but signed.
-async fn draft(account: &Account, policy: &Policy, token: Address, input: Vec<u8>) -> Result<TxEip1559, PayerError> {
-    let means = Means::of(account).await?.within(policy)?;
+async fn draft(
+    account: &Account,
+    settings: &WalletSettings,
+    token: Address,
+    input: Vec<u8>,
+) -> Result<TxEip1559, PayerError> {
+    let prerequisites = Prerequisites::of(account).await?.within(settings)?;
     let mut draft = TxEip1559 {
         chain_id: account.key.network.chain_id(),
-        nonce: means.nonce,
+        nonce: prerequisites.nonce,
         to: TxKind::Call(token.as_bytes().into()),
         input: input.into(),
         ..TxEip1559::default()
     };
     let refused =
         "the token would refuse the cancellation: the authorization is used or cancelled already, or about to be";
-    draft.gas_limit = means::gas(account, token, &draft, refused).await?;
-    means.paying(draft)
+    draft.gas_limit = prerequisites::gas(account, token, &draft, refused).await?;
+    prerequisites.paying(draft)
 }

@@ -7,8 +7,8 @@ use futures_util::future::try_join;
 use tokio::time::timeout;
 
 use super::{
-    account::{Account, Policy},
-    means::{self, GAS_MAX, Means},
+    account::{Account, WalletSettings},
+    prerequisites::{self, GAS_MAX, Prerequisites},
     transaction::{self, Sent},
 };
 use crate::{
@@ -25,13 +25,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn prepare(
     account: &Account,
-    policy: &Policy,
+    settings: &WalletSettings,
     payment: &TransferRequest,
 ) -> Result<PreparedTransfer, PayerError> {
     if payment.network != account.key.network {
         return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.key.network });
     }
-    let drafted = timeout(LIMIT, draft(account, policy, payment)).await;
+    let drafted = timeout(LIMIT, draft(account, settings, payment)).await;
     let late = PayerError::Unavailable("the nodes took too long to say what a payment needs");
     let (token, draft) = drafted.map_err(|_| late)??;
     transaction::sign(&account.key, draft, token).await
@@ -40,19 +40,19 @@ pub(super) async fn prepare(
 /// The transaction, all but signed, and the token that it moves.
 async fn draft(
     account: &Account,
-    policy: &Policy,
+    settings: &WalletSettings,
     payment: &TransferRequest,
 ) -> Result<(Address, TxEip1559), PayerError> {
-    let (token, means) = try_join(choose(account, payment), Means::of(account)).await?;
-    let means = means.within(policy)?;
-    let tag = policy.tagged.then_some(payment.tag);
-    let mut draft = TxEip1559 { nonce: means.nonce, ..transaction::draft(payment, token, tag) };
-    draft.gas_limit = means::gas(account, token, &draft, "the token would refuse this transfer").await?;
+    let (token, prerequisites) = try_join(choose(account, payment), Prerequisites::of(account)).await?;
+    let prerequisites = prerequisites.within(settings)?;
+    let tag = settings.tagged.then_some(payment.tag);
+    let mut draft = TxEip1559 { nonce: prerequisites.nonce, ..transaction::draft(payment, token, tag) };
+    draft.gas_limit = prerequisites::gas(account, token, &draft, "the token would refuse this transfer").await?;
     if tag.is_none() {
         // Without a tag only this keeps two payments of one price from being one transaction. What is not used is not paid.
         draft.gas_limit = (draft.gas_limit + u64::from(rand::random::<u16>())).min(GAS_MAX);
     }
-    Ok((token, means.paying(draft)?))
+    Ok((token, prerequisites.paying(draft)?))
 }
 
 /// The first asset that is what the seller says it is, and that the wallet has enough of.
@@ -96,7 +96,7 @@ pub(super) async fn balance(account: &Account, token: Address) -> Result<Amount,
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
 pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
     let sent = transaction::read(prepared, account.key.address, account.key.network.chain_id())?;
-    let signed = Signed { hash: sent.hash, raw: prepared.payload.clone() };
+    let signed = Signed { hash: sent.hash, raw: prepared.payload().to_owned() };
     account.key.send(sent.transaction.nonce, &signed).await?;
     Ok(sent.hash)
 }
@@ -104,14 +104,14 @@ pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Resu
 /// Prepares the same transfer under the same nonce with a higher fee; `None` above the wallet's limit.
 pub(super) async fn replace(
     account: &Account,
-    policy: &Policy,
+    settings: &WalletSettings,
     newest: &Sent,
     token: Address,
 ) -> Result<Option<PreparedTransfer>, PayerError> {
     let transaction = &newest.transaction;
     let last = Fees { most: transaction.max_fee_per_gas, tip: transaction.max_priority_fee_per_gas };
     let fees = account.key.fees().await?.or_higher(last.raised());
-    if fees.most > policy.max_fee_per_gas {
+    if fees.most > settings.max_fee_per_gas {
         return Ok(None);
     }
     let bumped = transaction::with_fees(transaction.clone(), fees);

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::{
     account::Account,
-    likeness::{Likeness, likeness},
-    taker::{Search, search},
+    nonce_search::{Search, search},
+    relation::{Relation, relation},
     transaction::Sent,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -
 
 /// What one endpoint knows of transactions of which at most one can be in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Found {
     Absent,
     /// In no block yet, or in one that may yet vanish.
     Shallow,
@@ -69,16 +69,16 @@ async fn by_receipt(
     for answer in looks.iter().flatten() {
         match *answer {
             // What succeeded by one endpoint is not made again on the word of another.
-            Look::InBlock { transaction, succeeded: true, depth } if depth >= best => {
+            Found::InBlock { transaction, succeeded: true, depth } if depth >= best => {
                 best = depth;
                 seen = Some(TransferStatus::Mined { transaction, confirmations: depth.saturating_add(1) });
             }
-            Look::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
+            Found::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
                 seen = seen
                     .filter(|status| matches!(status, TransferStatus::Mined { .. }))
                     .or(Some(TransferStatus::Reverted { transaction }));
             }
-            Look::Absent => {}
+            Found::Absent => {}
             _ => seen = seen.or(Some(TransferStatus::Pending)),
         }
     }
@@ -92,19 +92,19 @@ async fn by_receipt(
     let hash = [transaction];
     let reverted = async |node| {
         let look = look(node, &hash).await?;
-        Ok(matches!(look, Look::InBlock { succeeded: false, depth, .. } if depth >= final_after))
+        Ok(matches!(look, Found::InBlock { succeeded: false, depth, .. } if depth >= final_after))
     };
     if account.key.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
 }
 
-async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
+async fn look(node: &Node, hashes: &[TxHash]) -> Result<Found, Failure> {
     // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
     let head = node.head().await?.number;
-    let mut found = Look::Absent;
+    let mut found = Found::Absent;
     for hash in hashes {
         let Some(receipt) = node.receipt(*hash).await? else { continue };
         found = judged(node, head, *hash, receipt).await?;
-        if matches!(found, Look::InBlock { .. }) {
+        if matches!(found, Found::InBlock { .. }) {
             break;
         }
     }
@@ -112,16 +112,16 @@ async fn look(node: &Node, hashes: &[TxHash]) -> Result<Look, Failure> {
 }
 
 /// What a receipt says, given the head that was read before it.
-async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Look, Failure> {
+async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Found, Failure> {
     // Without a block: announced, not mined.
-    let Some(mined_in) = receipt.mined_in else { return Ok(Look::Shallow) };
-    let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Look::Shallow) };
+    let Some(mined_in) = receipt.mined_in else { return Ok(Found::Shallow) };
+    let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Found::Shallow) };
     let block = node.block(mined_in.number).await?;
     if !block.is_some_and(|block| mined_in.is(&block)) {
-        return Ok(Look::Shallow);
+        return Ok(Found::Shallow);
     }
     let succeeded = receipt.success.ok_or(Failure::Nonsense)?;
-    Ok(Look::InBlock { transaction, succeeded, depth })
+    Ok(Found::InBlock { transaction, succeeded, depth })
 }
 
 /// The status that the account's nonce tells, where it was used long enough ago.
@@ -153,19 +153,19 @@ async fn by_nonce(
         return Err(PayerError::Unavailable("the payment is in a block, but no node has its receipt"));
     }
     let hash = [taker.hash];
-    match likeness(&newest.transaction, &taker) {
-        Likeness::Same => match by_receipt(account, final_after, &hash).await? {
+    match relation(&newest.transaction, &taker) {
+        Relation::Same => match by_receipt(account, final_after, &hash).await? {
             Some(status) => Ok(Some(status)),
             None => Err(PayerError::Unavailable("no node has a receipt of what took the payment's nonce")),
         },
-        Likeness::Unclear => Err(PayerError::Unavailable(
+        Relation::Unclear => Err(PayerError::Unavailable(
             "what took the payment's nonce may be this payment, or another: look at it by hand",
         )),
-        Likeness::Other => {
+        Relation::Other => {
             let displaced = async |node| {
                 let taken = look(node, &hash).await?;
-                let is_deep = matches!(taken, Look::InBlock { depth, .. } if depth >= final_after);
-                Ok(is_deep && look(node, ours).await? == Look::Absent)
+                let is_deep = matches!(taken, Found::InBlock { depth, .. } if depth >= final_after);
+                Ok(is_deep && look(node, ours).await? == Found::Absent)
             };
             if account.key.nodes.all_say(displaced).await {
                 Ok(Some(TransferStatus::Impossible))

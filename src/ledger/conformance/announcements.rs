@@ -34,7 +34,7 @@ suite! {
 /// Reserves something unused, to be announced.
 async fn hold<H: Harness>(fixture: &Fixture<'_, H>, paid: &Transfer) -> Result<Lease, Fault> {
     let claim = fixture.claim(fixture.intent(), std::slice::from_ref(paid));
-    Ok(fixture.hold(&claim).await?.to_announce())
+    Ok(fixture.hold(&claim).await?.announcing())
 }
 
 /// Sells something unused, with an answer to keep or without.
@@ -98,7 +98,7 @@ where
     must_be!(fixture.ledger.commit(&freed, None).await?, CommitOutcome::LeaseLost, "commit of a released lease");
     // The payment is another's by now, who announces nothing.
     let paid = [fixture.paid()];
-    let lost = fixture.hold(&fixture.brief(fixture.intent(), &paid)).await?.to_announce();
+    let lost = fixture.hold(&fixture.brief(fixture.intent(), &paid)).await?.announcing();
     fixture.run_out().await;
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &paid)).await?;
     must_be!(fixture.ledger.commit(&lost, None).await?, CommitOutcome::LeaseLost, "commit of a lost lease");

@@ -69,7 +69,7 @@ async fn what_waits_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(),
     let (first, second) = (fixture.paid(), fixture.paid());
     for paid in [&first, &second] {
         let claim = fixture.claim(fixture.intent(), std::slice::from_ref(paid));
-        let lease = fixture.hold(&claim).await?.to_announce();
+        let lease = fixture.hold(&claim).await?.announcing();
         must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     }
     if let Some(waiting) = fixture.ledger.announcements() {

@@ -31,6 +31,14 @@ impl Ledger for RedisLedger {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
+        let permit = async {
+            match claim.is_unproven() {
+                true => self.inner.unproven.acquire().await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let permit = timeout(self.inner.connection.time_limit(), permit).await;
+        let Ok(Ok(_permit)) = permit else { return Err(LedgerError::unavailable()) };
         let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
         let mut words = recorded(&self.inner.last_sale).to_vec();
         words.extend([hex(claim.intent()), resource, millis(claim.lease()), pauses]);

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Semaphore;
+
 use super::{
     super::{LedgerError, attempts, last_sale::LastSale},
     connection::Connection,
@@ -48,6 +50,9 @@ pub(super) struct RedisInner {
     /// How many bytes all kept answers may take.
     pub(super) answer_bytes: usize,
     pub(super) last_sale: LastSale,
+    /// A reservation of a payment that has not happened yet costs its author nothing: one at a time, so that a crowd of them delays its
+    /// own kind only.
+    pub(super) unproven: Semaphore,
     /// The ledger has begun, as this handle knows.
     pub(super) begun: AtomicBool,
 }
@@ -96,6 +101,7 @@ impl RedisInner {
             durable,
             answer_bytes,
             last_sale: LastSale::default(),
+            unproven: Semaphore::new(1),
             begun: AtomicBool::new(false),
         }
     }

@@ -27,7 +27,7 @@ pub(crate) async fn commit(
 ) -> Option<(Committed, LeaseGuard)> {
     let hook = route.listing.on_sold.get().cloned();
     if hook.is_some() {
-        guard.to_announce();
+        guard.announce_later();
     }
     let Some((hook, runtime)) = hook.zip(Handle::try_current().ok()) else {
         let committed = guard.commit(kept.as_ref()).await;

@@ -204,8 +204,8 @@ impl LeaseGuard {
     }
 
     /// A hook waits for the sale: the commit marks it.
-    pub(crate) fn to_announce(&mut self) {
-        self.lease = self.lease.clone().to_announce();
+    pub(crate) fn announce_later(&mut self) {
+        self.lease = self.lease.clone().announcing();
     }
 
     /// Counts this attempt from here on.

@@ -50,7 +50,7 @@ async fn of_both_dialects_the_cheaper_way_is_taken_and_of_equal_ones_the_preferr
         let layer = market.layer_with(|builder| builder.prefer(preferred)).await;
         let got = ask(&layer, &seller, question("{}")).await.unwrap();
         assert_eq!(how(got), taken, "{transfer} {authorization} {preferred:?}");
-        assert_eq!(market.wallet.payments() + market.wallet.authorizations(), 1);
+        assert_eq!(market.wallet.transfers() + market.wallet.authorizations(), 1);
     }
 }
 

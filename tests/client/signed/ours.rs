@@ -39,7 +39,7 @@ async fn one_client_pays_our_sellers_in_both_ways() {
         let bought = got.purchase.unwrap();
         assert_eq!((bought.paid_by, bought.confirmed, got.text.as_str()), (preferred, true, "the answer"));
         let settled = usize::from(preferred == PaymentMethod::Authorization);
-        assert_eq!((settler.settlements(), market.wallet.payments()), (settled, 1 - settled));
+        assert_eq!((settler.settlements(), market.wallet.transfers()), (settled, 1 - settled));
     }
 }
 
@@ -73,7 +73,7 @@ async fn whatever_the_settler_does_one_payment_gets_one_answer() {
         }
         assert_eq!(got.unwrap_or_else(|error| panic!("{fault:?}: {error}")).text, "the answer", "{fault:?}");
         let settled = market.journal.entries().iter().filter(|entry| entry.transaction.is_some()).count();
-        assert_eq!((settled, market.wallet.payments()), (1, 0), "{fault:?}");
+        assert_eq!((settled, market.wallet.transfers()), (1, 0), "{fault:?}");
         let states: Vec<_> = market.journal.entries().iter().map(|entry| entry.state).collect();
         assert!(
             states.iter().all(|state| matches!(state, PurchaseState::Answered | PurchaseState::Void)),
@@ -97,7 +97,7 @@ async fn what_was_settled_before_a_crash_is_redeemed_by_its_transaction() {
     let accepted = tower_x402::protocol::v2::PaymentRequirements::new(&Asset::USDC_BASE, entry.amount, recipient(), 60);
     settle(&market.shop.chain, &PaymentPayload::new(accepted, signed));
     let got = super::super::rig::call(&client, question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), market.wallet.authorizations(), market.wallet.payments()), ("the answer", 1, 0));
+    assert_eq!((got.text.as_str(), market.wallet.authorizations(), market.wallet.transfers()), ("the answer", 1, 0));
     let bought = got.purchase.unwrap();
     assert!(bought.confirmed && bought.transaction.is_some());
 }

@@ -23,7 +23,7 @@ async fn one_signature_buys_one_answer_and_no_transfer_is_sent() {
     let bought = got.purchase.unwrap();
     assert_eq!((got.text.as_str(), bought.state, bought.confirmed), ("the answer", PurchaseState::Answered, true));
     assert_eq!((bought.paid_by, bought.attempts, bought.sent), (PaymentMethod::Authorization, 1, 1));
-    assert_eq!((market.wallet.authorizations(), market.wallet.payments()), (1, 0));
+    assert_eq!((market.wallet.authorizations(), market.wallet.transfers()), (1, 0));
     let entry = market.journal.entries().remove(0);
     assert_eq!((entry.state, entry.transaction), (PurchaseState::Answered, bought.transaction));
     assert!(bought.transaction.is_some());

@@ -38,7 +38,7 @@ async fn a_sale_without_a_hook_writes_nothing_more(kind: Kind) {
     let ledger = place.begun().await;
     sell(&ledger, &claim(1, 1)).await;
     assert_eq!(marks(&place).await, 0);
-    let lease = hold(&ledger, &claim(2, 2)).await.to_announce();
+    let lease = hold(&ledger, &claim(2, 2)).await.announcing();
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_ne!(marks(&place).await, 0);
     ledger.announced(paid(2).payment_id()).await.unwrap();
@@ -57,7 +57,7 @@ async fn before_the_migration_nothing_waits(kind: Kind) {
     sell(&ledger, &claim(1, 1)).await;
     let error = ledger.unannounced(None, 9).await.unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::Incompatible);
-    let lease = hold(&ledger, &claim(2, 2)).await.to_announce();
+    let lease = hold(&ledger, &claim(2, 2)).await.announcing();
     assert!(ledger.commit(&lease, None).await.is_err());
     assert_eq!(ledger.consumed(lease.intent()).await, Ok(None));
     ledger.migrate().await.unwrap();
@@ -70,7 +70,7 @@ async fn what_waits_is_shown_with_its_refund(kind: Kind) {
     use tower_x402::ledger::SalesBook as _;
     let Some(place) = Place::new(kind).await else { return };
     let ledger: AnyLedger = place.begun().await;
-    let lease = hold(&ledger, &claim(1, 1)).await.to_announce();
+    let lease = hold(&ledger, &claim(1, 1)).await.announcing();
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.unannounced(None, 9).await.unwrap()[0].refund, None);
     let _ = ledger.note_refund(paid(1).payment_id(), TxHash::new([7; 32])).await.unwrap();

@@ -285,7 +285,7 @@ async fn the_book_has_every_sale_and_forgets_none() {
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(140));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(
-        ledger.reserve(&claim_for(99, 1, Duration::from_secs(60), beyond)).await,
+        ledger.reserve(&claim_for(199, 1, Duration::from_secs(60), beyond)).await,
         Ok(ReserveOutcome::PaymentUsed)
     );
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));

@@ -23,6 +23,7 @@ on_each_kind! {
     a_restored_ledger_sells_nothing_that_was_sold_since
     a_swept_ledger_sells_nothing_that_was_sold
     a_sale_is_kept_to_the_second
+    what_is_shown_again_is_kept_no_shorter
 }
 
 /// The payment of this name, mined so many seconds after the mark.
@@ -282,4 +283,26 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
         }
         place.remove().await;
     }
+}
+
+/// A merchant that takes payments of an hour, beside one that takes those of a day.
+async fn what_is_shown_again_is_kept_no_shorter(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    let sold = claim(1, payment(1), HEAD);
+    sell(&ledger, &sold).await;
+    let again = payment(1).with_block(31_000_000, time(MARK + 20));
+    let brief = Claim::builder("demand-insights", key(2))
+        .transfers(vec![again])
+        .head(time(HEAD))
+        .max_payment_age(Duration::from_secs(3_600))
+        .lease(Duration::from_secs(60))
+        .build();
+    assert_eq!(ledger.reserve(&brief).await, Ok(ReserveOutcome::PaymentUsed));
+    let last = sold.keep_until(&payment(1));
+    assert!(brief.keep_until(&brief.transfers()[0]) < last);
+    assert_eq!(ledger.sweep(last).await, Ok(0));
+    assert!(ledger.consumed(key(1)).await.unwrap().is_some());
+    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(1));
+    place.remove().await;
 }

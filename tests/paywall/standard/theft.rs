@@ -102,9 +102,11 @@ async fn what_was_sent_without_a_quote_is_not_sold_to_whoever_copies_it() {
 /// Its payer had it settled by a relayer. A thief reads it on the chain, and the seller's only node does not know it yet.
 #[tokio::test(start_paused = true)]
 async fn what_was_mined_before_the_node_knew_it_is_sold_only_to_whom_the_settler_names() {
-    for (named, answer) in [(false, 403), (true, 200)] {
+    let (own, unrelated) = (TxHash::new([6; 32]), TxHash::new([5; 32]));
+    for (named, answer) in [(None, 403), (Some(own), 200), (Some(unrelated), 403)] {
         let stall = Stall::open().await;
         let chain = stall.shop.chain.clone();
+        chain.mine(unrelated, []);
         let late = Late { settler: stall.settler.clone(), chain: chain.clone(), named };
         let node = Behind(chain.clone());
         let merchant = stall.shop.sibling(|builder| builder.settler(late).verifier(node)).await;
@@ -112,15 +114,15 @@ async fn what_was_mined_before_the_node_knew_it_is_sold_only_to_whom_the_settler
         let offer = offered(&service).await;
         chain.set_head(ChainTime::from_unix(NOW - 60));
         let told = ask(&service, paid(&pays(&offer))).await;
-        assert_eq!(told.status(), answer, "named by the settler: {named}");
+        assert_eq!(told.status(), answer, "named by the settler: {named:?}");
     }
 }
 
-/// A settler by whose turn a payment was mined half a minute ago: by itself, as it says, or by somebody else.
+/// A settler by whose turn a payment was mined half a minute ago: by itself, if it names that transaction, or by somebody else.
 struct Late {
     settler: ScriptedSettler,
     chain: ScriptedVerifier,
-    named: bool,
+    named: Option<TxHash>,
 }
 
 impl Settler for Late {
@@ -143,10 +145,8 @@ impl Settler for Late {
         let mined = ChainTime::from_unix(NOW - 30);
         self.chain.mine(transaction, [Transfer::unsettled(offer.network, offer.asset, signed, mined)]);
         self.chain.set_head(ChainTime::from_unix(NOW));
-        match self.named {
-            true => Settlement::Settled(transaction),
-            false => Settlement::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
-        }
+        let used = Settlement::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED);
+        self.named.map_or(used, Settlement::Settled)
     }
 
     async fn health(&self) -> Result<(), SettleError> {

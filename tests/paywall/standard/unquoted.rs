@@ -19,7 +19,11 @@ use tower_x402::{
 };
 
 use super::{NONCE, Stall, authorization, offered, paid, pays, requirements, sign};
-use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, payer, recipient};
+use crate::support::{
+    Counter, NOW, ask, assert_problem, echo,
+    faults::{handler, ok, start},
+    layered, payer, recipient,
+};
 
 pub fn unquoted(offer: &PaymentRequirements) -> PaymentRequirements {
     let mut offer = offer.clone();
@@ -184,4 +188,31 @@ async fn what_is_shown_without_a_quote_proves_nothing_once_it_is_settled() {
     elsewhere.pay_to = tower_x402::protocol::Address::new([9; 20]);
     let elsewhere = sign(&elsewhere, authorization(&elsewhere, [10; 32]));
     assert_problem(ask(&service, paid(&elsewhere)).await, 402, "authorization_refused").await;
+}
+
+/// Another request took the lease over and sold the answer, which is kept. What a payment without a quote shows is public by then.
+#[tokio::test(start_paused = true)]
+async fn a_withheld_answer_is_given_again_under_a_quote_alone() {
+    for quoted in [false, true] {
+        let stall = Stall::open().await;
+        let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::for_(Duration::from_secs(600)));
+        let slow_at_first = handler(|run| async move {
+            tokio::time::sleep(Duration::from_secs(if run == 1 { 30 } else { 0 })).await;
+            ok()
+        });
+        let service = layered(&layer, slow_at_first);
+        let offer = offered(&service).await;
+        let payment = pays(&if quoted { offer } else { unquoted(&offer) });
+        let slow = start(&service, paid(&payment));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stall.lease_runs_out();
+        assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
+        let told = slow.await.unwrap();
+        if quoted {
+            assert_eq!((told.status().as_u16(), told.headers()["idempotent-replayed"].as_bytes()), (200, &b"true"[..]));
+        } else {
+            assert_problem(told, 409, "already_consumed").await;
+        }
+        assert_eq!(stall.settler.settlements(), 1);
+    }
 }

@@ -196,3 +196,23 @@ async fn another_customers_payment_is_not_taken_for_this_one() {
         assert_ne!(settled(&answer).transaction, Some(anothers), "its own transaction, or none");
     }
 }
+
+/// A verifier that judges by other terms sells nothing below the price.
+#[tokio::test(start_paused = true)]
+async fn a_transfer_of_less_is_not_taken_for_the_payment() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let payment = pays(&offered(&service).await);
+    let (offer, transaction) = (payment.accepted.exact().unwrap(), TxHash::new([8; 32]));
+    let head = ChainTime::from_unix(NOW + 2);
+    let less = Transfer::new(offer.network, transaction, 0)
+        .with_token(offer.asset)
+        .with_payer(payer())
+        .with_recipient(offer.pay_to)
+        .with_amount(units(1))
+        .with_block(7, head)
+        .with_binding(Binding::none().with_nonce(NONCE));
+    stall.shop.chain.answer(transaction, Verdict::Paid { transfers: vec![less], head });
+    stall.settler.script([Settling::Claimed(transaction)]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+}

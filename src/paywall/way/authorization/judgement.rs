@@ -124,7 +124,7 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
     let begun = case.begun.unwrap_or(Settling::new(case.request, case.from));
     match settled {
         // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
-        Settled::Named(paid) if paid.time() >= begun.head.min(head) => Conclusion::Sell(paid),
+        Settled::Named(paid) if paid.time() >= head => Conclusion::Sell(paid),
         Settled::Named(paid) | Settled::Done(paid) => match (is_of(paid.transaction(), paid.time(), &begun), paid.transaction()) {
             (true, _) => Conclusion::Sell(paid),
             (false, Some(transaction)) => Conclusion::Prove(transaction),

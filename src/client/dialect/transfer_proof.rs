@@ -1,0 +1,93 @@
+//! `TransferProof`: what a seller is shown of a payment, as the members of a JSON object.
+
+use std::fmt::Write as _;
+
+use crate::{
+    client::{JournalEntry, ProofIn, http::replay_request::Proof},
+    protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
+};
+
+/// One presentation of a payment.
+pub(in crate::client) struct TransferProof<'a> {
+    intent: &'a str,
+    transaction: TxHash,
+    secret: Option<PaymentSecret>,
+    signature: Option<&'a PaymentSignature>,
+}
+
+impl<'a> TransferProof<'a> {
+    /// Returns what is shown of this entry's payment.
+    ///
+    /// The secret is shown only where it is not the intent itself: sellers that do not know of bound payments are not sent a
+    /// member that they need not read.
+    pub(in crate::client) fn of(
+        entry: &'a JournalEntry,
+        transaction: TxHash,
+        signature: Option<&'a PaymentSignature>,
+    ) -> Self {
+        let other = entry.secret.as_deref().filter(|secret| *secret != entry.intent);
+        // An intent that is no secret by the contract is refused as one: then only a signature helps.
+        let secret = other.and_then(|secret| secret.parse().ok());
+        Self { intent: &entry.intent, transaction, secret, signature }
+    }
+
+    /// Returns what is shown under the intent that the payment was made for.
+    #[cfg(test)]
+    pub(in crate::client) const fn plain(intent: &'a str, transaction: TxHash) -> Self {
+        Self { intent, transaction, secret: None, signature: None }
+    }
+
+    /// Returns what travels there.
+    pub(in crate::client) fn placed(&self, place: ProofIn) -> Proof {
+        match place {
+            ProofIn::Body => Proof::Members(self.members()),
+            ProofIn::Header => Proof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
+        }
+    }
+
+    /// Returns the members without braces, as ASCII.
+    fn members(&self) -> String {
+        let mut members = format!(r#""intentId":{},"txHash":"{}""#, ascii_json(self.intent), self.transaction);
+        if let Some(secret) = &self.secret {
+            let _ = write!(members, r#","paymentSecret":"{}""#, secret.as_str());
+        }
+        if let Some(signature) = self.signature {
+            let _ = write!(members, r#","paymentSignature":"{signature}""#);
+        }
+        members
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"redeeming","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"the-present-intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
+
+    fn members(secret: Option<&str>, signature: Option<&PaymentSignature>) -> serde_json::Value {
+        let mut entry = JournalEntry::from_record(ENTRY).unwrap();
+        entry.secret = secret.map(str::to_owned);
+        let members = TransferProof::of(&entry, TxHash::new([7; 32]), signature).members();
+        serde_json::from_str(&format!("{{{members}}}")).unwrap()
+    }
+
+    #[test]
+    fn the_secret_is_shown_where_the_seller_cannot_know_it() {
+        let plain = serde_json::json!({"intentId": "the-present-intent", "txHash": TxHash::new([7; 32]).to_string()});
+        // The last is too short for a secret: a seller would refuse the whole proof.
+        for secret in [None, Some("the-present-intent"), Some("intent-1"), Some("not plain, but long")] {
+            assert_eq!(members(secret, None), plain, "{secret:?}");
+        }
+        let shown = members(Some("the-intent-of-before"), None);
+        assert_eq!(shown["paymentSecret"], "the-intent-of-before");
+        assert_eq!(shown.as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn so_is_a_signature() {
+        let signature = "0xabcd".parse().unwrap();
+        assert_eq!(members(None, Some(&signature))["paymentSignature"], "0xabcd");
+        let both = members(Some("the-intent-of-before"), Some(&signature));
+        assert_eq!((both.as_object().unwrap().len(), &both["paymentSignature"]), (4, &"0xabcd".into()));
+    }
+}

@@ -1,0 +1,201 @@
+//! `BudgetBuilder`: sets the limits of a budget.
+
+use std::{collections::HashMap, fmt, future::Future, sync::Arc};
+
+use super::{Approval, Budget, COIN_DECIMALS, Proposal};
+use crate::{
+    client::http::host,
+    protocol::{Address, Amount, Asset},
+};
+
+/// The limit of fees for one payment unless said otherwise: a hundred times what Base usually takes.
+const GAS_PER_PAYMENT: &str = "0.0002";
+/// The same for a day.
+const GAS_PER_DAY: &str = "0.002";
+
+/// The error of [`BudgetBuilder::build`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// No asset is named.
+    #[error("the budget has no asset: name at least one to pay with")]
+    NoAsset,
+    /// The assets have different decimals, so one limit would not mean the same in all of them.
+    #[error("the assets have different decimals: use assets of the same decimals, or one budget for each")]
+    MixedDecimals,
+    /// A required limit is missing.
+    #[error("the limit `{0}` is missing: set it, in decimals such as 0.50")]
+    Missing(&'static str),
+    /// A limit is not an amount of the assets.
+    #[error("the limit `{0}` is not an amount of the budget's assets: write decimals such as 0.50")]
+    Malformed(&'static str),
+    /// A limit of network fees is not an amount of the chain's coin.
+    #[error("the limit `{0}` is not an amount of the chain's coin: write decimals of ether such as 0.0002")]
+    Gas(&'static str),
+    /// The name of a host is not valid.
+    #[error("`{0}` was given something that is not a host: write a name such as seller.example")]
+    Host(&'static str),
+}
+
+impl Budget {
+    /// Returns a builder for a budget in these assets, which name both tokens and chains.
+    pub fn in_assets(assets: impl IntoIterator<Item = Asset>) -> BudgetBuilder {
+        BudgetBuilder { assets: assets.into_iter().collect(), ..BudgetBuilder::default() }
+    }
+}
+
+/// Builds a [`Budget`].
+///
+/// ```
+/// use tower_x402::{client::Budget, protocol::Asset};
+///
+/// let budget = Budget::in_assets([Asset::USDC_BASE])
+///     .per_payment("0.50")
+///     .per_day("10")
+///     .group_subdomains(["seller.example"])
+///     .approve(async |proposal| proposal.host == "api.seller.example")
+///     .build()?;
+/// assert_eq!(budget.decimals(), 6);
+/// # Ok::<(), tower_x402::client::BudgetError>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct BudgetBuilder {
+    assets: Vec<Asset>,
+    per_payment: Option<String>,
+    per_host: Option<String>,
+    per_day: Option<String>,
+    gas_per_payment: Option<String>,
+    gas_per_day: Option<String>,
+    recipients: Option<Vec<Address>>,
+    recipients_for: Vec<(String, Address)>,
+    domains: Vec<String>,
+    plain_http: bool,
+    approval: Option<Arc<Approval>>,
+}
+
+impl BudgetBuilder {
+    /// Sets the limit for one payment. Required.
+    pub fn per_payment(mut self, limit: impl Into<String>) -> Self {
+        self.per_payment = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for one host in a day. By default, the limit per day is the only one. For what counts as one host,
+    /// see [`Budget`].
+    pub fn per_host(mut self, limit: impl Into<String>) -> Self {
+        self.per_host = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for a day, over all hosts. Required.
+    pub fn per_day(mut self, limit: impl Into<String>) -> Self {
+        self.per_day = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for the network fee of one payment, in the chain's coin: `"0.0002"` ether by default, which is a hundred times what
+    /// Base usually takes, and may be too little on Ethereum itself. What counts is the most that the transaction can cost, about three
+    /// times what it does cost.
+    ///
+    /// Authorizations cost the payer no fee. What a rollup charges beside its gas, for data, is not counted.
+    pub fn gas_per_payment(mut self, limit: impl Into<String>) -> Self {
+        self.gas_per_payment = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for the network fees of a day, in the chain's coin: `"0.002"` ether by default. A payment whose transaction was
+    /// replaced by one with a higher fee counts with the higher one, because only one of them is mined.
+    pub fn gas_per_day(mut self, limit: impl Into<String>) -> Self {
+        self.gas_per_day = Some(limit.into());
+        self
+    }
+
+    /// Allows these recipients only. By default, any recipient that a quote names is paid.
+    pub fn recipients(mut self, recipients: impl IntoIterator<Item = Address>) -> Self {
+        self.recipients = Some(recipients.into_iter().collect());
+        self
+    }
+
+    /// Allows this host to name this recipient only. Called several times for one host, it allows each; hosts that are
+    /// not named here are not affected. A host with a port, as well as one without, covers all its ports; it covers
+    /// its subdomains where they are [grouped](Self::group_subdomains) under it.
+    ///
+    /// This protects against a shop that passes on the quote of another seller: you would pay that seller, and the
+    /// shop would have the answer.
+    pub fn recipient_for(mut self, host: impl Into<String>, recipient: Address) -> Self {
+        self.recipients_for.push((host.into(), recipient));
+        self
+    }
+
+    /// Counts each of these domains together with its subdomains as one host, for the limit per host. A domain under which
+    /// anyone can have a subdomain (`github.io`, `co.uk`) then has one limit for all of them.
+    pub fn group_subdomains(mut self, domains: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.domains.extend(domains.into_iter().map(Into::into));
+        self
+    }
+
+    /// Calls `approve` before each payment that the limits allow; nothing is paid unless it returns `true`. It may take its
+    /// time: the quote's expiry is checked again afterwards.
+    pub fn approve<F>(mut self, approve: impl Fn(Proposal) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        self.approval = Some(Arc::new(move |proposal| Box::pin(approve(proposal))));
+        self
+    }
+
+    /// Also allows quotes that came over plain HTTP from another machine, and those for requests that do not say how they
+    /// travel (a path without `https://`). Use it on a private network, or where you know that the connection is
+    /// encrypted: anyone on the path can replace the recipient.
+    pub const fn allow_plain_http(mut self) -> Self {
+        self.plain_http = true;
+        self
+    }
+
+    /// Builds the budget.
+    ///
+    /// # Errors
+    /// [`BudgetError`] if a limit or an asset is missing or not valid.
+    pub fn build(self) -> Result<Budget, BudgetError> {
+        let decimals = self.assets.first().ok_or(BudgetError::NoAsset)?.decimals();
+        if self.assets.iter().any(|asset| asset.decimals() != decimals) {
+            return Err(BudgetError::MixedDecimals);
+        }
+        let limit = |text: Option<&String>, name| {
+            let text = text.ok_or(BudgetError::Missing(name))?;
+            Amount::parse_decimal(text, decimals).map_err(|_| BudgetError::Malformed(name))
+        };
+        let gas = |text: &Option<String>, usual, name| {
+            let text = text.as_deref().unwrap_or(usual);
+            Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| BudgetError::Gas(name))
+        };
+        let per_day = limit(self.per_day.as_ref(), "per_day")?;
+        let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
+        for (host, recipient) in &self.recipients_for {
+            let host = host::without_port(host).ok_or(BudgetError::Host("recipient_for"))?;
+            recipients_for.entry(host).or_default().push(recipient.to_owned());
+        }
+        let domain = |domain: &String| host::without_port(domain).ok_or(BudgetError::Host("group_subdomains"));
+        Ok(Budget {
+            decimals,
+            per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
+            per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
+            per_day,
+            gas_per_payment: gas(&self.gas_per_payment, GAS_PER_PAYMENT, "gas_per_payment")?,
+            gas_per_day: gas(&self.gas_per_day, GAS_PER_DAY, "gas_per_day")?,
+            domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,
+            recipients_for,
+            assets: self.assets,
+            recipients: self.recipients,
+            plain_http: self.plain_http,
+            approval: self.approval,
+        })
+    }
+}
+
+impl fmt::Debug for BudgetBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BudgetBuilder").field("assets", &self.assets).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,236 @@
+//! `Budget`: what may be spent, on whom and in what, decided before anything is signed.
+
+mod builder;
+mod denial;
+mod offer;
+mod proposal;
+
+use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+pub use builder::{BudgetBuilder, BudgetError};
+pub use denial::BudgetDenial;
+pub(in crate::client) use offer::{Offer, is_in_time};
+pub use proposal::Proposal;
+
+use crate::{
+    client::http::host,
+    protocol::{Address, Amount, Asset, Network},
+};
+
+/// For how long a payment counts against the limits per host and per day.
+pub(in crate::client) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The decimals of ether, and of every coin in which an EVM chain takes its fees.
+const COIN_DECIMALS: u8 = 18;
+
+/// The limits of what may be spent. Every paying layer has a budget, and every budget has limits.
+///
+/// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
+/// moment it is decided on until 24 hours after its transfer was found in a block, or found impossible: that a transfer
+/// failed is what a node says, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
+/// after the moment at which its seller can no longer use it, unless the transaction that used it is known.
+///
+/// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
+/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold for
+/// payers that say what a transaction [costs](crate::client::PreparedTransfer::costing), as [`WalletPayer`](crate::client::WalletPayer) does.
+///
+/// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. All names and addresses of this machine
+/// (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is a host of its
+/// own, because a name alone does not tell who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
+/// counts them as one.
+///
+/// **Recipients.** A quote says what the server that answers wants it to say. A shop in between can pass on the quote of
+/// another seller, let you pay that seller, and keep the answer for itself: no limit distinguishes this from an honest quote.
+/// If you know the recipient of a host, name it: [`recipient_for`](BudgetBuilder::recipient_for).
+///
+/// ```
+/// use tower_x402::{client::Budget, protocol::{Address, Asset}};
+/// let seller: Address = "0xd1220a0cf47c7b9be7a2e6ba89f429762e7b9adb".parse()?;
+/// let budget = Budget::in_assets([Asset::USDC_BASE])
+///     .per_payment("0.50")
+///     .per_host("2.00")
+///     .per_day("10.00")
+///     .recipient_for("seller.example", seller)
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Budget {
+    assets: Vec<Asset>,
+    decimals: u8,
+    per_payment: Amount,
+    per_host: Amount,
+    per_day: Amount,
+    gas_per_payment: Amount,
+    gas_per_day: Amount,
+    recipients: Option<Vec<Address>>,
+    recipients_for: HashMap<String, Vec<Address>>,
+    domains: Vec<String>,
+    plain_http: bool,
+    approval: Option<Arc<Approval>>,
+}
+
+type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync;
+
+/// What was spent in the last day, the payments under way included.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::client) struct Spent {
+    pub(in crate::client) by_host: Amount,
+    pub(in crate::client) in_all: Amount,
+    /// On network fees.
+    pub(in crate::client) gas: Amount,
+}
+
+impl Budget {
+    /// A budget of which nothing can be spent.
+    pub(in crate::client) fn nothing() -> Self {
+        Self {
+            assets: Vec::new(),
+            decimals: 0,
+            per_payment: Amount::ZERO,
+            per_host: Amount::ZERO,
+            per_day: Amount::ZERO,
+            gas_per_payment: Amount::ZERO,
+            gas_per_day: Amount::ZERO,
+            recipients: None,
+            recipients_for: HashMap::new(),
+            domains: Vec::new(),
+            plain_http: false,
+            approval: None,
+        }
+    }
+
+    /// Returns the decimals of all amounts.
+    #[must_use]
+    pub const fn decimals(&self) -> u8 {
+        self.decimals
+    }
+
+    /// Returns what is known of a token that may be paid with.
+    pub(in crate::client) fn asset(&self, network: Network, contract: Address) -> Option<&Asset> {
+        self.assets.iter().find(|asset| (asset.network(), asset.contract()) == (network, contract))
+    }
+
+    /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.
+    pub(in crate::client) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
+        let quote = offer.quote;
+        if offer.host.is_empty() {
+            return Err(BudgetDenial::NoHost);
+        }
+        if offer.plain_http && !self.plain_http {
+            return Err(BudgetDenial::PlainHttp);
+        }
+        if !self.assets.iter().any(|asset| asset.network() == quote.network) {
+            return Err(BudgetDenial::Network(quote.network));
+        }
+        self.allows_recipient(offer)?;
+        let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
+        let accepted = |asset: &&Asset| is_due(asset) && quote.contracts.contains(&asset.contract());
+        let mut assets: Vec<Asset> = self.assets.iter().filter(accepted).cloned().collect();
+        if assets.is_empty() {
+            return Err(BudgetDenial::Asset);
+        }
+        // In the seller's order, each once, however often it is named.
+        assets.sort_by_key(|asset| quote.contracts.iter().position(|contract| *contract == asset.contract()));
+        assets.dedup_by_key(|asset| asset.contract());
+        offer.is_in_time()?;
+        if quote.amount.is_zero() {
+            return Err(BudgetDenial::Zero);
+        }
+        if quote.amount > self.per_payment {
+            let (price, limit) = (self.shown(quote.amount), self.shown(self.per_payment));
+            return Err(BudgetDenial::PerPayment { price, limit });
+        }
+        Ok(assets)
+    }
+
+    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), BudgetDenial> {
+        let recipient = offer.quote.recipient;
+        let host = host::of_entry(offer.host);
+        let of_host = self.recipients_for.get(&host).or_else(|| self.recipients_for.get(self.grouped(&host)));
+        let allowed = [self.recipients.as_ref(), of_host];
+        if allowed.into_iter().flatten().any(|allowed| !allowed.contains(&recipient)) {
+            return Err(BudgetDenial::Recipient(recipient));
+        }
+        let is_token =
+            offer.quote.contracts.contains(&recipient) || self.assets.iter().any(|asset| asset.contract() == recipient);
+        if is_token || recipient == Address::new([0; 20]) { Err(BudgetDenial::NoSeller(recipient)) } else { Ok(()) }
+    }
+
+    /// The name under which a host is counted: the domain that it is grouped under, else itself.
+    pub(in crate::client) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
+        let is_under = |domain: &&String| {
+            host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        self.domains.iter().find(is_under).map_or(host, String::as_str)
+    }
+
+    /// Whether `price` may be spent beside what was.
+    pub(in crate::client) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
+        let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
+        let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
+        // The day first: where no limit per host was set, none is named.
+        if !fits(spent.in_all, self.per_day) {
+            let (price, spent, limit) = shown(spent.in_all, self.per_day);
+            return Err(BudgetDenial::PerDay { price, spent, limit });
+        }
+        if !fits(spent.by_host, self.per_host) {
+            let (price, spent, limit) = shown(spent.by_host, self.per_host);
+            return Err(BudgetDenial::PerHost { price, spent, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether a transaction may cost so much beside those of the last day.
+    pub(in crate::client) fn affords_gas(&self, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
+        if fee > self.gas_per_payment {
+            let (fee, limit) = (coin(fee), coin(self.gas_per_payment));
+            return Err(BudgetDenial::GasPerPayment { fee, limit });
+        }
+        if spent.checked_add(fee).is_none_or(|sum| sum > self.gas_per_day) {
+            let (fee, spent, limit) = (coin(fee), coin(spent), coin(self.gas_per_day));
+            return Err(BudgetDenial::GasPerDay { fee, spent, limit });
+        }
+        Ok(())
+    }
+
+    /// What may still be spent, in all and on the host.
+    pub(in crate::client) fn left(&self, spent: Spent) -> (Amount, Amount) {
+        let left = |limit: Amount, spent: Amount| limit.checked_sub(spent).unwrap_or(Amount::ZERO);
+        let in_all = left(self.per_day, spent.in_all);
+        (in_all, in_all.min(left(self.per_host, spent.by_host)))
+    }
+
+    pub(in crate::client) async fn approve(&self, proposal: Proposal) -> Result<(), BudgetDenial> {
+        match &self.approval {
+            Some(approval) if !approval(proposal).await => Err(BudgetDenial::NotApproved),
+            _ => Ok(()),
+        }
+    }
+
+    fn shown(&self, amount: Amount) -> String {
+        amount.to_decimal(self.decimals)
+    }
+}
+
+/// A fee, as a decimal of the chain's coin.
+fn coin(fee: Amount) -> String {
+    fee.to_decimal(COIN_DECIMALS)
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("assets", &self.assets)
+            .field("per_payment", &self.shown(self.per_payment))
+            .field("per_host", &self.shown(self.per_host))
+            .field("per_day", &self.shown(self.per_day))
+            .field("gas_per_payment", &coin(self.gas_per_payment))
+            .field("gas_per_day", &coin(self.gas_per_day))
+            .field("recipients", &self.recipients)
+            .field("recipients_for", &self.recipients_for)
+            .field("domains", &self.domains)
+            .field("plain_http", &self.plain_http)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,72 @@
+//! The answer, between its head and the caller: read ahead, and recorded.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::response::Parts;
+use http_body::Body;
+use tokio::time::timeout;
+
+use crate::{
+    client::{JournalEntry, PurchaseState, ResponseBody, flow::registry::PurchaseGuard, http::peek::Peek},
+    protocol::TxHash,
+};
+
+/// How long an answer is read ahead: one that comes slowly is not kept from the caller for longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reads an answer that was sold to its end, where it is not larger than `limit` and quick enough; `None` where it breaks off.
+pub(super) async fn read_ahead<R>(
+    guard: &mut PurchaseGuard,
+    state: PurchaseState,
+    body: ResponseBody<R>,
+    limit: usize,
+) -> Option<ResponseBody<R>>
+where
+    R: Body<Data = Bytes>,
+{
+    let is_too_large = body.size_hint().lower() > limit as u64;
+    if state != PurchaseState::Answered {
+        return Some(body);
+    }
+    keep_open(guard).await;
+    if limit == 0 || is_too_large || body.is_end_stream() {
+        return Some(body);
+    }
+    let mut peek = Peek::of_rest(body);
+    match timeout(PATIENCE, peek.read(limit)).await {
+        Ok(Err(_)) => None,
+        Ok(Ok(())) | Err(_) => Some(peek.into_body()),
+    }
+}
+
+/// Records that the payment is spent now: if the answer is lost, this very proof is shown again, and none under another quote.
+async fn keep_open(guard: &mut PurchaseGuard) {
+    let entry = guard.entry();
+    let open = match entry.state {
+        PurchaseState::Unspent if entry.is_shown() => PurchaseState::Paying,
+        state if entry.is_shown() => state,
+        _ => PurchaseState::Redeeming,
+    };
+    if open != entry.state {
+        guard.note(|entry| entry.state = open).await;
+    }
+    if guard.entry().is_shown() && guard.entry().settled.is_none() {
+        // From now on it counts for a day, whenever the caller reads its answer.
+        let now = guard.now();
+        guard.note(|entry| entry.settled = Some(now)).await;
+    }
+}
+
+/// Records the state of a purchase that has an answer. One that was sold stays open until the answer is with the caller.
+pub(super) async fn close(guard: &mut PurchaseGuard, transaction: Option<TxHash>, state: PurchaseState, parts: &Parts) {
+    let delivered = state == PurchaseState::Unspent && parts.status.is_success();
+    let close = |entry: &mut JournalEntry| {
+        (entry.state, entry.transaction, entry.delivered) = (state, transaction, delivered);
+    };
+    if state == PurchaseState::Answered {
+        guard.sell(close);
+    } else {
+        guard.note(close).await;
+    }
+}

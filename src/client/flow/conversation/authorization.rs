@@ -1,0 +1,148 @@
+//! What becomes of an authorization that the seller does not take, or not any more. The seller is not believed: the chain is asked.
+
+use http::{StatusCode, response::Parts};
+
+use super::{Conversation, FAILURES_MAX, Outcome, judgement::RENEWALS_MAX, unanswered};
+use crate::{
+    client::{
+        AuthorizationStatus, PayError, PurchaseEvent, PurchaseState,
+        dialect::{bill::Bill, reply},
+        flow::registry::PurchaseGuard,
+        way::authorization::status::status,
+    },
+    protocol::{IntentId, ProblemCode, v2::Reason},
+};
+
+/// Words of facilitators that a server or a chain failed at the moment, or that the payment is used. They are read where the chain shows
+/// it as unused: then it was settled in a transaction that no block has yet.
+const PASSING: [&str; 9] = [
+    "settlement_pending",
+    "unexpected_verify_error",
+    "unexpected_settle_error",
+    "invalid_exact_evm_nonce_already_used",
+    "invalid_exact_evm_payload_authorization_nonce_used",
+    "nonce_already_used",
+    "authorization_already_used",
+    "nonce_reused",
+    "duplicate_settlement",
+];
+
+/// Whether a refusal is about the payment, so that showing it again changes nothing.
+fn is_final(reason: &Reason) -> bool {
+    !PASSING.contains(&reason.as_str())
+}
+
+impl Conversation<'_> {
+    /// What can no longer be used is not shown before the chain was asked: no seller can settle it.
+    pub(super) async fn ended<R>(&self, guard: &mut PurchaseGuard) -> Result<Option<Outcome<R>>, PayError> {
+        if guard.entry().transaction.is_some() || guard.entry().expiry > self.inner.now() {
+            return Ok(None);
+        }
+        Ok(match self.ask_chain(guard).await? {
+            AuthorizationStatus::Void => Some(Outcome::Void),
+            AuthorizationStatus::Used { .. } if !guard.entry().is_shown() => Some(Outcome::Settled),
+            _ => None,
+        })
+    }
+
+    /// Goes on after a failure that says nothing about the payment.
+    pub(super) async fn failed<R>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        reason: Option<Reason>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        self.failures += 1;
+        if self.failures < FAILURES_MAX {
+            return self.pause(guard.entry(), None, None, None).await;
+        }
+        match self.ask_chain(guard).await? {
+            AuthorizationStatus::Void => Ok(Some(Outcome::Void)),
+            AuthorizationStatus::Used { .. } if !guard.entry().is_shown() => Ok(Some(Outcome::Settled)),
+            AuthorizationStatus::Used { .. } => Err(unanswered(guard.entry(), None, None)),
+            AuthorizationStatus::Unused => Err(PayError::outstanding(guard.entry(), reason)),
+        }
+    }
+
+    /// Goes on after a refusal.
+    pub(super) async fn refused<R>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        parts: &Parts,
+        code: Option<ProblemCode>,
+        fresh: Option<IntentId>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        let was_settled = guard.entry().transaction.is_some();
+        match self.ask_chain(guard).await? {
+            AuthorizationStatus::Void => Ok(Some(Outcome::Void)),
+            AuthorizationStatus::Unused if self.renews(guard, parts).await => {
+                self.progress.report(PurchaseEvent::Renewed);
+                Ok(None)
+            }
+            AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
+                Some(reason) if is_final(&reason) => Err(PayError::outstanding(guard.entry(), Some(reason))),
+                // What a facilitator failed at may work in a moment.
+                reason => self.failed(guard, reason).await,
+            },
+            AuthorizationStatus::Used { .. } => {
+                if let Some(intent) = fresh {
+                    // It redeems transactions after all.
+                    guard.note(|entry| intent.as_str().clone_into(&mut entry.intent)).await;
+                }
+                let entry = guard.entry();
+                if !entry.is_shown() && code.is_none_or(|code| code != ProblemCode::AlreadyConsumed) {
+                    return Ok(Some(Outcome::Settled));
+                }
+                // Settled between two looks: what was refused may be answered now.
+                if !was_settled && !self.shown_settled && code.is_none() {
+                    self.shown_settled = true;
+                    return self.pause(entry, None, None, None).await;
+                }
+                Err(self.lost(guard, code).await)
+            }
+        }
+    }
+
+    /// Asks the chain what became of the authorization, and records it.
+    async fn ask_chain(&self, guard: &mut PurchaseGuard) -> Result<AuthorizationStatus, PayError> {
+        let status = status(self.inner, guard.entry()).await?;
+        match status {
+            AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.is_settled_by(transaction)).await,
+            AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
+            AuthorizationStatus::Unused => {}
+        }
+        Ok(status)
+    }
+
+    /// Puts the same authorization under the quote that comes with a refusal, if that is another one, and asks for the same.
+    async fn renews(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> bool {
+        if parts.status != StatusCode::PAYMENT_REQUIRED || self.renewals >= RENEWALS_MAX {
+            return false;
+        }
+        self.renewals += 1;
+        let Ok(bill) = Bill::of_headers(&parts.headers, &self.inner.budget, self.inner.now()) else { return false };
+        let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.intent.is_some()) else { return false };
+        let Some(message) = guard.entry().authorization().map(|signed| terms.message(signed)) else { return false };
+        if guard.entry().authorized().is_some_and(|authorized| authorized.message == message) {
+            return false;
+        }
+        guard.note(|entry| entry.takes_authorization_terms(terms.intent.as_ref(), message)).await;
+        true
+    }
+
+    /// The seller was paid, and does not give the answer.
+    async fn lost(&self, guard: &mut PurchaseGuard, code: Option<ProblemCode>) -> PayError {
+        let Some(transaction) = guard.entry().transaction else { return unanswered(guard.entry(), None, None) };
+        let purchase = guard.entry().id;
+        match code {
+            Some(code) if !guard.refuse().await => PayError::Unanswered { purchase, transaction, code: Some(code) },
+            Some(code) if self.breaks > 0 => PayError::AnswerLost { purchase, transaction, code },
+            Some(code) => PayError::Refused { purchase, transaction, code },
+            None => {
+                // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
+                let kept_until = guard.entry().at.after(self.inner.settings.payment_age);
+                let is_last = kept_until <= self.inner.now() && guard.refuse().await;
+                PayError::BilledAgain { purchase, transaction, is_last }
+            }
+        }
+    }
+}

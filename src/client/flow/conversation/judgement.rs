@@ -1,0 +1,139 @@
+//! What a reply asks for: values in, a value out.
+
+use std::time::Duration;
+
+use super::failing::Failing;
+use crate::{
+    client::{PurchaseState, dialect::reply::SellerReply},
+    protocol::{IntentId, ProblemCode},
+};
+
+/// How many fresh intents one conversation takes: an honest seller needs one, or two where a price changes meanwhile.
+pub(super) const RENEWALS_MAX: u32 = 3;
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This is the answer.
+    Close(PurchaseState),
+    Pause(Option<ProblemCode>, Option<Duration>),
+    /// Nothing is said about the payment.
+    Failed,
+    NotConfirmed(Option<Duration>),
+    /// The same payment, with this intent.
+    Renew(IntentId),
+    /// The same, with the payer's signature.
+    Sign(ProblemCode),
+    /// The same, in the header.
+    InHeader,
+    /// The seller does not take an authorization, or not any more: the chain says what became of it.
+    AskChain(Option<ProblemCode>, Option<IntentId>),
+    Fail(Failing),
+}
+
+/// How a transfer was shown, and what came of it so far.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    pub(super) in_body: bool,
+    pub(super) signed: bool,
+    pub(super) renewals: u32,
+    /// It was sold before, and the answer broke off.
+    pub(super) broke_off: bool,
+}
+
+/// What a reply to a transfer's proof asks for.
+pub(super) fn of_transfer(said: SellerReply, shown: Shown) -> Next {
+    match said {
+        SellerReply::Sold => Next::Close(PurchaseState::Answered),
+        SellerReply::Declined => Next::Close(PurchaseState::Unspent),
+        SellerReply::Failed => Next::Failed,
+        SellerReply::Fresh(intent) if shown.renewals < RENEWALS_MAX => Next::Renew(intent),
+        SellerReply::Fresh(_) => Next::Fail(Failing::TooManyIntents),
+        SellerReply::NotConfirmed(after) => Next::NotConfirmed(after),
+        SellerReply::Later(code, after) => Next::Pause(code, after),
+        // The proof is the same; a route may take it in the header only.
+        SellerReply::Elsewhere | SellerReply::Billed if shown.in_body => Next::InHeader,
+        SellerReply::Billed => Next::Fail(Failing::BilledAgain),
+        SellerReply::Redirected => Next::Fail(Failing::Redirected),
+        SellerReply::Unproven(code) if shown.signed || code == ProblemCode::InvalidSignature => {
+            Next::Fail(Failing::Unproven { code, signed: shown.signed })
+        }
+        SellerReply::Unproven(code) => Next::Sign(code),
+        SellerReply::Refused(code) if shown.broke_off => Next::Fail(Failing::Lost(code)),
+        SellerReply::Refused(code) => Next::Fail(Failing::Refused(code)),
+        SellerReply::Misunderstood | SellerReply::Elsewhere => Next::Fail(Failing::Misunderstood),
+    }
+}
+
+/// What a reply to an authorization asks for.
+pub(super) fn of_authorization(said: SellerReply) -> Next {
+    match said {
+        SellerReply::Sold => Next::Close(PurchaseState::Answered),
+        SellerReply::Declined => Next::Close(PurchaseState::Unspent),
+        SellerReply::Later(code, after) => Next::Pause(code, after),
+        SellerReply::NotConfirmed(after) => Next::Pause(Some(ProblemCode::TxNotConfirmed), after),
+        SellerReply::Failed => Next::Failed,
+        SellerReply::Refused(code) | SellerReply::Unproven(code) => Next::AskChain(Some(code), None),
+        SellerReply::Fresh(intent) => Next::AskChain(None, Some(intent)),
+        SellerReply::Misunderstood | SellerReply::Elsewhere | SellerReply::Billed | SellerReply::Redirected => {
+            Next::AskChain(None, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Shown = Shown { in_body: false, signed: false, renewals: 0, broke_off: false };
+    const CODE: ProblemCode = ProblemCode::AlreadyConsumed;
+    const PROVE: ProblemCode = ProblemCode::PaymentBound;
+
+    #[test]
+    fn a_reply_to_a_transfer_asks_for_one_thing() {
+        let fresh = || SellerReply::Fresh(IntentId::new("fresh").unwrap());
+        let table = [
+            (SellerReply::Billed, PLAIN, Next::Fail(Failing::BilledAgain)),
+            (SellerReply::Billed, Shown { in_body: true, ..PLAIN }, Next::InHeader),
+            (SellerReply::Elsewhere, Shown { in_body: true, ..PLAIN }, Next::InHeader),
+            (SellerReply::Elsewhere, PLAIN, Next::Fail(Failing::Misunderstood)),
+            (SellerReply::Refused(CODE), PLAIN, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Refused(CODE), Shown { broke_off: true, ..PLAIN }, Next::Fail(Failing::Lost(CODE))),
+            (SellerReply::Unproven(PROVE), PLAIN, Next::Sign(PROVE)),
+            (
+                SellerReply::Unproven(PROVE),
+                Shown { signed: true, ..PLAIN },
+                Next::Fail(Failing::Unproven { code: PROVE, signed: true }),
+            ),
+            (
+                SellerReply::Unproven(ProblemCode::InvalidSignature),
+                PLAIN,
+                Next::Fail(Failing::Unproven { code: ProblemCode::InvalidSignature, signed: false }),
+            ),
+            (fresh(), PLAIN, Next::Renew(IntentId::new("fresh").unwrap())),
+            (fresh(), Shown { renewals: RENEWALS_MAX, ..PLAIN }, Next::Fail(Failing::TooManyIntents)),
+        ];
+        for (said, shown, next) in table {
+            let context = format!("{said:?}");
+            assert_eq!(of_transfer(said, shown), next, "{context}");
+        }
+    }
+
+    /// No word of a seller's ends an authorization: the chain is asked.
+    #[test]
+    fn no_reply_to_an_authorization_fails_by_itself() {
+        let fresh = SellerReply::Fresh(IntentId::new("fresh").unwrap());
+        for said in [
+            SellerReply::Refused(CODE),
+            SellerReply::Unproven(PROVE),
+            SellerReply::Misunderstood,
+            SellerReply::Elsewhere,
+            SellerReply::Billed,
+            SellerReply::Redirected,
+            fresh,
+        ] {
+            let context = format!("{said:?}");
+            assert!(matches!(of_authorization(said), Next::AskChain(..)), "{context}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `Conversation`: a payment is shown to a seller until there is an answer, or a reason why there is none.
+//!
+//! Whatever happens, it is the same payment that is shown: a transfer by its transaction, an authorization by its message.
+//! [`judgement`] says what a reply asks for; what depends on the chain is in [`authorization`].
+
+mod answer;
+mod authorization;
+mod failing;
+mod judgement;
+mod payer_signature;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, response::Parts};
+use http_body::Body;
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+
+use self::{
+    answer::{close, read_ahead},
+    failing::{Failing, fail},
+    judgement::{Next, Shown},
+    payer_signature::PayerSignature,
+};
+use crate::{
+    client::{
+        JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
+        box_error::BoxError,
+        dialect::{
+            authorization_terms,
+            reply::{self, SellerReply},
+            transfer_proof::TransferProof,
+        },
+        flow::{
+            pacing::Pacing,
+            progress::Progress,
+            registry::PurchaseGuard,
+            seller::{Replied, Seller},
+        },
+        inner::ClientInner,
+    },
+    protocol::{ProblemCode, TxHash},
+};
+
+/// How often a server may fail without a reason, in one conversation.
+const FAILURES_MAX: u32 = 3;
+/// How often an answer may break off in one conversation.
+const BREAKS_MAX: u32 = 3;
+
+/// What a conversation comes to.
+pub(super) enum Outcome<R> {
+    /// This is the caller's answer; the journal has the purchase's last state.
+    Answered(Parts, ResponseBody<R>),
+    /// The seller does not find the transaction: look at the chain again, then go on.
+    NotConfirmed,
+    /// The purchase's transaction settled the authorization, and the seller redeems transactions.
+    Settled,
+    /// The authorization was not used, and never can be.
+    Void,
+}
+
+/// The conversation with a seller about one payment.
+pub(super) struct Conversation<'a> {
+    inner: &'a ClientInner,
+    progress: Progress,
+    deadline: Instant,
+    pacing: Pacing,
+    /// Where a transfer's proof is shown.
+    place: ProofIn,
+    signature: PayerSignature<'a>,
+    renewals: u32,
+    failures: u32,
+    breaks: u32,
+    attempts: u32,
+    /// Whether an authorization was shown since the chain said that it is settled.
+    shown_settled: bool,
+}
+
+impl<'a> Conversation<'a> {
+    /// Everything that is waited for has to be over at `deadline`; `attempts` have been made by this call before.
+    pub(super) fn new(
+        inner: &'a ClientInner,
+        progress: Progress,
+        deadline: Instant,
+        place: ProofIn,
+        attempts: u32,
+    ) -> Self {
+        let (signature, pacing) =
+            (PayerSignature::of(&*inner.payer), Pacing::new(deadline, inner.settings.longest_pause));
+        let (renewals, failures, breaks, shown_settled) = (0, 0, 0, false);
+        Self {
+            inner,
+            progress,
+            deadline,
+            pacing,
+            place,
+            signature,
+            renewals,
+            failures,
+            breaks,
+            attempts,
+            shown_settled,
+        }
+    }
+
+    /// How often the payment was shown.
+    pub(super) const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Shows the payment until there is an answer, or a reason why there is none: by `transaction`, where the seller redeems
+    /// transactions, else by the authorization's message.
+    pub(super) async fn run<S, B, R>(
+        &mut self,
+        seller: &mut Seller<S, B>,
+        guard: &mut PurchaseGuard,
+        transaction: Option<TxHash>,
+    ) -> Result<Outcome<R>, PayError>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        S::Error: Into<BoxError>,
+        B: ReplayBody,
+        R: Body<Data = Bytes>,
+    {
+        if transaction.is_none()
+            && let Some(outcome) = self.ended(guard).await?
+        {
+            return Ok(outcome);
+        }
+        loop {
+            let ended = match (self.present(seller, guard.entry(), transaction).await?, transaction) {
+                (Some(replied), _) => self.act(guard, transaction, replied).await?,
+                (None, Some(_)) => self.pause(guard.entry(), transaction, None, None).await?,
+                (None, None) => self.failed(guard, None).await?,
+            };
+            if let Some(outcome) = ended {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Shows it once; `None` where no answer came.
+    async fn present<S, B, R>(
+        &mut self,
+        seller: &mut Seller<S, B>,
+        entry: &JournalEntry,
+        transaction: Option<TxHash>,
+    ) -> Result<Option<Replied<R>>, PayError>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        S::Error: Into<BoxError>,
+        B: ReplayBody,
+        R: Body<Data = Bytes>,
+    {
+        let proof = match transaction {
+            Some(transaction) => {
+                TransferProof::of(entry, transaction, self.signature.get(entry, transaction)).placed(self.place)
+            }
+            None => authorization_terms::proof(entry.authorized().map_or("", |authorized| &authorized.message)),
+        };
+        // A body that cannot be had again after all: what was paid is not forgotten.
+        let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;
+        self.attempts += 1;
+        let transaction = transaction.or(entry.transaction);
+        self.progress.report(PurchaseEvent::Redeeming { transaction, attempt: self.attempts });
+        Ok(seller.present(proven, self.inner.settings.patience_until(self.deadline)).await)
+    }
+
+    /// What a reply asks for.
+    fn next(&self, said: SellerReply, entry: &JournalEntry, transaction: Option<TxHash>) -> Next {
+        let Some(transaction) = transaction else { return judgement::of_authorization(said) };
+        let shown = Shown {
+            in_body: self.place == ProofIn::Body,
+            signed: self.signature.get(entry, transaction).is_some(),
+            renewals: self.renewals,
+            broke_off: self.breaks > 0,
+        };
+        judgement::of_transfer(said, shown)
+    }
+
+    /// Does what a reply asks for; `None` where the payment is to be shown again.
+    async fn act<R: Body<Data = Bytes>>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        transaction: Option<TxHash>,
+        Replied { parts, reply, body }: Replied<R>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        match self.next(reply, guard.entry(), transaction) {
+            Next::Close(state) => return self.close(guard, state, transaction, parts, body).await,
+            Next::Pause(code, after) => return self.pause(guard.entry(), transaction, code, after).await,
+            Next::Failed if transaction.is_none() => return self.failed(guard, None).await,
+            Next::Failed => {
+                self.failures += 1;
+                if self.failures >= FAILURES_MAX {
+                    return self.close(guard, PurchaseState::Redeeming, transaction, parts, body).await;
+                }
+                return self.pause(guard.entry(), transaction, None, None).await;
+            }
+            Next::NotConfirmed(after) => {
+                let code = Some(ProblemCode::TxNotConfirmed);
+                self.pause::<R>(guard.entry(), transaction, code, after).await?;
+                return Ok(Some(Outcome::NotConfirmed));
+            }
+            Next::Renew(intent) => {
+                self.renewals += 1;
+                guard.note(|entry| intent.as_str().clone_into(&mut entry.intent)).await;
+                self.progress.report(PurchaseEvent::Renewed);
+            }
+            Next::Sign(code) => self.sign(guard, transaction, code, &parts).await?,
+            Next::InHeader => self.place = ProofIn::Header,
+            Next::AskChain(code, fresh) => return self.refused(guard, &parts, code, fresh).await,
+            Next::Fail(failing) => return Err(self.fail(guard, transaction, failing, &parts).await),
+        }
+        Ok(None)
+    }
+
+    async fn close<R: Body<Data = Bytes>>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        state: PurchaseState,
+        transaction: Option<TxHash>,
+        parts: Parts,
+        body: ResponseBody<R>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        let Some(body) = read_ahead(guard, state, body, self.inner.settings.read_ahead).await else {
+            return self.broke_off(guard.entry(), transaction).await;
+        };
+        let (transaction, state) = match transaction {
+            Some(_) => (transaction, state),
+            None => (reply::settled_by(&parts.headers).or(guard.entry().transaction), guard.entry().closed_as(state)),
+        };
+        close(guard, transaction, state, &parts).await;
+        self.progress.report(PurchaseEvent::Answered(parts.status));
+        Ok(Some(Outcome::Answered(parts, body)))
+    }
+
+    /// Has the payer sign for its transfer.
+    async fn sign(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        transaction: Option<TxHash>,
+        code: ProblemCode,
+        parts: &Parts,
+    ) -> Result<(), PayError> {
+        let (entry, Some(transaction)) = (guard.entry(), transaction) else { return Ok(()) };
+        self.progress.report(PurchaseEvent::Signing);
+        let purchase = entry.id;
+        let late = PayError::Unanswered { purchase, transaction, code: Some(code) };
+        let signed = timeout_at(self.deadline, self.signature.sign(entry, transaction)).await.map_err(|_| late)?;
+        match signed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(fail(guard, transaction, Failing::Unproven { code, signed: false }, parts).await),
+            Err(reason) => Err(PayError::Unproven { purchase, transaction, code, signed: false, reason: Some(reason) }),
+        }
+    }
+
+    async fn fail(
+        &self,
+        guard: &mut PurchaseGuard,
+        transaction: Option<TxHash>,
+        failing: Failing,
+        parts: &Parts,
+    ) -> PayError {
+        match transaction {
+            Some(transaction) => fail(guard, transaction, failing, parts).await,
+            None => unanswered(guard.entry(), None, None),
+        }
+    }
+
+    /// Waits before a lost answer is asked for again. It was sold: the payment is not shown for another.
+    async fn broke_off<R>(
+        &mut self,
+        entry: &JournalEntry,
+        transaction: Option<TxHash>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        tracing::warn!(purchase = %entry.id, "the answer broke off after it was sold");
+        self.breaks += 1;
+        if self.breaks >= BREAKS_MAX {
+            return Err(unanswered(entry, transaction, None));
+        }
+        self.pause(entry, transaction, None, None).await
+    }
+
+    /// Waits as long as the seller asks, within bounds, and never much less.
+    async fn pause<R>(
+        &mut self,
+        entry: &JournalEntry,
+        transaction: Option<TxHash>,
+        code: Option<ProblemCode>,
+        after: Option<Duration>,
+    ) -> Result<Option<Outcome<R>>, PayError> {
+        let pause = self.pacing.next(after).ok_or_else(|| unanswered(entry, transaction, code))?;
+        self.progress.report(PurchaseEvent::Waiting { code, pause });
+        Pacing::wait(pause).await;
+        Ok(None)
+    }
+}
+
+/// The error of a purchase that has no answer yet.
+fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> PayError {
+    let purchase = entry.id;
+    match transaction.or(entry.transaction) {
+        Some(transaction) => PayError::Unanswered { purchase, transaction, code },
+        None => PayError::Unsettled { purchase, transaction: None, reason: None },
+    }
+}

@@ -1,0 +1,72 @@
+//! What a quote becomes once it may be paid: a journal entry, a proposal, a transfer.
+
+use std::time::Duration;
+
+use crate::{
+    client::{
+        JournalEntry, JournalPayment, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
+        http::replay_request::ReplayRequest,
+    },
+    protocol::{Asset, ChainTime, Quote},
+};
+
+/// The entry of a purchase for which nothing is prepared yet.
+pub(in crate::client) fn entry<B: ReplayBody>(
+    request: &ReplayRequest<B>,
+    quote: &Quote,
+    id: PurchaseId,
+    at: ChainTime,
+) -> JournalEntry {
+    let identity = &request.identity;
+    JournalEntry {
+        id,
+        at,
+        state: PurchaseState::Paying,
+        host: identity.host.clone(),
+        request: identity.what.clone(),
+        fingerprint: identity.fingerprint.clone().unwrap_or_default(),
+        intent: quote.intent.as_str().to_owned(),
+        secret: None,
+        expiry: quote.expiry,
+        recipient: quote.recipient,
+        network: quote.network,
+        amount: quote.amount,
+        decimals: quote.decimals,
+        payment: JournalPayment::None,
+        transaction: None,
+        settled: None,
+        delivered: false,
+        billed: 0,
+    }
+}
+
+/// What is shown to the approval hook: an authorization where it is given the time for which that is valid, else a transfer.
+pub(in crate::client) fn proposal<B: ReplayBody>(
+    request: &ReplayRequest<B>,
+    quote: &Quote,
+    purchase: PurchaseId,
+    assets: Vec<Asset>,
+    valid_for: Option<Duration>,
+) -> Proposal {
+    Proposal {
+        purchase,
+        host: request.identity.host.clone(),
+        method: request.method().clone(),
+        path: request.path().to_owned(),
+        label: quote.label.clone(),
+        recipient: quote.recipient,
+        network: quote.network,
+        amount: quote.amount,
+        decimals: quote.decimals,
+        assets,
+        paid_by: valid_for.map_or(PaymentMethod::Transfer, |_| PaymentMethod::Authorization),
+        valid_for,
+    }
+}
+
+/// The transfer that a proposal asks for.
+pub(in crate::client) fn payment(proposal: &Proposal, quote: &Quote) -> TransferRequest {
+    let assets = proposal.assets.iter().cloned();
+    let payment = TransferRequest::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
+    payment.tagged(quote.intent.as_str())
+}

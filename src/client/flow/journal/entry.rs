@@ -1,0 +1,322 @@
+//! `JournalEntry`: one purchase, as the journal keeps it.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId, stored},
+    protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
+};
+
+/// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
+pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// The state of a purchase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PurchaseState {
+    /// A transfer is recorded, which may have been sent; or an authorization, which may have been shown and used.
+    Paying,
+    /// The transfer happened; the answer has not come yet.
+    Redeeming,
+    /// The transfer happened and is not known to be spent, or the authorization was shown and is not known to be used: the seller
+    /// answered without confirming that it took it. It is put to the next quote for the same request that it covers, and to one for
+    /// another request to the same seller at the very same price.
+    Unspent,
+    /// The answer came.
+    Answered,
+    /// The seller refused the payment for good, it is too old for any seller, or it was given up.
+    Refused,
+    /// Nothing was transferred, as far as the chain says, and nothing of it ever will be.
+    Void,
+}
+
+impl PurchaseState {
+    /// Returns whether something is left to do: an open purchase is finished before the same request is paid again.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Paying | Self::Redeeming | Self::Unspent)
+    }
+}
+
+/// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
+///
+/// It holds signed transactions and authorizations, which anybody could send (they pay only whom they name), and never a key. It also
+/// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
+/// answer. Keep it where only the payer can read it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct JournalEntry {
+    /// The purchase's name.
+    pub id: PurchaseId,
+    /// When it was begun, by the payer's clock.
+    #[serde(with = "stored::unix")]
+    pub at: ChainTime,
+    /// Its state.
+    pub state: PurchaseState,
+    /// The host that the request went to, with the port.
+    pub host: String,
+    /// Method and path of the request, without the query, which may hold secrets.
+    pub request: String,
+    /// Identifies the request: 128 bits of a hash over method, address and body.
+    pub fingerprint: String,
+    /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
+    pub intent: String,
+    /// The secret whose [tag](crate::protocol::PaymentTag) the payment carries: the intent that a transfer was made for, which stays what
+    /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here.
+    pub secret: Option<String>,
+    /// The last moment at which a payment counts for that intent.
+    #[serde(with = "stored::unix")]
+    pub expiry: ChainTime,
+    /// The account that is paid.
+    pub recipient: Address,
+    /// The chain.
+    pub network: Network,
+    /// The amount, in base units.
+    pub amount: Amount,
+    /// The decimals of the amount.
+    pub decimals: u8,
+    /// What was prepared to pay for it.
+    pub payment: JournalPayment,
+    /// The transaction that paid, once it is known to be in a block.
+    pub transaction: Option<TxHash>,
+    /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
+    /// for which it counts against the budget begins here.
+    #[serde(with = "stored::unix_if_any")]
+    pub settled: Option<ChainTime>,
+    /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
+    pub delivered: bool,
+    /// How many calls ended because the seller answered the proof with another bill.
+    pub billed: u32,
+}
+
+/// What was prepared to pay for a purchase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum JournalPayment {
+    /// Nothing yet; or it was paid elsewhere.
+    #[default]
+    None,
+    /// Transfers, oldest first, of which at most one can be mined.
+    Transfer(Vec<PreparedTransfer>),
+    /// The one authorization that was signed.
+    Authorization {
+        /// The authorization, as it is shown now.
+        authorized: PreparedAuthorization,
+        /// Every transaction that was prepared to cancel it, oldest first. Of those with one nonce at most one can be mined.
+        cancellations: Vec<PreparedTransfer>,
+    },
+}
+
+/// Without the intents: together with the transaction they are the proof.
+impl fmt::Debug for JournalEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JournalEntry")
+            .field("id", &self.id)
+            .field("at", &self.at)
+            .field("state", &self.state)
+            .field("host", &self.host)
+            .field("request", &self.request)
+            .field("recipient", &self.recipient)
+            .field("network", &self.network)
+            .field("amount", &self.amount)
+            .field("payment", &self.payment)
+            .field("transaction", &self.transaction)
+            .finish_non_exhaustive()
+    }
+}
+
+impl JournalEntry {
+    /// Returns the transaction to look for: the one that paid, else the one that was prepared last.
+    #[must_use]
+    pub fn transaction(&self) -> Option<TxHash> {
+        self.transaction.or_else(|| self.transfers().iter().rev().find_map(PreparedTransfer::transaction))
+    }
+
+    /// Returns every transfer that was prepared for it, oldest first.
+    #[must_use]
+    pub fn transfers(&self) -> &[PreparedTransfer] {
+        if let JournalPayment::Transfer(transfers) = &self.payment { transfers } else { &[] }
+    }
+
+    /// Returns the authorization that was prepared for it, if it is paid in that way.
+    #[must_use]
+    pub const fn authorized(&self) -> Option<&PreparedAuthorization> {
+        if let JournalPayment::Authorization { authorized, .. } = &self.payment { Some(authorized) } else { None }
+    }
+
+    /// Returns every transaction that was prepared to cancel its authorization, oldest first.
+    #[must_use]
+    pub fn cancellations(&self) -> &[PreparedTransfer] {
+        if let JournalPayment::Authorization { cancellations, .. } = &self.payment { cancellations } else { &[] }
+    }
+
+    /// Returns whether a journal must still have it at `now`: while it is open, and for
+    /// [`RETENTION`] after [`counts_from`](Self::counts_from).
+    #[must_use]
+    pub fn is_kept_at(&self, now: ChainTime) -> bool {
+        self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
+    }
+
+    /// Returns when the day begins for which it counts against the budget: when its transfer was settled, else when the
+    /// purchase was begun; and where it is paid by an authorization that no transaction is known to have used, not before the moment at
+    /// which that can no longer be used. Before it is settled it counts however old it is.
+    #[must_use]
+    pub fn counts_from(&self) -> ChainTime {
+        let settled = self.settled.unwrap_or(self.at).max(self.at);
+        let outstanding = self.authorization().filter(|_| self.transaction.is_none());
+        outstanding.map_or(settled, |signed| settled.max(signed.authorization.valid_before))
+    }
+
+    /// Returns the authorization that was signed for it, if it is paid in that way.
+    #[must_use]
+    pub fn authorization(&self) -> Option<&SignedAuthorization> {
+        Some(&self.authorized()?.signed)
+    }
+
+    /// Returns how it is paid.
+    #[must_use]
+    pub fn paid_by(&self) -> PaymentMethod {
+        if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
+    }
+
+    /// The transactions that may cancel its authorization now, of which at most one can be mined: those prepared last.
+    pub(in crate::client) fn cancellation(&self) -> &[PreparedTransfer] {
+        self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).next_back().unwrap_or_default()
+    }
+
+    /// The most that its transactions cost: of those with one nonce, one is mined.
+    pub(in crate::client) fn gas(&self) -> Amount {
+        let dearest = |same: &[PreparedTransfer]| same.iter().map(|one| one.fee).max().unwrap_or(Amount::ZERO);
+        let cancellations = self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).map(dearest);
+        cancellations.fold(dearest(self.transfers()), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
+    }
+
+    /// Returns the token that it is paid with; `None` where nothing was prepared here.
+    #[must_use]
+    pub fn token(&self) -> Option<Address> {
+        self.paid_with().map(|(token, _)| token)
+    }
+
+    /// The token and the account of what was prepared: of several transfers that of its transaction, else the last.
+    pub(in crate::client) fn paid_with(&self) -> Option<(Address, Address)> {
+        if let Some(PreparedAuthorization { token, signed, .. }) = self.authorized() {
+            return Some((*token, signed.authorization.from));
+        }
+        self.transfer_of(self.transaction).map(|transfer| (transfer.token, transfer.payer))
+    }
+
+    /// The transfer that this transaction made; of one that only the seller's chain knows, the last.
+    pub(in crate::client) fn transfer_of(&self, transaction: Option<TxHash>) -> Option<&PreparedTransfer> {
+        let is_it = |transfer: &&PreparedTransfer| transaction.is_some() && transfer.transaction() == transaction;
+        self.transfers().iter().find(is_it).or(self.transfers().last())
+    }
+
+    /// Adds a transfer, which excludes those before it.
+    pub(in crate::client) fn is_to_send(&mut self, prepared: PreparedTransfer) {
+        match &mut self.payment {
+            JournalPayment::Transfer(transfers) => transfers.push(prepared),
+            JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
+            JournalPayment::None => self.payment = JournalPayment::Transfer(vec![prepared]),
+        }
+    }
+
+    /// What is to be sent next: the last transfer, or the last cancellation.
+    pub(in crate::client) fn to_send(&mut self) -> Option<&mut PreparedTransfer> {
+        match &mut self.payment {
+            JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
+                prepared.last_mut()
+            }
+            JournalPayment::None => None,
+        }
+    }
+
+    /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
+    pub(in crate::client) fn is_shown(&self) -> bool {
+        self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
+    }
+
+    /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
+    /// authorization that was used.
+    pub(in crate::client) fn has_moved(&self) -> bool {
+        self.authorization().is_none() || self.is_settled()
+    }
+
+    /// Whether it waits for nothing but the same request, by which its payment or its answer is used: or for its age.
+    pub(in crate::client) fn is_idle(&self) -> bool {
+        matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
+    }
+
+    /// Whether it may yet cost more than that: what was paid costs nothing more.
+    pub(in crate::client) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
+        limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
+    }
+
+    /// Whether its authorization bought an answer, by the seller's word, which is not known to be with the caller.
+    pub(in crate::client) fn is_sold(&self) -> bool {
+        let is_unsettled = self.state == PurchaseState::Paying && self.transaction.is_none();
+        is_unsettled && self.settled.is_some() && self.authorization().is_some()
+    }
+
+    /// The same purchase as it was before its answer came: its payment is shown as it was shown then.
+    pub(in crate::client) fn asked_again(self) -> Self {
+        if self.authorization().is_some() {
+            return Self { state: PurchaseState::Paying, transaction: None, ..self };
+        }
+        Self { state: PurchaseState::Redeeming, ..self }
+    }
+
+    /// Whether the chain has said that its authorization was used, though perhaps not by which transaction.
+    pub(in crate::client) fn is_settled(&self) -> bool {
+        self.transaction.is_some() || self.state == PurchaseState::Redeeming
+    }
+
+    /// The state after an answer to its authorization. What is settled by an unknown transaction stays so.
+    pub(in crate::client) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
+        let unknown = self.state == PurchaseState::Redeeming && self.transaction.is_none();
+        if unknown && state == PurchaseState::Unspent { PurchaseState::Redeeming } else { state }
+    }
+
+    /// Takes over the terms under which its authorization is shown from now on.
+    pub(in crate::client) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
+        self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
+        if let JournalPayment::Authorization { authorized, .. } = &mut self.payment {
+            authorized.message = message;
+        }
+    }
+
+    /// Takes over what the chain says of its authorization.
+    pub(in crate::client) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
+        self.state = PurchaseState::Redeeming;
+        self.transaction = transaction.or(self.transaction);
+    }
+
+    /// Whether its transfer is one that the quote asks for.
+    pub(in crate::client) fn pays(&self, quote: &Quote) -> bool {
+        self.covers(quote) && self.payment != JournalPayment::None
+    }
+
+    /// The same, but for what is not known here of a payment that was made elsewhere: its token.
+    pub(in crate::client) fn covers(&self, quote: &Quote) -> bool {
+        self.amount >= quote.amount && self.is_paid_as(quote)
+    }
+
+    /// Whether it went to the recipient that the quote names, on its chain and in one of its tokens.
+    pub(in crate::client) fn is_paid_as(&self, quote: &Quote) -> bool {
+        (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
+            && self.token().is_none_or(|token| quote.contracts.contains(&token))
+    }
+
+    pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {
+        (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
+    }
+
+    pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
+        self.intent = quote.intent.as_str().to_owned();
+        self.expiry = quote.expiry;
+    }
+}

@@ -1,0 +1,63 @@
+//! `Journal`: what was bought, durable before any money moves. It is why a payer pays only once.
+
+mod entry;
+mod erased;
+mod error;
+mod file;
+mod memory;
+mod record;
+
+use std::future::Future;
+
+pub use entry::{JournalEntry, JournalPayment, PurchaseState, RETENTION};
+pub(in crate::client) use erased::ErasedJournal;
+pub use error::JournalError;
+pub use file::FileJournal;
+pub use memory::MemoryJournal;
+
+/// A record of purchases: one entry for each, replaced as the purchase goes on.
+///
+/// Each call has to end by itself, and those of one purchase in the order in which they were made. Where money moves next, the layer waits
+/// for the write without a limit; else ten seconds, after which the write counts as failed.
+///
+/// A journal has one writer: two would each spend the whole budget.
+///
+/// An [`JournalEntry`] holds intent and transaction hash. Together they are a bearer proof: the first to present them gets
+/// the answer. Keep what is recorded where only the payer can read it, backups and logs included.
+///
+/// ```
+/// use std::{collections::HashMap, sync::Mutex};
+/// use tower_x402::client::{Journal, JournalEntry, JournalError, PurchaseId};
+///
+/// /// A journal of your own stores each entry as a text, under the purchase's name.
+/// #[derive(Default)]
+/// struct Store(Mutex<HashMap<PurchaseId, String>>);
+///
+/// impl Journal for Store {
+///     async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
+///         let store = self.0.lock().map_err(|_| JournalError::Broken)?;
+///         store.values().map(|record| JournalEntry::from_record(record)).collect()
+///     }
+///
+///     async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
+///         let record = entry.to_record()?;
+///         self.0.lock().map_err(|_| JournalError::Broken)?.insert(entry.id, record); // durably, in earnest
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Journal: Send + Sync + 'static {
+    /// Returns the newest state of every purchase that is open, and of those that the budget still counts:
+    /// [`JournalEntry::is_kept_at`] the time of the newest. Others may be left out.
+    ///
+    /// # Errors
+    /// [`JournalError`] if the journal cannot be read in full: nothing is paid then.
+    fn load(&self) -> impl Future<Output = Result<Vec<JournalEntry>, JournalError>> + Send;
+
+    /// Writes the entry in place of the one with the same id. Once this returns `Ok`, the entry must survive a crash: the
+    /// money moves next.
+    ///
+    /// # Errors
+    /// [`JournalError`] if the entry may not have been written: nothing is sent then.
+    fn record(&self, entry: &JournalEntry) -> impl Future<Output = Result<(), JournalError>> + Send;
+}

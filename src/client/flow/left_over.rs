@@ -1,0 +1,129 @@
+//! Payments that bought nothing yet, put to another bill before anything new is paid.
+
+use crate::{
+    client::{
+        AuthorizationStatus, JournalEntry, PayError, PurchaseState,
+        dialect::bill::Bill,
+        flow::registry::{PurchaseGuard, PurchaseRegistry},
+        http::replay_request::RequestIdentity,
+        inner::ClientInner,
+        way::authorization::status::status,
+    },
+    protocol::{Amount, ChainTime, ProblemCode, Quote},
+};
+
+/// A payment that may answer a bill.
+pub(in crate::client) struct LeftOver {
+    pub(in crate::client) guard: PurchaseGuard,
+    /// Whether another payment may be made where the seller says that this one is used up.
+    pub(in crate::client) may_pay_anew: bool,
+}
+
+/// Finds what this very request has paid. What does not cover the bill is an error: otherwise a price that moves by a
+/// unit at each question would be paid at each question. An authorization that can never be used is closed, and is none.
+pub(in crate::client) async fn own(
+    inner: &ClientInner,
+    request: &RequestIdentity,
+    bill: &Bill,
+) -> Result<Option<LeftOver>, PayError> {
+    let Some(print) = request.fingerprint.as_deref() else { return Ok(None) };
+    while let Some(mut guard) = inner.registry.left_over(print, bill) {
+        if bill.covered_by(guard.entry()).is_some() {
+            // Who never had an answer was told that the same request would go on with this payment.
+            let may_pay_anew = guard.entry().delivered;
+            return Ok(Some(LeftOver { guard, may_pay_anew }));
+        }
+        if !has_lapsed(inner, &mut guard).await? {
+            return Err(not_covered(guard.entry(), bill.quotes().next()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether nothing was taken of a payment, and nothing can be: then it is closed. One that was taken is recorded as such.
+async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bool, PayError> {
+    if !guard.entry().is_shown() || guard.entry().transaction.is_some() {
+        return Ok(false);
+    }
+    match status(inner, guard.entry()).await? {
+        AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
+        AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.transaction = transaction).await,
+        AuthorizationStatus::Unused => {}
+    }
+    Ok(guard.entry().state == PurchaseState::Void)
+}
+
+/// Closes one authorization of long ago that can never be used, or that was used and buys nothing any more, by the chain's word.
+pub(in crate::client) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
+    let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
+    match status(inner, old.entry()).await {
+        Ok(AuthorizationStatus::Void) => old.note(|entry| entry.state = PurchaseState::Void).await,
+        Ok(AuthorizationStatus::Used { transaction }) => {
+            old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
+        }
+        Ok(AuthorizationStatus::Unused) => {}
+        Err(error) => {
+            let purchase = old.entry().id;
+            tracing::debug!(%error, %purchase, "the chain does not say what became of an old authorization");
+        }
+    }
+}
+
+/// Finds what another request has paid to the same seller, where that is exactly the price.
+pub(in crate::client) fn adoptable(
+    registry: &PurchaseRegistry,
+    request: &RequestIdentity,
+    bill: &Bill,
+    limit: Option<Amount>,
+) -> Option<LeftOver> {
+    let guard = registry.adoptable(&request.host, bill, limit)?;
+    Some(LeftOver { guard, may_pay_anew: true })
+}
+
+/// Whether an authorization was used before it is shown now, by the chain's word. Where that is not known it was not.
+pub(in crate::client) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
+    entry.transaction.is_some() || matches!(status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
+}
+
+/// Puts a payment to a bill for this request, which it covers.
+pub(in crate::client) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
+    let adopt = |entry: &mut JournalEntry| {
+        let settled = entry.authorization().is_none() || entry.transaction.is_some();
+        entry.state = if settled { PurchaseState::Redeeming } else { PurchaseState::Paying };
+        entry.delivered = false;
+        entry.settled = entry.settled.filter(|_| settled);
+        entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
+        entry.request = request.what.clone();
+        let quote = bill.transfer.as_ref().filter(|quote| settled && entry.covers(quote));
+        match (quote, bill.terms_for(entry)) {
+            (Some(quote), _) => entry.takes_terms_of(quote),
+            (None, Some(terms)) => {
+                let message = entry.authorization().map(|signed| terms.message(signed)).unwrap_or_default();
+                entry.takes_authorization_terms(terms.intent.as_ref(), message);
+            }
+            (None, None) => {}
+        }
+    };
+    guard.note(adopt).await;
+}
+
+/// Whether a refusal says that the payment was used up before.
+pub(in crate::client) const fn is_used_up(code: ProblemCode) -> bool {
+    matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
+}
+
+fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
+    if entry.is_shown() && entry.transaction.is_none() {
+        return PayError::outstanding(entry, None);
+    }
+    let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
+        return PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };
+    };
+    let price = quote.amount.to_decimal(quote.decimals);
+    let asked = if entry.is_paid_as(quote) {
+        price
+    } else {
+        format!("{price} to another recipient, or on another chain or in another token")
+    };
+    PayError::NotCovered { purchase: entry.id, transaction, paid: entry.amount.to_decimal(entry.decimals), asked }
+}

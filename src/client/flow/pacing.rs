@@ -1,0 +1,39 @@
+//! `Pacing`: how long to wait before a seller is asked again.
+
+use std::time::Duration;
+
+use rand::Rng as _;
+use tokio::time::{Instant, sleep};
+
+/// The longest pause that is our own choice, in seconds.
+const BACKOFF_MAX: u64 = 15;
+/// The shortest pause, whatever the seller asks for.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+
+/// The pauses of one conversation.
+pub(in crate::client) struct Pacing {
+    deadline: Instant,
+    longest: Duration,
+    own: u32,
+}
+
+impl Pacing {
+    /// Every pause has to be over at `deadline`, and none is longer than `longest`.
+    pub(in crate::client) const fn new(deadline: Instant, longest: Duration) -> Self {
+        Self { deadline, longest, own: 0 }
+    }
+
+    /// Returns the next pause: as long as the seller asks, within bounds, and never much less. `None` where it would end too late.
+    pub(in crate::client) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
+        let own = Duration::from_secs((1 << self.own.min(8)).min(BACKOFF_MAX));
+        self.own += u32::from(asked.is_none());
+        let pause = asked.unwrap_or(own).clamp(PAUSE_MIN, self.longest.max(PAUSE_MIN));
+        let pause = pause.mul_f64(rand::rng().random_range(1.0..1.2));
+        (Instant::now() + pause <= self.deadline).then_some(pause)
+    }
+
+    /// Waits that long.
+    pub(in crate::client) async fn wait(pause: Duration) {
+        sleep(pause).await;
+    }
+}

@@ -1,0 +1,206 @@
+//! `PurchaseRegistry`: which purchases of this process are open, which call works on which, and what was spent in the
+//! last day. The journal is behind it: what changes here is written there.
+
+mod delivery;
+mod guard;
+mod inner;
+mod open;
+mod spending;
+
+use std::{fmt, sync::Arc};
+
+use self::{
+    delivery::Closing,
+    inner::RegistryInner,
+    open::{Claim, OpenPurchases},
+};
+pub(in crate::client) use self::{delivery::Delivery, guard::PurchaseGuard};
+use crate::{
+    client::{
+        Budget, BudgetDenial, JournalEntry, JournalError, JournalPayment, PayError, PurchaseId, PurchaseState,
+        dialect::bill::Bill,
+        flow::{budget::Spent, journal::ErasedJournal},
+    },
+    clock::Clock,
+    protocol::{Amount, ChainTime, TxHash},
+};
+
+/// How many purchases that are too old one call closes: each is a write to the journal.
+const CLOSED_AT_ONCE: usize = 4;
+
+/// Clones are one registry.
+#[derive(Clone)]
+pub(in crate::client) struct PurchaseRegistry {
+    inner: Arc<RegistryInner>,
+}
+
+impl PurchaseRegistry {
+    pub(in crate::client) async fn load(
+        journal: Box<dyn ErasedJournal>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, JournalError> {
+        Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
+    }
+
+    /// Whether no purchase is open: then there is none to resume.
+    pub(in crate::client) fn is_idle(&self) -> bool {
+        self.inner.tables().open.is_empty()
+    }
+
+    /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
+    /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
+    pub(in crate::client) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
+        self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
+    }
+
+    /// Guards an unfinished purchase of the same request that was left: no call works on it, and no caller reads its answer. A call looks
+    /// for one in each moment after which it would pay for another.
+    ///
+    /// # Errors
+    /// [`PayError::Outstanding`] while one is being cancelled: its authorization may still be used.
+    pub(in crate::client) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, PayError> {
+        if let Some(cancelled) = self.inner.tables().open.cancelled(fingerprint) {
+            return Err(PayError::outstanding(cancelled, None));
+        }
+        Ok(self.guarded(|open| {
+            let left = |entry: &JournalEntry| entry.state != PurchaseState::Unspent && !open.is_read(entry.id);
+            open.first_of_request(fingerprint, left)
+        }))
+    }
+
+    /// Guards a purchase of the same request that the journal has, finished or not. What is finished stays so: nothing of a
+    /// conversation about it is recorded.
+    pub(in crate::client) async fn known(
+        &self,
+        fingerprint: &str,
+        id: PurchaseId,
+    ) -> Result<Option<PurchaseGuard>, JournalError> {
+        if let Some(open) = self.of_request(fingerprint, |entry| entry.id == id) {
+            return Ok(Some(open));
+        }
+        let mut entries = self.inner.journal.load().await?.into_iter();
+        let known = |entry: &JournalEntry| {
+            (entry.id, entry.state, entry.fingerprint.as_str()) == (id, PurchaseState::Answered, fingerprint)
+        };
+        let found = entries.find(known).filter(|_| !self.inner.tables().open.has(id));
+        Ok(found.map(|entry| PurchaseGuard::resumed(&self.inner, entry.asked_again(), Claim::Call)))
+    }
+
+    /// Guards the purchase of the same request that this transaction paid.
+    pub(in crate::client) fn paid_with(&self, fingerprint: &str, transaction: TxHash) -> Option<PurchaseGuard> {
+        self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
+    }
+
+    /// Guards a payment for the same request that bought nothing: one that covers this bill, else one that does not.
+    pub(in crate::client) fn left_over(&self, fingerprint: &str, bill: &Bill) -> Option<PurchaseGuard> {
+        let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
+        self.of_request(fingerprint, |entry| left(entry) && bill.covered_by(entry).is_some())
+            .or_else(|| self.of_request(fingerprint, left))
+    }
+
+    /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this bill asks
+    /// for: a larger one would be wasted. None that may yet cost more than `limit`.
+    pub(in crate::client) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
+        let pays = |entry: &JournalEntry| {
+            entry.payment != JournalPayment::None
+                && bill.covered_by(entry).is_some()
+                && !entry.may_cost_more_than(limit)
+        };
+        self.guarded(|open| bill.quotes().find_map(|quote| open.first_unspent(host, quote, pays)))
+    }
+
+    fn of_request(&self, fingerprint: &str, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.first_of_request(fingerprint, fits))
+    }
+
+    fn guarded(&self, find: impl FnOnce(&OpenPurchases) -> Option<PurchaseId>) -> Option<PurchaseGuard> {
+        self.claimed(Claim::Call, find)
+    }
+
+    fn claimed(&self, claim: Claim, find: impl FnOnce(&OpenPurchases) -> Option<PurchaseId>) -> Option<PurchaseGuard> {
+        let mut tables = self.inner.tables();
+        let found = find(&tables.open)?;
+        let entry = tables.open.claim(found, claim)?;
+        Some(PurchaseGuard::resumed(&self.inner, entry, claim))
+    }
+
+    /// Guards an authorization that was signed before `moment`, bought nothing that was read, and is not known to be used.
+    pub(in crate::client) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
+        self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
+    }
+
+    /// Closes payments that no seller accepts any more, because they were settled before `accepted_since`: those that bought nothing, and
+    /// those whose answer was never read. An authorization that is not known to be used stays, however old it is by this machine's clock:
+    /// only the chain says that it is void.
+    pub(in crate::client) async fn close_old(&self, accepted_since: ChainTime) {
+        for _ in 0..CLOSED_AT_ONCE {
+            let old = self.guarded(|open| open.idle_before(accepted_since, JournalEntry::has_moved));
+            let Some(mut old) = old else { return };
+            tracing::info!(purchase = %old.entry().id, "a payment without an answer is too old for any seller");
+            old.note(|entry| entry.state = PurchaseState::Refused).await;
+        }
+    }
+
+    /// Whether so much more could be paid to that host now.
+    pub(in crate::client) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+        budget.afford(price, self.spent(host, budget))
+    }
+
+    /// Sets the money of a new purchase aside, in one step with looking at what was spent.
+    pub(in crate::client) fn reserve(
+        &self,
+        entry: JournalEntry,
+        budget: &Budget,
+    ) -> Result<PurchaseGuard, BudgetDenial> {
+        let mut tables = self.inner.tables();
+        tables.spent.forget(entry.at);
+        budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;
+        tables.spent.set_aside(&entry);
+        Ok(PurchaseGuard::new(&self.inner, entry))
+    }
+
+    /// Guards a purchase that moves no money, because it was paid elsewhere.
+    pub(in crate::client) fn paid_elsewhere(&self, entry: JournalEntry) -> PurchaseGuard {
+        PurchaseGuard::new(&self.inner, entry)
+    }
+
+    /// Returns what counts against the budget now.
+    pub(in crate::client) fn spent(&self, host: &str, budget: &Budget) -> Spent {
+        self.inner.tables().spent.at(self.inner.now(), host, budget)
+    }
+
+    /// Returns the purchases that are open, oldest first.
+    pub(in crate::client) fn unfinished(&self) -> Vec<JournalEntry> {
+        self.inner.tables().open.entries()
+    }
+
+    /// Guards the open purchase of that name, if no call works on it. Until it is dropped, the same request pays for no other.
+    pub(in crate::client) fn to_cancel(&self, id: PurchaseId) -> Option<PurchaseGuard> {
+        self.claimed(Claim::Cancellation, |open| open.free(id))
+    }
+
+    /// Closes a purchase whose answer the caller has; `false` where there is none of that name of which an answer was sold.
+    pub(in crate::client) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
+        let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
+        let closing = Closing::new(&self.inner, answered);
+        closing.write().await?;
+        closing.close();
+        Ok(true)
+    }
+
+    /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
+    pub(in crate::client) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
+        let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
+        match guard.record(|entry| entry.state = PurchaseState::Refused).await {
+            Ok(()) => Ok(true),
+            Err(JournalError::Finished) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Debug for PurchaseRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PurchaseRegistry")
+    }
+}

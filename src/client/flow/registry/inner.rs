@@ -1,0 +1,74 @@
+//! `RegistryInner`: what the registry and its guards have in common.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use super::{open::OpenPurchases, spending::Spendings};
+use crate::{
+    client::{JournalEntry, JournalError, JournalPayment, flow::journal::ErasedJournal},
+    clock::Clock,
+    protocol::ChainTime,
+};
+
+/// How long the journal may take over what the money does not wait for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct RegistryInner {
+    pub(super) journal: Box<dyn ErasedJournal>,
+    clock: Arc<dyn Clock>,
+    tables: Mutex<Tables>,
+}
+
+/// What is known in this process: changed together, under one lock.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) open: OpenPurchases,
+    pub(super) spent: Spendings,
+}
+
+impl RegistryInner {
+    /// Reads the journal.
+    pub(super) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        let mut tables = Tables::default();
+        for entry in journal.load().await? {
+            // A purchase without a transfer of ours was paid elsewhere. One whose transfer came to nothing counts all
+            // the same: that it did is a node's word.
+            if entry.payment != JournalPayment::None {
+                tables.spent.set_aside(&entry);
+                tables.spent.follow(&entry);
+            }
+            if entry.state.is_open() {
+                tables.open.enter(entry, None);
+            }
+        }
+        Ok(Self { journal, clock, tables: Mutex::new(tables) })
+    }
+
+    /// Writes to the journal. One that takes longer than `patience` has failed.
+    pub(super) async fn write(&self, entry: &JournalEntry, patience: Option<Duration>) -> Result<(), JournalError> {
+        let written = self.journal.record(entry);
+        let Some(patience) = patience else { return written.await };
+        let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        timeout(patience, written).await.unwrap_or_else(late)
+    }
+
+    /// Takes a purchase out that has its last state.
+    pub(super) fn close(&self, last: &JournalEntry) {
+        let mut tables = self.tables();
+        tables.spent.follow(last);
+        tables.open.close(last.id);
+    }
+
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

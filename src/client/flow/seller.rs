@@ -1,0 +1,113 @@
+//! `Seller`: the service that sells, and the request that it is sent, with and without a proof of payment.
+
+use std::{future::poll_fn, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, response::Parts};
+use http_body::Body;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use crate::{
+    client::{
+        Budget, PayError, ReplayBody, ResponseBody,
+        box_error::BoxError,
+        dialect::{
+            bill::Bill,
+            reply::{self, SellerReply},
+        },
+        http::replay_request::ReplayRequest,
+    },
+    protocol::ChainTime,
+};
+
+/// One request to one service.
+pub(in crate::client) struct Seller<S, B> {
+    service: S,
+    request: ReplayRequest<B>,
+}
+
+/// What a request without proof is answered with.
+pub(in crate::client) enum Offered<R> {
+    Answered(Response<ResponseBody<R>>),
+    /// With the response that it came in.
+    Billed(Box<Bill>, Response<ResponseBody<R>>),
+}
+
+/// What a request with a proof is answered with.
+pub(in crate::client) struct Replied<R> {
+    pub(in crate::client) parts: Parts,
+    pub(in crate::client) reply: SellerReply,
+    pub(in crate::client) body: ResponseBody<R>,
+}
+
+impl<S, B, R> Seller<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    B: ReplayBody,
+    R: Body<Data = Bytes>,
+{
+    /// `service` was polled ready.
+    pub(in crate::client) const fn new(service: S, request: ReplayRequest<B>) -> Self {
+        Self { service, request }
+    }
+
+    pub(in crate::client) const fn request(&self) -> &ReplayRequest<B> {
+        &self.request
+    }
+
+    /// Gives the readiness of the service back: it must not be held while the chain is asked.
+    pub(in crate::client) fn drop_readiness(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    /// Sends the request as it is, and returns whatever the answer is.
+    pub(in crate::client) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
+        let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
+        let response = self.send(request).await.map_err(PayError::Forwarded)?;
+        Ok(response.map(ResponseBody::untouched))
+    }
+
+    /// Sends the request as it is, unless its first answer is there already, and reads a bill from the answer.
+    pub(in crate::client) async fn bill(
+        &mut self,
+        first: Option<Response<R>>,
+        budget: &Budget,
+        now: ChainTime,
+    ) -> Result<Offered<R>, PayError> {
+        let request = self.request.plain();
+        let replayable = request.is_some() && self.request.identity.fingerprint.is_some();
+        let request = request.or_else(|| self.request.take_plain()).ok_or(PayError::NotReplayable)?;
+        let response = match first {
+            Some(response) => response,
+            None => self.send(request).await.map_err(PayError::Http)?,
+        };
+        // A HEAD gets the price, and can redeem nothing.
+        if response.status() != StatusCode::PAYMENT_REQUIRED || self.request.is_head() {
+            return Ok(Offered::Answered(response.map(ResponseBody::untouched)));
+        }
+        match Bill::read(response, budget, now).await? {
+            (None, response) => Ok(Offered::Answered(response)),
+            (Some(_), _) if !replayable => Err(PayError::NotReplayable),
+            (Some(bill), response) => Ok(Offered::Billed(Box::new(bill), response)),
+        }
+    }
+
+    /// Sends a request with its proof; `None` where no answer came.
+    pub(in crate::client) async fn present(&mut self, proven: Request<B>, patience: Duration) -> Option<Replied<R>> {
+        let exchange = async { reply::read(self.send(proven).await.ok()?).await.ok() };
+        let (parts, code, body) = timeout(patience, exchange).await.ok()??;
+        let reply = reply::judge(parts.status, &parts.headers, code);
+        Some(Replied { parts, reply, body })
+    }
+
+    async fn send(&mut self, request: Request<B>) -> Result<Response<R>, BoxError> {
+        let service = &mut self.service;
+        poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+        service.call(request).await.map_err(Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests;

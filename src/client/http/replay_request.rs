@@ -1,0 +1,278 @@
+//! A request that may be sent several times: without payment, and with its proof.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, header,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::{
+    client::{AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host},
+    protocol::{
+        Amount, Media, TxHash,
+        headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        is_loopback, is_proof_member,
+    },
+};
+
+/// Where a proof of payment travels in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProofIn {
+    /// In the `x402-payment` header: for every body, on every route.
+    #[default]
+    Header,
+    /// As members of the JSON body, where that is an object; else, and where the seller will not have it, in the header.
+    Body,
+}
+
+/// A proof of payment, as it travels.
+pub(in crate::client) enum Proof {
+    Header(HeaderName, HeaderValue),
+    /// Of the JSON object that is the body.
+    Members(String),
+}
+
+impl Proof {
+    /// `text` is ASCII without control characters.
+    pub(in crate::client) fn in_header(name: HeaderName, text: String) -> Self {
+        // That is a header value; the fall-back cannot be reached.
+        let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        // The first to present it gets the answer.
+        value.set_sensitive(true);
+        Self::Header(name, value)
+    }
+}
+
+pub(in crate::client) struct ReplayRequest<B> {
+    parts: Parts,
+    /// `None` once it was sent and could not be kept.
+    body: Option<B>,
+    /// The body, where it is in memory.
+    bytes: Option<Bytes>,
+    pub(in crate::client) identity: RequestIdentity,
+}
+
+/// What tells a request from others.
+pub(in crate::client) struct RequestIdentity {
+    /// Host, and port where it is not the scheme's own, in their one spelling; empty where the request names none.
+    pub(in crate::client) host: String,
+    /// Method and path, for the journal.
+    pub(in crate::client) what: String,
+    /// Tells the same request again from any other; `None` where its body cannot be told.
+    pub(in crate::client) fingerprint: Option<String>,
+}
+
+impl<B: ReplayBody> ReplayRequest<B> {
+    pub(in crate::client) fn new(request: Request<B>) -> Self {
+        let (parts, body) = request.into_parts();
+        let bytes = body.bytes();
+        let host = host_of(&parts).unwrap_or_default();
+        let what = format!("{} {}", parts.method, parts.uri.path());
+        let content =
+            bytes.as_deref().map(|bytes| ("bytes", bytes)).or(body.name().map(|name| ("name", name.as_bytes())));
+        let fingerprint = content.map(|(kind, content)| fingerprint(&parts, &host, kind, content));
+        let identity = RequestIdentity { host, what, fingerprint };
+        Self { identity, bytes, parts, body: Some(body) }
+    }
+
+    pub(in crate::client) fn resumes_only(&self) -> bool {
+        self.parts.extensions.get::<ResumeOnly>().is_some()
+    }
+
+    /// The finished purchase whose answer is asked for once more.
+    pub(in crate::client) fn asks_again(&self) -> Option<PurchaseId> {
+        self.parts.extensions.get::<AskAgain>().map(|again| again.0)
+    }
+
+    pub(in crate::client) fn is_quote_only(&self) -> bool {
+        self.parts.extensions.get::<QuoteOnly>().is_some()
+    }
+
+    pub(in crate::client) fn max_price(&self) -> Option<Amount> {
+        self.parts.extensions.get::<MaxPrice>().map(|max| max.0)
+    }
+
+    /// When the call and its answer have to be over.
+    pub(in crate::client) fn limit(&self, started: Instant) -> Option<Instant> {
+        started.checked_add(self.parts.extensions.get::<Deadline>()?.0)
+    }
+
+    pub(in crate::client) fn paid(&self) -> Option<TxHash> {
+        self.parts.extensions.get::<AlreadyPaid>().map(|paid| paid.0)
+    }
+
+    /// Whether the caller sends a proof of his own: then he pays for himself.
+    pub(in crate::client) fn has_own_proof(&self) -> bool {
+        has_proof(&self.parts.headers)
+    }
+
+    pub(in crate::client) fn is_head(&self) -> bool {
+        self.parts.method == Method::HEAD
+    }
+
+    /// Whether an answer can be changed on the path, as far as can be told: where the request does not say
+    /// how it travels, it can.
+    pub(in crate::client) fn is_plain_http(&self) -> bool {
+        let uri = &self.parts.uri;
+        let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(is_loopback);
+        uri.scheme() != Some(&Scheme::HTTPS) && !is_here()
+    }
+
+    pub(in crate::client) const fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    pub(in crate::client) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// The request as the caller made it.
+    pub(in crate::client) fn plain(&self) -> Option<Request<B>> {
+        Some(Request::from_parts(self.parts.clone(), self.body.as_ref()?.replay()?))
+    }
+
+    /// The same, once.
+    pub(in crate::client) fn take_plain(&mut self) -> Option<Request<B>> {
+        Some(Request::from_parts(self.parts.clone(), self.body.take()?))
+    }
+
+    /// Whether a proof can travel in the body.
+    pub(in crate::client) fn takes_proof_in_body(&self) -> bool {
+        self.with_members("").is_some()
+    }
+
+    /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
+    pub(in crate::client) fn proven(&self, proof: &Proof) -> Option<Request<B>> {
+        match proof {
+            Proof::Header(name, value) => {
+                let mut request = self.plain()?;
+                request.headers_mut().insert(name, value.clone());
+                Some(request)
+            }
+            Proof::Members(members) => {
+                let mut parts = self.parts.clone();
+                parts.headers.remove(header::CONTENT_LENGTH);
+                Some(Request::from_parts(parts, self.with_members(members)?))
+            }
+        }
+    }
+
+    /// The JSON object with these members put in front; every other byte stays as it is.
+    fn with_members(&self, proof: &str) -> Option<B> {
+        let headers = &self.parts.headers;
+        if Media::of(headers) != Media::Json || headers.contains_key(header::CONTENT_ENCODING) {
+            return None;
+        }
+        let text = std::str::from_utf8(self.bytes.as_ref()?).ok()?;
+        let members: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+        if members.keys().any(|name| is_proof_member(name)) {
+            return None;
+        }
+        let rest = text.trim_start().strip_prefix('{')?;
+        let comma = if members.is_empty() { "" } else { "," };
+        B::from_bytes(Bytes::from(format!("{{{proof}{comma}{rest}")))
+    }
+}
+
+/// Whether a request asks for more than to be sent, and paid for where that is needed.
+pub(in crate::client) fn has_directives(extensions: &Extensions) -> bool {
+    extensions.get::<ResumeOnly>().is_some()
+        || extensions.get::<AlreadyPaid>().is_some()
+        || extensions.get::<AskAgain>().is_some()
+        || extensions.get::<MaxPrice>().is_some()
+        || extensions.get::<QuoteOnly>().is_some()
+        || extensions.get::<Deadline>().is_some()
+}
+
+/// Whether there is a proof of the caller's own.
+pub(in crate::client) fn has_proof(headers: &HeaderMap) -> bool {
+    [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| headers.contains_key(name))
+}
+
+/// By the address, else by the only `Host` header.
+fn host_of(parts: &Parts) -> Option<String> {
+    if let Some(authority) = parts.uri.authority() {
+        let usual = match parts.uri.scheme().map(Scheme::as_str) {
+            Some("https") => Some(443),
+            Some("http") => Some(80),
+            _ => None,
+        };
+        return host::with_port(authority, usual);
+    }
+    let mut named = parts.headers.get_all(header::HOST).iter();
+    let (Some(only), None) = (named.next(), named.next()) else { return None };
+    let authority: Authority = only.to_str().ok()?.parse().ok()?;
+    host::with_port(&authority, None)
+}
+
+fn fingerprint(parts: &Parts, host: &str, kind: &str, content: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut field = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_be_bytes());
+        hasher.update(bytes);
+    };
+    field(parts.method.as_str().as_bytes());
+    field(parts.uri.scheme_str().unwrap_or_default().as_bytes());
+    field(host.as_bytes());
+    field(parts.uri.path_and_query().map_or("/", |path| path.as_str()).as_bytes());
+    field(kind.as_bytes());
+    field(content);
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    const_hex::encode(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Body;
+
+    fn print(method: &str, uri: &str, body: Body) -> String {
+        let request = Request::builder().method(method).uri(uri).body(body).unwrap();
+        ReplayRequest::new(request).identity.fingerprint.unwrap()
+    }
+
+    fn named(name: &str) -> Body {
+        Body::from_factory(name, Body::empty)
+    }
+
+    /// Two that are mistaken for one are paid once, and one of them is never answered.
+    #[test]
+    fn requests_that_differ_anywhere_are_different() {
+        let print_of = |method, uri, body: &'static str| print(method, uri, Body::from(body));
+        let all = [
+            print_of("POST", "https://a.example/x", "body"),
+            print_of("PUT", "https://a.example/x", "body"),
+            print_of("POST", "http://a.example/x", "body"),
+            print_of("POST", "https://b.example/x", "body"),
+            print_of("POST", "https://a.example:8443/x", "body"),
+            print_of("POST", "https://a.example/y", "body"),
+            print_of("POST", "https://a.example/x?", "body"),
+            print_of("POST", "https://a.example/x?q", "body"),
+            print_of("POST", "https://a.example/x", "other"),
+            print_of("POST", "https://a.example/x", ""),
+            // The same bytes in a row, cut at other places.
+            print_of("POST", "https://a.example/xbytes", ""),
+            print_of("POST", "https://a.example/", "xbytesbody"),
+            print_of("POST", "https://a.example/xbytesbytesbody", ""),
+            print_of("POST", "https://a.example/xbytes", "bytesbody"),
+            print_of("POST", "https://a.example/x", "bytesbytesbody"),
+            // What it is called is not what it says.
+            print("POST", "https://a.example/x", named("body")),
+            print("POST", "https://a.example/x", named("")),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{at}");
+        }
+        let spelled = print_of("POST", "https://me:pass@A.Example.:443/x", "body");
+        assert_eq!(all[0], spelled, "one host has one spelling");
+        // A journal's open purchases are found by it: an update must not forget them.
+        assert_eq!(all[0], "428a425d080e4037104eb02bbc0e03e7");
+    }
+}

@@ -1,0 +1,157 @@
+//! `ReqwestClient`: reqwest as a tower service of `http` requests.
+
+use std::{
+    fmt,
+    future::Future,
+    net::{Ipv6Addr, SocketAddr},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use reqwest::{Body, Client, ClientBuilder, Url, redirect};
+use tower_service::Service;
+
+use crate::{
+    client::{ReplayBody, ResponseBody, box_error::BoxError, http::exclusive::Exclusive},
+    protocol::is_loopback,
+};
+
+/// A [`Service`] over `reqwest::Client` for [`PayLayer`](crate::client::PayLayer): takes `http::Request`s with any body.
+///
+/// It follows no redirect: a redirect followed on the way would carry a proof of payment to any server that the seller
+/// names. A response of status 3xx reaches the caller.
+///
+/// **This machine.** Requests over plain HTTP to a loopback address never go through a proxy, whatever `HTTP_PROXY` and the
+/// builder say: the layer pays loopback quotes over plain HTTP because no one is on the path, and a proxy would be.
+/// They are sent by a second client, which has reqwest's default settings and no proxy; [`loopback`](Self::loopback) gives
+/// it others.
+///
+/// ```
+/// use tower_x402::client::{ReqwestClient, reqwest};
+/// let client = ReqwestClient::new(reqwest::Client::builder().user_agent("my-agent/1.0"))?;
+/// # Ok::<(), reqwest::Error>(())
+/// ```
+///
+/// An answer becomes a `reqwest::Response`, with its [`Purchase`](crate::client::Purchase) still among its extensions:
+///
+/// ```
+/// # use tower_x402::client::{Purchase, ResponseBody};
+/// async fn text(answer: http::Response<ResponseBody<reqwest::Body>>) -> reqwest::Result<String> {
+///     let answer = reqwest::Response::from(answer);
+///     let _bought = answer.extensions().get::<Purchase>();
+///     answer.text().await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct ReqwestClient {
+    client: Client,
+    /// For plain HTTP to this machine.
+    loopback: Client,
+}
+
+/// The caller's assurance that a client follows no redirects: see [`ReqwestClient::from_client`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowsNoRedirects;
+
+impl ReqwestClient {
+    /// Creates a client with these settings, but with redirects off.
+    ///
+    /// # Errors
+    /// Those of [`ClientBuilder::build`].
+    pub fn new(builder: ClientBuilder) -> reqwest::Result<Self> {
+        Self::from_client(builder.redirect(redirect::Policy::none()).build()?, FollowsNoRedirects)
+    }
+
+    /// Wraps an existing client. It must have been built with
+    /// [`redirect::Policy::none`](reqwest::redirect::Policy::none): a client cannot be asked whether it was, and one that
+    /// follows redirects gives proofs of payment to any server that a seller names.
+    ///
+    /// ```
+    /// use tower_x402::client::{FollowsNoRedirects, ReqwestClient};
+    /// let shared = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    /// let client = ReqwestClient::from_client(shared, FollowsNoRedirects)?;
+    /// # Ok::<(), reqwest::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`ClientBuilder::build`], for the second client.
+    pub fn from_client(client: Client, _: FollowsNoRedirects) -> reqwest::Result<Self> {
+        Ok(Self { client, loopback: direct(Client::builder())? })
+    }
+
+    /// Sends requests over plain HTTP to this machine by a client with these settings, but for redirects and proxies,
+    /// which are off, and `localhost`, which is the loopback address.
+    ///
+    /// # Errors
+    /// Those of [`ClientBuilder::build`].
+    pub fn loopback(self, builder: ClientBuilder) -> reqwest::Result<Self> {
+        Ok(Self { loopback: direct(builder)?, ..self })
+    }
+}
+
+fn direct(builder: ClientBuilder) -> reqwest::Result<Client> {
+    // With the port of the request.
+    let here = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))];
+    builder.redirect(redirect::Policy::none()).no_proxy().resolve_to_addrs("localhost", &here).build()
+}
+
+fn is_here(url: &Url) -> bool {
+    url.scheme() == "http" && url.host_str().is_some_and(is_loopback)
+}
+
+impl<B> Service<Request<B>> for ReqwestClient
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = reqwest::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, reqwest::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), reqwest::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self { client, loopback } = self.clone();
+        let request = reqwest::Request::try_from(request.map(|body| Body::wrap(Exclusive::new(body))));
+        let open = async move {
+            let request = request?;
+            let client = if is_here(request.url()) { loopback } else { client };
+            Ok(client.execute(request).await?.into())
+        };
+        // An address may hold secrets, in its query above all.
+        Box::pin(async move { open.await.map_err(reqwest::Error::without_url) })
+    }
+}
+
+/// So that an answer becomes a `reqwest::Response`.
+impl From<ResponseBody<Body>> for Body {
+    fn from(body: ResponseBody<Body>) -> Self {
+        Self::wrap(body)
+    }
+}
+
+/// What the builder was given may hold a proxy's password.
+impl fmt::Debug for ReqwestClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReqwestClient")
+    }
+}
+
+impl ReplayBody for Body {
+    fn replay(&self) -> Option<Self> {
+        self.bytes().map(Into::into)
+    }
+
+    fn bytes(&self) -> Option<Bytes> {
+        self.as_bytes().map(Bytes::copy_from_slice)
+    }
+
+    fn from_bytes(bytes: Bytes) -> Option<Self> {
+        Some(bytes.into())
+    }
+}

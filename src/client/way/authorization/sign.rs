@@ -1,0 +1,83 @@
+//! An authorization is signed, and recorded before a seller is shown it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    client::{
+        AuthorizationRequest, BudgetDenial, JournalPayment, PayError, PayerError, PreparedAuthorization, PurchaseEvent,
+        dialect::authorization_terms::AuthorizationTerms,
+        flow::{progress::Progress, registry::PurchaseGuard},
+        inner::ClientInner,
+        way::transfer::in_time,
+    },
+    protocol::{IntentId, PaymentTag, TokenDomain, v2::Authorization},
+};
+
+/// What an authorization is signed with.
+pub(in crate::client) struct Authorizing<'a> {
+    pub(in crate::client) inner: &'a ClientInner,
+    pub(in crate::client) progress: &'a Progress,
+    /// When it has to be signed.
+    pub(in crate::client) deadline: Instant,
+    /// For how long it is to be valid.
+    pub(in crate::client) valid_for: Duration,
+}
+
+impl Authorizing<'_> {
+    /// Signs for a purchase whose money is set aside, and records it. Returns another purchase of the same request instead, if one was left
+    /// meanwhile.
+    pub(in crate::client) async fn sign(
+        &self,
+        mut guard: PurchaseGuard,
+        terms: &AuthorizationTerms,
+        domain: TokenDomain,
+    ) -> Result<PurchaseGuard, PayError> {
+        // A secret of its own: others see the seller's intent, facilitators among them.
+        let secret = IntentId::random();
+        let request = AuthorizationRequest {
+            purchase: guard.entry().id,
+            network: terms.quote.network,
+            domain,
+            recipient: terms.quote.recipient,
+            amount: terms.quote.amount,
+            nonce: PaymentTag::of(secret.as_str()),
+            now: self.inner.now(),
+            valid_for: self.valid_for,
+        };
+        let signing = in_time(self.deadline, "signing the payment", self.inner.payer.authorize(&request));
+        let signed = signing.await?.map_err(PayError::Payer)?;
+        let authorization = &signed.authorization;
+        if !request.is_met_by(authorization) {
+            return Err(PayerError::Refused("the payer signed something else than it was asked to").into());
+        }
+        let Authorization { from: payer, to: recipient, value: amount, valid_before, .. } = *authorization;
+        if payer == request.recipient {
+            return Err(BudgetDenial::NoSeller(payer).into());
+        }
+        // Signing may take a human's time. What no seller was shown is dropped.
+        if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
+            return Ok(left);
+        }
+        let message = terms.message(&signed);
+        let authorized = PreparedAuthorization::new(request.domain.token, signed, message);
+        let record = guard.record(|entry| {
+            entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };
+            entry.secret = Some(secret.as_str().to_owned());
+            entry.expiry = valid_before;
+        });
+        if let Err(error) = record.await {
+            guard.discard();
+            return Err(PayError::Journal(error));
+        }
+        self.progress.report(PurchaseEvent::Authorized {
+            payer,
+            recipient,
+            amount,
+            decimals: terms.quote.decimals,
+            valid_before,
+        });
+        Ok(guard)
+    }
+}

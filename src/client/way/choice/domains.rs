@@ -1,0 +1,63 @@
+//! `Domains`: under which domains the payer signs, asked as seldom as a bill of many ways allows.
+
+use std::collections::HashMap;
+
+use crate::{
+    client::{PayError, PayerError, dialect::authorization_terms::AuthorizationTerms, payer::ErasedPayer},
+    protocol::{Address, Amount, Asset, TokenDomain},
+};
+
+pub(super) const SIGNS_NONE: PayerError =
+    PayerError::Refused("the payer signs no authorizations of this token, or has too little of it");
+const OTHER_DOMAIN: PayerError =
+    PayerError::Refused("the seller names another name or version of the token than the token's own");
+
+/// How often a payer is asked about one token for one bill: each question may be one to its nodes.
+const QUESTIONS_MAX: u32 = 3;
+
+/// What the payer said of tokens while a way to pay is chosen.
+pub(super) struct Domains<'a> {
+    payer: &'a dyn ErasedPayer,
+    told: HashMap<Address, Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    questions: u32,
+    /// The token's own domain, and the most that the payer would sign for under it as far as it was asked.
+    signs: Option<(TokenDomain, Amount)>,
+    /// For so much it does not sign.
+    refuses: Option<Amount>,
+}
+
+impl<'a> Domains<'a> {
+    pub(super) fn new(payer: &'a dyn ErasedPayer) -> Self {
+        Self { payer, told: HashMap::new() }
+    }
+
+    /// Returns the domain under which the payer signs for these terms. Signed for another one it would be worth nothing, or be worth
+    /// something elsewhere: so the names are compared first, as far as they are known.
+    pub(super) async fn under(&mut self, asset: &Asset, terms: &AuthorizationTerms) -> Result<TokenDomain, PayError> {
+        let (token, amount) = (asset.contract(), terms.quote.amount);
+        let told = self.told.entry(token).or_default();
+        let usdc = TokenDomain::usdc_of(asset.network()).filter(|domain| domain.token == token);
+        let known = usdc.as_ref().or(told.signs.as_ref().map(|(domain, _)| domain));
+        if known.is_some_and(|domain| !terms.names(domain)) {
+            return Err(OTHER_DOMAIN.into());
+        }
+        if let Some((domain, _)) = told.signs.as_ref().filter(|(_, most)| amount <= *most) {
+            return Ok(domain.clone());
+        }
+        if told.refuses.is_some_and(|least| least <= amount) || told.questions >= QUESTIONS_MAX {
+            return Err(SIGNS_NONE.into());
+        }
+        told.questions += 1;
+        let domain = self.payer.authorizes(asset, amount).await.map_err(PayError::Payer)?;
+        let Some(domain) = domain.filter(|domain| domain.token == token) else {
+            told.refuses = Some(amount);
+            return Err(SIGNS_NONE.into());
+        };
+        told.signs = Some((domain.clone(), amount));
+        if terms.names(&domain) { Ok(domain) } else { Err(OTHER_DOMAIN.into()) }
+    }
+}

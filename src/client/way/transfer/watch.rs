@@ -1,0 +1,61 @@
+//! `Watch`: what is known of a transfer or a cancellation that is being followed, and what follows from it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{client::PayerError, protocol::TxHash};
+
+/// How often a transfer that no node has is sent again, where sending it is refused.
+const REFUSALS_MAX: u32 = 6;
+/// How often in a row a payment must be found impossible before it is believed: nodes behind one address disagree.
+const IMPOSSIBLE_MIN: u32 = 3;
+
+/// What is known of a transfer that is being followed.
+#[derive(Default)]
+pub(in crate::client) struct Watch {
+    /// When it was last sent, or first seen.
+    pub(in crate::client) moved: Option<Instant>,
+    refusals: u32,
+    impossible: u32,
+    pub(in crate::client) reason: Option<PayerError>,
+}
+
+impl Watch {
+    pub(in crate::client) fn is_over(&self, pause: Duration) -> bool {
+        self.moved.is_some_and(|moved| moved.elapsed() >= pause)
+    }
+
+    /// Counts a status: one that makes another payment possible is believed only when it comes again and again.
+    pub(in crate::client) const fn saw(&mut self, is_impossible: bool) {
+        self.impossible = if is_impossible { self.impossible + 1 } else { 0 };
+    }
+
+    pub(in crate::client) const fn is_impossible(&self) -> bool {
+        self.impossible >= IMPOSSIBLE_MIN
+    }
+
+    /// Notes how sending went; `true` where it was refused once too often.
+    pub(in crate::client) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
+        self.reason = refusal;
+        self.refusals += u32::from(self.reason.is_some());
+        self.refusals >= REFUSALS_MAX
+    }
+}
+
+/// What is to be sent.
+#[derive(Clone, Copy)]
+pub(super) enum Sending {
+    /// The same transfer again.
+    Again,
+    /// One with a higher fee, under the same nonce.
+    HigherFee,
+}
+
+/// What to do next.
+pub(super) enum Step {
+    Settled(TxHash),
+    /// This may be sent under a fresh quote only.
+    Requote(Sending),
+    Pause,
+}
