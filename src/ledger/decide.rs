@@ -185,9 +185,7 @@ mod tests {
         });
         match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
-            Decision::Free(chosen) => {
-                Ok(transfers.iter().position(|paid| std::ptr::eq(paid, chosen.paid)).unwrap())
-            }
+            Decision::Free(chosen) => Ok(transfers.iter().position(|paid| std::ptr::eq(paid, chosen.paid)).unwrap()),
         }
     }
 

@@ -26,11 +26,7 @@ impl LastSale {
     /// The sale is recorded for good.
     pub(super) fn note(&self, lease: &Lease) {
         let paid = lease.settled_since().unwrap_or(lease.payment());
-        let sale = Recorded {
-            payment: lease.payment().id(),
-            fence: lease.fencing_token(),
-            block_time: paid.time(),
-        };
+        let sale = Recorded { payment: lease.payment().id(), fence: lease.fencing_token(), block_time: paid.time() };
         let mut last = self.recorded();
         // Of commits that end at the same time the later fence counts.
         if last.is_none_or(|last| last.fence < sale.fence) {

@@ -30,10 +30,10 @@ mod sale;
 mod settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
-#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
-mod stored;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod stored;
 
 /// The rules of every ledger, as pure functions, for a ledger of your own.
 ///

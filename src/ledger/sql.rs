@@ -15,7 +15,10 @@ use super::{
     claim::{CLOCK_SKEW, FURTHEST_END},
     decide::{Candidate, Decision, Entry, decide},
 };
-use crate::{ledger::stored::known, protocol::{Address, ChainTime, Network, Payment, PaymentId, TxHash}};
+use crate::{
+    ledger::stored::known,
+    protocol::{Address, ChainTime, Network, Payment, PaymentId, TxHash},
+};
 
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
@@ -400,7 +403,9 @@ mod tests {
         assert!(!holds(Some(99), 1, 0, true), "in the book");
         let barred = Written { barred: true, ..written(Some(99), 1, 0, false) };
         assert!(barred.holds(&paid(100)), "settled, whatever was begun");
-        let unsettled = SignedTransfer::new(Network::BASE, Address::ZERO, Address::ZERO, [1; 32]).with_shown(ChainTime::from_unix(100)).into();
+        let unsettled = SignedTransfer::new(Network::BASE, Address::ZERO, Address::ZERO, [1; 32])
+            .with_shown(ChainTime::from_unix(100))
+            .into();
         assert!(!barred.holds(&unsettled), "to be settled for another");
     }
 }

@@ -19,6 +19,7 @@ mod loopback;
 mod media;
 mod network;
 mod payer_proof;
+mod payment;
 mod payment_id;
 mod price_text;
 mod problem;
@@ -34,7 +35,6 @@ mod terms;
 mod tests;
 mod text;
 mod token_domain;
-mod payment;
 mod transfer;
 mod tx_hash;
 #[cfg(feature = "client")]
@@ -54,6 +54,7 @@ pub use payer_proof::{
 };
 
 pub use headers::HEADER_MAX;
+pub use payment::{Payment, SignedTransfer};
 pub(crate) use payment_id::CompactPaymentId;
 pub use payment_id::{ParsePaymentIdError, PaymentId};
 pub use problem::{ParseProblemCodeError, ProblemCode, RetryRule};
@@ -64,7 +65,6 @@ pub use seal::{SealingKeyError, SealingKeys};
 pub use tag::PaymentTag;
 pub use terms::{Terms, TermsBuilder};
 pub use token_domain::TokenDomain;
-pub use payment::{Payment, SignedTransfer};
 pub use transfer::Transfer;
 pub use tx_hash::{ParseTxHashError, TxHash};
 

@@ -9,7 +9,7 @@ use std::{
 
 use super::ScriptedVerifier;
 use crate::{
-    protocol::{Address, Binding, ChainTime, Network, TokenDomain, Transfer, TxHash, v2::Reason},
+    protocol::{Address, Binding, Network, TokenDomain, Transfer, TxHash, v2::Reason},
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
     verify::NonceState,
 };

@@ -231,9 +231,7 @@ impl Model {
         let ends: Vec<_> = self
             .history
             .iter()
-            .filter(|grant| {
-                grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.payment_id()
-            })
+            .filter(|grant| grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.payment_id())
             .filter_map(|grant| match grant.end {
                 End::Open => Some(grant.until),
                 End::Vain(at) => Some(at),
@@ -254,9 +252,7 @@ impl Model {
 
     fn granted(&mut self, claim: &Claim, lease: Lease) {
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
-            if grant.lease.intent() == lease.intent()
-                || grant.lease.payment().id() == lease.payment().id()
-            {
+            if grant.lease.intent() == lease.intent() || grant.lease.payment().id() == lease.payment().id() {
                 grant.end = End::Vain(grant.until);
             }
         }

@@ -102,10 +102,7 @@ pub(in crate::client) fn claims_success(headers: &HeaderMap) -> bool {
 
 /// The transaction that settled an authorization, by the seller's word.
 pub(in crate::client) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
-    taken(headers)
-        .filter(|taken| taken.success == Some(true))?
-        .transaction
-        .filter(|transaction| !transaction.is_zero())
+    taken(headers).filter(|taken| taken.success == Some(true))?.transaction.filter(|transaction| !transaction.is_zero())
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.

@@ -7,7 +7,7 @@ use super::{
     fixture::{Fixture, HEAD, LONG, PAID, must_be, unsettled},
     suite,
 };
-use crate::protocol::{ChainTime, Transfer, TxHash};
+use crate::protocol::{Binding, ChainTime, Payment, Transfer, TxHash};
 
 /// How many sales there are where pages are read.
 const MANY: usize = 9;
@@ -32,7 +32,7 @@ suite! {
 }
 
 /// Reserves something unused, to be announced.
-async fn hold<H: Harness>(fixture: &Fixture<'_, H>, paid: &Transfer) -> Result<Lease, Fault> {
+async fn hold<H: Harness, P: Clone + Into<Payment>>(fixture: &Fixture<'_, H>, paid: &P) -> Result<Lease, Fault> {
     let claim = fixture.claim(fixture.intent(), std::slice::from_ref(paid));
     Ok(fixture.hold(&claim).await?.announcing())
 }
@@ -125,7 +125,9 @@ where
     H: Harness<Ledger: Announcements>,
 {
     let signed = unsettled(fixture);
-    let mined = Transfer { transaction: TxHash::new([9; 32]), position: 7, ..signed.clone() }
+    let nonce = signed.nonce().copied().unwrap_or_default();
+    let mined = Transfer { transaction: TxHash::new([9; 32]), position: 7, ..fixture.paid() }
+        .with_binding(Binding::none().with_nonce(nonce))
         .with_block(77, ChainTime::from_unix(PAID + 9));
     let lease = hold(fixture, &signed).await?.settled_by(mined.clone());
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");

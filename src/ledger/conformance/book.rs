@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ledger::Claim,
-    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Transfer, TxHash},
+    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Payment, SignedTransfer, Transfer, TxHash},
 };
 
 /// How many sales there are where pages are read.
@@ -42,9 +42,9 @@ suite! {
     payments_are_known_apart: "whether a payment is sold is told of each, in the order that was asked";
 }
 
-fn claim_of(resource: &str, intent: IntentKey, transfer: Transfer) -> Claim {
+fn claim_of(resource: &str, intent: IntentKey, payment: impl Into<Payment>) -> Claim {
     let [pay_until, head] = [PAY_UNTIL, HEAD].map(ChainTime::from_unix);
-    Claim::builder(resource, intent).pay_until(pay_until).head(head).payments(vec![transfer]).lease(LONG).build()
+    Claim::builder(resource, intent).pay_until(pay_until).head(head).payments([payment]).lease(LONG).build()
 }
 
 async fn sell<H: Harness>(fixture: &Fixture<'_, H>, resource: &str, transfer: &Transfer) -> Result<(), Fault> {

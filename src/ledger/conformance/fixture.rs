@@ -13,7 +13,7 @@ use super::{
     super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
     Harness,
 };
-use crate::protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Transfer, TxHash};
+use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
 
 /// The low-water mark of the ledgers of these checks.
 pub(super) const MARK: u64 = 1_800_000_000;
@@ -169,12 +169,10 @@ impl<'a, H: Harness> Fixture<'a, H> {
 }
 
 /// An authorization that is not settled yet.
-pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> SignedTransfer {
+pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> Payment {
     let paid = fixture.paid();
-    SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes())
-        .with_recipient(paid.recipient)
-        .with_amount(paid.amount)
-        .with_shown(paid.block_time)
+    let signed = SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes());
+    signed.with_recipient(paid.recipient).with_amount(paid.amount).with_shown(paid.block_time).into()
 }
 
 pub(super) fn claim<P: Clone + Into<Payment>>(

@@ -3,7 +3,7 @@
 use super::{
     super::{AttemptOutcome, Claim, Ledger, ReserveOutcome},
     Harness,
-    fixture::{AGE, Fault, Fixture, HEAD, LONG, MARK, PAID, PAY_UNTIL, claim, must_be},
+    fixture::{AGE, Fault, Fixture, HEAD, LONG, MARK, PAID, PAY_UNTIL, claim, mined, must_be},
 };
 use crate::protocol::{ChainTime, Transfer};
 
@@ -87,9 +87,10 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
         let at = |time, intent, transfers: &[Transfer]| claim(intent, transfers, paid, time, LONG);
         let sold = at(paid, fixture.intent(), &[fixture.paid_at(paid)]);
         let lease = fixture.sell(&sold).await?;
+        let sold_by = mined(&lease)?;
         let moved = |hours| {
             let block_time = ChainTime::from_unix(paid + hours * HOUR);
-            [Transfer { block_time, ..mined(&lease)?.clone() }]
+            [Transfer { block_time, ..sold_by.clone() }]
         };
         let shown = at(paid + 9 * HOUR, if own { sold.intent() } else { fixture.intent() }, &moved(9));
         for again in [&shown, &at(paid + 9 * HOUR, shown.intent(), &moved(1)), &shown] {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::{
     super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome, Settling},
     Harness,
-    fixture::{BEGUN, Fault, Fixture, HEAD, LONG, MARK, PAID, claim, must_be, unsettled},
+    fixture::{BEGUN, Fault, Fixture, HEAD, LONG, MARK, PAID, claim, mined, must_be, unsettled},
     mark::{nudge, refused},
     race,
 };
-use crate::protocol::{ChainTime, Transfer, TxHash};
+use crate::protocol::{Binding, ChainTime, Payment, Transfer, TxHash};
 
 /// How often the race is run, at most.
 const ROUNDS: usize = 50;
@@ -21,6 +21,14 @@ fn settled<H: Harness>(fixture: &Fixture<'_, H>, unsettled: &Payment) -> Transfe
     let paid = fixture.paid();
     let nonce = unsettled.nonce().copied().unwrap_or_default();
     Transfer { position: 5, block_time: unsettled.time(), binding: Binding::none().with_nonce(nonce), ..paid }
+}
+
+/// The same authorization, shown at another time.
+fn shown_at(signed: &Payment, time: u64) -> Payment {
+    match signed {
+        Payment::Authorization(signed) => signed.clone().with_shown(ChainTime::from_unix(time)).into(),
+        Payment::Transfer(_) => signed.clone(),
+    }
 }
 
 /// Reserves what must be free, and begins to settle it.
@@ -243,7 +251,7 @@ pub(super) async fn once_settled_it_is_taken_over<H: Harness>(fixture: &Fixture<
     must_be!(fixture.hold(&claim).await?.settling(), Some(_), "the record after a foreign lease");
     fixture.run_out().await;
     // Of the two forms of one payment in one claim, the settled one.
-    let both = fixture.claim(fixture.intent(), &[first.clone(), settled(fixture, &first)]);
+    let both = fixture.claim(fixture.intent(), &[first.clone(), settled(fixture, &first).into()]);
     let taken = fixture.hold(&both).await?;
     must_be!(taken.payment().is_settled(), true, "the transfer that is taken is settled");
     must_be!(fixture.ledger.commit(&taken, None).await?, CommitOutcome::Done, "the new holder's commit");
@@ -257,15 +265,15 @@ pub(super) async fn refused_as_if_held<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let begun = unsettled(fixture);
     let _ = begin_settling(fixture, &fixture.brief(fixture.intent(), std::slice::from_ref(&begun))).await?;
     fixture.run_out().await;
-    let with = |other: Transfer| fixture.claim(fixture.intent(), &[begun.clone(), other]);
+    let with = |other: Transfer| fixture.claim(fixture.intent(), &[begun.clone(), other.into()]);
     let below = fixture.paid_at(MARK);
     must_be!(fixture.reserve(&with(below)).await?, ReserveOutcome::Busy { .. }, "beside one below the mark");
     let sold = fixture.sell(&fixture.claim(fixture.intent(), &[fixture.paid()])).await?;
-    let used = with(sold.payment().clone());
+    let used = with(mined(&sold)?.clone());
     must_be!(fixture.reserve(&used).await?, ReserveOutcome::Busy { .. }, "beside one that is sold");
     let own = fixture.claim(sold.intent(), std::slice::from_ref(&begun));
     must_be!(fixture.reserve(&own).await?, ReserveOutcome::IntentConsumed, "of an intent that bought its answer");
-    let old = Transfer { block_time: ChainTime::from_unix(MARK), ..begun.clone() };
+    let old = shown_at(&begun, MARK);
     let old = fixture.claim(fixture.intent(), &[old]);
     must_be!(fixture.reserve(&old).await?, ReserveOutcome::Busy { .. }, "shown with a time below the mark");
     let free = fixture.paid();
@@ -310,11 +318,11 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
     fixture.begin().await?;
     // Mined before it was asked to be, as far as clocks can tell; and long after.
     for block_time in [PAID - 50, PAID + 9 * HOUR] {
-        let at = |head, intent, transfers: &[Transfer]| claim(intent, transfers, PAID, head, LONG);
+        let at = |head, intent, payments: &[Payment]| claim(intent, payments, PAID, head, LONG);
         let sold = at(HEAD, fixture.intent(), &[unsettled(fixture)]);
         let reserved = &sold.payments()[0];
         let block_time = ChainTime::from_unix(block_time);
-        let mined = Transfer { block_time, ..settled(fixture, reserved) };
+        let mined = Payment::from(Transfer { block_time, ..settled(fixture, reserved) });
         let lease = fixture.hold(&sold).await?.settled_by(mined.clone());
         must_be!(fixture.twin.renew(&lease).await?, RenewOutcome::Held, "renewal of what was settled since");
         for ledger in [&fixture.ledger, &fixture.twin, &fixture.ledger] {
@@ -322,7 +330,7 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
         }
         // Shown as if it were not settled yet, it has no block.
         let last = sold.keep_until(reserved).max(sold.keep_until(&mined)).unix();
-        let shown = Transfer { block_time: ChainTime::from_unix(PAID + 20 * HOUR), ..reserved.clone() };
+        let shown = shown_at(reserved, PAID + 20 * HOUR);
         for (head, transfer) in [(HEAD, &mined), (HEAD, &shown), (last, &shown), (last, &mined)] {
             let again = at(head, fixture.intent(), std::slice::from_ref(transfer));
             must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment until its last second");
@@ -330,7 +338,7 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
         must_be!(fixture.ledger.consumed(sold.intent()).await?.is_some(), true, "until then its intent is consumed");
         nudge(fixture, last + 1, Some(block_time.unix())).await?;
         refused(fixture, last + 1, &at(HEAD, sold.intent(), &[mined])).await?;
-        let above = at(last + 1, fixture.intent(), &[fixture.paid_at(block_time.unix() + 1)]);
+        let above = at(last + 1, fixture.intent(), &[fixture.paid_at(block_time.unix() + 1).into()]);
         let lease = fixture.hold(&above).await?;
         fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
     }

@@ -20,7 +20,7 @@ use super::{
     attempt_log::{AttemptLog, KEPT},
     settlements::Settlements,
 };
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, PaymentId, Payment};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Payment, PaymentId};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;

@@ -16,7 +16,10 @@ use super::{
     handle::PostgresLedger,
     statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
 };
-use crate::{ledger::stored::transaction, protocol::{ChainTime, IntentKey, Payment, PaymentId}};
+use crate::{
+    ledger::stored::transaction,
+    protocol::{ChainTime, IntentKey, Payment, PaymentId},
+};
 
 /// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
 type Reserved = (
@@ -181,12 +184,7 @@ impl PostgresLedger {
     }
 
     /// A lease on what was written, if that holds. If not, it is taken back: no caller has it.
-    async fn settle(
-        &self,
-        claim: &Claim,
-        paid: &Payment,
-        written: &Written,
-    ) -> Result<Option<Lease>, LedgerError> {
+    async fn settle(&self, claim: &Claim, paid: &Payment, written: &Written) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, paid)?;
         if !written.holds(paid) {
             let values = held(&lease, [flag(false)]);

@@ -10,7 +10,10 @@ use super::{
     handle::RedisLedger,
     words::word,
 };
-use crate::{ledger::stored::known, protocol::{Network, PaymentId, Transfer, TxHash}};
+use crate::{
+    ledger::stored::known,
+    protocol::{Network, PaymentId, TxHash},
+};
 
 /// How many words tell a sale.
 const WORDS: usize = 13;

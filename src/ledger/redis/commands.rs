@@ -16,7 +16,10 @@ use super::{
     handle::RedisLedger,
     words::{NAME, hex, millis, name, recorded, seconds, word},
 };
-use crate::{ledger::stored::transaction, protocol::{ChainTime, IntentKey, PaymentId}};
+use crate::{
+    ledger::stored::transaction,
+    protocol::{ChainTime, IntentKey, PaymentId},
+};
 
 /// What several questions together may take beyond the time of one.
 const SLACK: Duration = Duration::from_millis(50);

@@ -18,7 +18,10 @@ pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
     let _ = write!(
         taken,
         r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
-        transaction, paid.network(), paid.payer(), paid.amount(),
+        transaction,
+        paid.network(),
+        paid.payer(),
+        paid.amount(),
     );
     headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);

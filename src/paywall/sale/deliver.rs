@@ -25,7 +25,7 @@ use crate::{
         },
         seller::route::Route,
     },
-    protocol::{ProblemCode, Receipt, Payment, v2::SettleResponse},
+    protocol::{Payment, ProblemCode, Receipt, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.

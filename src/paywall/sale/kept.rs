@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ledger::{KeptAnswer, Sale},
     paywall::{refusal::Rejection, seller::redelivery::Redelivery},
-    protocol::{Payment, PaymentId, ProblemCode, Transfer, TxHash},
+    protocol::{Payment, PaymentId, ProblemCode, TxHash},
 };
 
 /// On an answer that was delivered before.

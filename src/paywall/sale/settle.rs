@@ -16,8 +16,8 @@ use crate::{
             reservation::{HoldOutcome, LeaseGuard},
         },
     },
-    protocol::{ChainTime, 
-        ProblemCode, Payment, TxHash,
+    protocol::{
+        ChainTime, Payment, ProblemCode, TxHash,
         v2::{Reason, SettleResponse},
     },
     settle::TransactionRecorder,

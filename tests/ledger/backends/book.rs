@@ -136,11 +136,7 @@ async fn all(book: &impl SalesBook) -> Vec<BookedSale> {
 fn claim_at(name: u64, head: u64) -> Claim {
     let paid = paid(name).with_block(31_000_000, time(head));
     let claim = claim_for(name, name, LEASE, head);
-    Claim::builder(claim.resource(), claim.intent())
-        .pay_until(time(head))
-        .payments(vec![paid])
-        .head(time(head))
-        .build()
+    Claim::builder(claim.resource(), claim.intent()).pay_until(time(head)).payments(vec![paid]).head(time(head)).build()
 }
 
 async fn what_is_forgotten_stays_in_the_book(kind: Kind) {

@@ -12,7 +12,10 @@ use super::super::{
     },
     statements::Text,
 };
-use crate::{ledger::stored::transaction, protocol::{IntentKey, Payment}};
+use crate::{
+    ledger::stored::transaction,
+    protocol::{IntentKey, Payment},
+};
 
 /// A statement on rows that are handed over as JSON.
 pub(super) fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {

@@ -125,11 +125,13 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
     match settled {
         // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
         Settled::Named(paid) if paid.time() >= head => Conclusion::Sell(paid),
-        Settled::Named(paid) | Settled::Done(paid) => match (is_of(paid.transaction(), paid.time(), &begun), paid.transaction()) {
-            (true, _) => Conclusion::Sell(paid),
-            (false, Some(transaction)) => Conclusion::Prove(transaction),
-            (false, None) => Conclusion::Unknown(None),
-        },
+        Settled::Named(paid) | Settled::Done(paid) => {
+            match (is_of(paid.transaction(), paid.time(), &begun), paid.transaction()) {
+                (true, _) => Conclusion::Sell(paid),
+                (false, Some(transaction)) => Conclusion::Prove(transaction),
+                (false, None) => Conclusion::Unknown(None),
+            }
+        }
         Settled::Spent if case.quoted => Conclusion::Refuse(Reason::INVALID_TRANSACTION_STATE),
         // What was sent for it may still be mined, or be sent again by others.
         Settled::Refused(reason) if case.begun.is_none() => Conclusion::Refuse(reason),

@@ -19,7 +19,8 @@ use crate::{
         way::authorization::judgement::{Case, Found},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, SignedTransfer, Terms, Transfer, TxHash, redemption_message,
+        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, SignedTransfer, Terms, Transfer, TxHash,
+        redemption_message,
         v2::{PaymentRequirements, Reason, SettleResponse},
     },
     settle::{Settlement, SignedPayment, TransactionRecorder, Validity},

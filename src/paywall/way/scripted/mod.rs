@@ -103,9 +103,7 @@ impl Unsettled for Scripted {
     fn settle<'a>(&'a self, _: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
         Box::pin(async {
             match self.script.as_str() {
-                "settle" => {
-                    Settled::Done(self.payment.clone().with_transaction(TxHash::new([0xcd; 32])).into())
-                }
+                "settle" => Settled::Done(self.payment.clone().with_transaction(TxHash::new([0xcd; 32])).into()),
                 "refuse" => Settled::Refused(Reason::INSUFFICIENT_FUNDS),
                 _ => Settled::Unknown(None),
             }

@@ -106,7 +106,9 @@ impl ShownTransfer<'_> {
         for transfer in signed {
             let begun = self.opened.route.merchant.ledger.begun(self.opened.key, transfer.payment_id());
             match ledger_in_time(begun).await {
-                Ok(Some(begun)) if is_of(Some(transfer.transaction), transfer.block_time, &begun) => return Ok(Some(transfer)),
+                Ok(Some(begun)) if is_of(Some(transfer.transaction), transfer.block_time, &begun) => {
+                    return Ok(Some(transfer));
+                }
                 Ok(_) => {}
                 Err(_) => return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
             }
