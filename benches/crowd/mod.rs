@@ -12,7 +12,7 @@ use std::{
 use tokio::task::JoinSet;
 use tower_x402::{
     ledger::{AttemptOutcome, Claim, CommitOutcome, Ledger, ReserveOutcome},
-    protocol::{Binding, Transfer, TxHash},
+    protocol::SignedTransfer,
 };
 
 use super::{LEASE, claim, time};
@@ -101,12 +101,15 @@ async fn forge(ledger: &impl Ledger, n: u64) -> bool {
 /// A claim on a payment that was signed, and has not happened.
 fn unsettled(n: u64) -> Claim {
     let sale = claim(n, u64::MAX >> 20);
-    let mut transfer: Transfer = sale.payments()[0].clone();
-    transfer.binding = Binding::none().with_nonce(*transfer.transaction.as_bytes());
-    transfer.transaction = TxHash::NONE;
+    let paid = &sale.payments()[0];
+    let nonce = paid.transaction().map(|transaction| *transaction.as_bytes()).unwrap_or_default();
+    let signed = SignedTransfer::new(paid.network(), paid.token(), paid.payer(), nonce)
+        .with_recipient(paid.recipient())
+        .with_amount(paid.amount())
+        .with_shown(paid.time());
     Claim::builder(sale.resource(), sale.intent())
         .pay_until(time(n))
-        .payments(vec![transfer])
+        .payments([signed])
         .head(sale.head())
         .lease(LEASE)
         .build()

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::{
         protocol::{
-            Amount, Asset, Terms,
+            Amount, Asset, ChainTime, Terms,
             v2::{Authorization, PaymentRequirements, SignedAuthorization},
         },
         verify::{Verdict, Verifier as _},

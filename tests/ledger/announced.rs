@@ -95,6 +95,10 @@ impl Ledger for Broken {
         self.inner.consumed(intent).await
     }
 
+    async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        self.inner.begun(intent, payment).await
+    }
+
     async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
         if self.fault == Fault::Forgets {
             for sale in self.inner.unannounced(None, usize::MAX).await? {
@@ -119,7 +123,7 @@ impl Announcements for Broken {
         let mut sales = self.inner.unannounced(after, most).await?;
         sales.retain(|sale| !self.told.lock().unwrap().contains(&sale.payment));
         if self.fault == Fault::TellsTheReservation {
-            sales.iter_mut().for_each(|sale| sale.block_number = 0);
+            sales.iter_mut().for_each(|sale| sale.block_number = None);
         }
         Ok(sales)
     }

@@ -17,7 +17,7 @@ use tower_x402::{
         ReserveOutcome, Sale, Settling,
         conformance::{self, Harness},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, PaymentId, Transfer, TxHash},
+    protocol::{Address, Binding, ChainTime, IntentKey, Payment, PaymentId, SignedTransfer, TxHash},
     testing::FakeClock,
 };
 
@@ -128,7 +128,7 @@ impl Broken {
         };
         let kept = claim.keep_until(&claim.payments()[0]).unix();
         let pay_until = ChainTime::from_unix(kept - 86_400 - 180 - 240 - claim.lease().as_secs());
-        let (transfers, head) = (self.bent_transfers(claim), ChainTime::from_unix(head));
+        let (transfers, head) = (self.bent_payments(claim), ChainTime::from_unix(head));
         Claim::builder(claim.resource(), intent)
             .pay_until(pay_until)
             .payments(transfers)
@@ -138,18 +138,19 @@ impl Broken {
             .build()
     }
 
-    fn bent_transfers(&self, claim: &Claim) -> Vec<Transfer> {
-        let bent = |transfer: Transfer| match self.fault {
-            Fault::AuthorizationByPlace => transfer.with_binding(Binding::none()),
-            Fault::AuthorizationByNonce if transfer.binding.nonce().is_some() => {
-                transfer.with_token(Address::ZERO).with_payer(Address::ZERO)
+    fn bent_payments(&self, claim: &Claim) -> Vec<Payment> {
+        let bent = |payment: Payment| match (self.fault, payment) {
+            (Fault::AuthorizationByPlace, Payment::Transfer(transfer)) => transfer.with_binding(Binding::none()).into(),
+            (Fault::AuthorizationByNonce, Payment::Transfer(transfer)) if transfer.binding.nonce().is_some() => {
+                transfer.with_token(Address::ZERO).with_payer(Address::ZERO).into()
             }
-            Fault::LapsedIsAnybodys if !transfer.is_settled() => {
-                let mut settled = transfer;
-                settled.transaction = TxHash::new([9; 32]);
-                settled
+            (Fault::AuthorizationByNonce, Payment::Authorization(signed)) => {
+                SignedTransfer { token: Address::ZERO, payer: Address::ZERO, ..signed }.into()
             }
-            _ => transfer,
+            (Fault::LapsedIsAnybodys, Payment::Authorization(signed)) if signed.transaction.is_none() => {
+                signed.with_transaction(TxHash::new([9; 32])).into()
+            }
+            (_, payment) => payment,
         };
         claim.payments().iter().cloned().map(bent).collect()
     }
@@ -167,7 +168,7 @@ impl Broken {
     }
 
     fn grant(&self, claim: &Claim, inner: Lease) -> ReserveOutcome {
-        let lease = Lease::new(claim, inner.transfer(), inner.fencing_token());
+        let lease = Lease::new(claim, inner.payment(), inner.fencing_token());
         let begun = inner.settling().copied().filter(|_| self.fault != Fault::TellsNoSettling);
         let begun = begun.map(|begun| match self.fault {
             Fault::TellsTheHeadAlone => Settling::new([0; 16], begun.head),
@@ -205,7 +206,7 @@ impl Ledger for Broken {
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
         let last = self.begun.lock().unwrap().last().copied();
-        if self.fault == Fault::BeginMovesMark && claim.payments().iter().any(|paid| Some(paid.block_time) <= last) {
+        if self.fault == Fault::BeginMovesMark && claim.payments().iter().any(|paid| Some(paid.time()) <= last) {
             return Ok(ReserveOutcome::BeforeMemory);
         }
         let bent = self.bent(claim);

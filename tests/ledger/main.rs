@@ -40,7 +40,7 @@ use tower_x402::{
         Claim, CommitOutcome, Ledger, LedgerError, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Settling,
         conformance::{self, CHECKS, Harness},
     },
-    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Transfer, TxHash},
+    protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
     testing::FakeClock,
 };
 
@@ -123,11 +123,11 @@ fn paid(name: u8, position: u32, block_time: u64) -> Transfer {
         .with_block(block_time / 2, ChainTime::from_unix(block_time))
 }
 
-fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim {
+fn claim<P: Clone + Into<Payment>>(intent: u8, payments: &[P], pay_until: u64, head: u64) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("insights", IntentKey::new([intent; 16]))
         .pay_until(pay_until)
-        .payments(transfers.to_vec())
+        .payments(payments.to_vec())
         .head(head)
         .max_payment_age(AGE)
         .lease(LEASE)
@@ -138,13 +138,17 @@ fn claim(intent: u8, transfers: &[Transfer], pay_until: u64, head: u64) -> Claim
 async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
     const MARK: u64 = 1_000_000;
     let (pay_until, hours) = (MARK + 40, Duration::from_secs(3 * 3_600));
-    let unsettled = |name: u8| paid(0, 0, MARK + 30).with_binding(Binding::none().with_nonce([name; 32]));
+    let unsettled = |name: u8| {
+        let paid = paid(0, 0, MARK + 30);
+        let signed = SignedTransfer::new(paid.network, paid.token, paid.payer, [name; 32]);
+        Payment::from(signed.with_recipient(paid.recipient).with_amount(paid.amount).with_shown(paid.block_time))
+    };
     let ledger = harness.fresh().await;
     ledger.begin(ChainTime::from_unix(MARK)).await.unwrap();
     // More of each than any ledger forgets in one step of its own.
     for name in 1..=40 {
-        let of = |intent, transfer| claim(intent, &[transfer], pay_until, MARK + 100);
-        for claim in [of(name, unsettled(name)), of(name + 100, paid(name, 0, MARK + 30))] {
+        let of = |intent, payment: Payment| claim(intent, &[payment], pay_until, MARK + 100);
+        for claim in [of(name, unsettled(name)), of(name + 100, paid(name, 0, MARK + 30).into())] {
             let ReserveOutcome::Granted(lease) = ledger.reserve(&claim).await.unwrap() else { panic!("it is free") };
             if !lease.payment().is_settled() {
                 let begun = Settling::new([name; 16], claim.head());
@@ -258,7 +262,7 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
     // One of them was mined again later.
     let moved = claim(99, &[paid(7, 0, 5_000)], 2_000, 2_000);
     assert_eq!(ledger.reserve(&moved).await, Ok(ReserveOutcome::PaymentUsed));
-    let last = claim(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000));
+    let last = claim::<Payment>(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000).into());
     assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(39));
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(3_001))).await, Ok(1));

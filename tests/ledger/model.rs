@@ -8,7 +8,7 @@ use tower_x402::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance, MemoryLedger, RenewOutcome,
         ReserveOutcome, Settling,
     },
-    protocol::{Binding, ChainTime, IntentKey, PaymentId, Transfer},
+    protocol::{Binding, ChainTime, IntentKey, Payment, PaymentId, SignedTransfer, Transfer},
     testing::FakeClock,
 };
 
@@ -26,7 +26,7 @@ const PAYMENTS: usize = 9;
 
 /// Two transactions with two transfers each; one authorization in two transactions, and before it was settled; one that is not
 /// settled at all; one payment below the mark. Equal amounts.
-fn payments() -> [Transfer; PAYMENTS] {
+fn payments() -> [Payment; PAYMENTS] {
     let nonce = |name| Binding::none().with_nonce([name; 32]);
     [
         (1, 0, 50, Binding::none()),
@@ -39,13 +39,26 @@ fn payments() -> [Transfer; PAYMENTS] {
         (0, 0, 60, nonce(6)),
         (3, 0, 0, Binding::none()),
     ]
-    .map(|(tx, position, t, binding)| paid(tx, position, MARK + t).with_binding(binding))
+    .map(|(tx, position, t, binding)| match tx {
+        0 => signed(&paid(0, 0, MARK + t).with_binding(binding)),
+        _ => paid(tx, position, MARK + t).with_binding(binding).into(),
+    })
+}
+
+/// The authorization that this transfer is made from.
+fn signed(paid: &Transfer) -> Payment {
+    SignedTransfer::new(paid.network, paid.token, paid.payer, paid.binding.nonce().copied().unwrap_or_default())
+        .with_recipient(paid.recipient)
+        .with_amount(paid.amount)
+        .with_shown(paid.block_time)
+        .into()
 }
 
 /// As it is settled: the authorization that is shown also as settled after that, the other before it was reserved.
-fn mined(unsettled: &Transfer) -> Transfer {
-    let t = if unsettled.block_time.unix() == MARK + 60 { 15 } else { 85 };
-    let mut mined = paid(7, 4, MARK + t).with_binding(unsettled.binding.clone());
+fn mined(unsettled: &Payment) -> Transfer {
+    let t = if unsettled.time().unix() == MARK + 60 { 15 } else { 85 };
+    let mut mined =
+        paid(7, 4, MARK + t).with_binding(Binding::none().with_nonce(unsettled.nonce().copied().unwrap_or_default()));
     mined.block_number += 1;
     mined
 }
@@ -166,7 +179,7 @@ struct Begun {
 impl Model {
     fn mark(&self) -> ChainTime {
         let forgotten = self.history.iter().filter(|grant| grant.end == End::Forgotten);
-        let forgotten = forgotten.map(|grant| grant.lease.payment().block_time).max();
+        let forgotten = forgotten.map(|grant| grant.lease.payment().time()).max();
         forgotten.max(Some(ChainTime::from_unix(MARK + self.raised))).unwrap()
     }
 
@@ -183,8 +196,8 @@ impl Model {
         if self.history.iter().filter(sold).any(|grant| grant.lease.intent() == claim.intent()) {
             return Expected::Is(ReserveOutcome::IntentConsumed);
         }
-        let on = |paid: &Transfer| {
-            let key = paid.payment_id();
+        let on = |paid: &Payment| {
+            let key = paid.id();
             move |grant: &&Grant| grant.lease.payment().id() == key
         };
         let unsold: Vec<_> = claim
@@ -200,15 +213,15 @@ impl Model {
             return Expected::Is(ReserveOutcome::Busy { retry_after: grant.until - now });
         }
         // What was begun keeps the payment for its intent, and the intent for the payment.
-        let kept = |paid: &Transfer| {
-            let of = |begun: &Begun| [begun.intent == claim.intent(), begun.payment == paid.payment_id()];
+        let kept = |paid: &Payment| {
+            let of = |begun: &Begun| [begun.intent == claim.intent(), begun.payment == paid.id()];
             !paid.is_settled() && self.begun.iter().any(|begun| matches!(of(begun), [true, false] | [false, true]))
         };
-        let until = |paid: &Transfer| {
+        let until = |paid: &Payment| {
             let until = live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
             until.or_else(|| kept(paid).then(|| now + claim.lease()))
         };
-        match unsold.iter().find(|paid| until(paid).is_none() && paid.block_time > mark) {
+        match unsold.iter().find(|paid| until(paid).is_none() && paid.time() > mark) {
             Some(paid) => match self.pause(claim, paid) {
                 Some(retry_after) => Expected::Is(ReserveOutcome::TooManyAttempts { retry_after }),
                 None => Expected::Grant((*paid).clone(), self.begun_for(claim, paid)),
@@ -221,17 +234,17 @@ impl Model {
     }
 
     /// The settlement of this payment that was begun for the claim's intent.
-    fn begun_for(&self, claim: &Claim, paid: &Transfer) -> Option<Settling> {
-        let of = |begun: &&Begun| begun.intent == claim.intent() && begun.payment == paid.payment_id();
+    fn begun_for(&self, claim: &Claim, paid: &Payment) -> Option<Settling> {
+        let of = |begun: &&Begun| begun.intent == claim.intent() && begun.payment == paid.id();
         self.begun.iter().find(of).map(|begun| begun.settling)
     }
 
     /// From the history of this pair: how many starts, and when the last one ended.
-    fn pause(&self, claim: &Claim, paid: &Transfer) -> Option<Duration> {
+    fn pause(&self, claim: &Claim, paid: &Payment) -> Option<Duration> {
         let ends: Vec<_> = self
             .history
             .iter()
-            .filter(|grant| grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.payment_id())
+            .filter(|grant| grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.id())
             .filter_map(|grant| match grant.end {
                 End::Open => Some(grant.until),
                 End::Vain(at) => Some(at),
@@ -264,7 +277,7 @@ impl Model {
 enum Expected {
     Is(ReserveOutcome),
     /// With the settlement that was begun.
-    Grant(Transfer, Option<Settling>),
+    Grant(Payment, Option<Settling>),
 }
 
 /// The memory ledger under a clock that is moved by hand.
@@ -466,7 +479,7 @@ impl<B: Bench> Run<'_, B> {
     async fn compare(&self) -> Result<(), TestCaseError> {
         let of = |end: End| self.model.history.iter().filter(move |grant| grant.end == end);
         for intent in 0..3 {
-            let intent = claim(intent, &[], 0, 0).intent();
+            let intent = claim::<Payment>(intent, &[], 0, 0).intent();
             let sold = of(End::Sold).find(|grant| grant.lease.intent() == intent);
             let told = self.bench.ledger().consumed(intent).await.unwrap();
             prop_assert_eq!(told.is_some(), sold.is_some());

@@ -73,7 +73,7 @@ fn signed(by: Address, intent: &str, tx: TxHash) -> Value {
 fn proving() -> impl Handler {
     answering(Counter::default(), |request: &Request<RequestBody<Body>>| {
         let receipt = request.extensions().get::<Receipt>().unwrap();
-        http::Response::new(Body::from(format!("{:?} {}", receipt.proved_by(), receipt.position())))
+        http::Response::new(Body::from(format!("{:?} {}", receipt.proved_by(), receipt.position().unwrap())))
     })
 }
 

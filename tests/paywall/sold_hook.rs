@@ -56,7 +56,7 @@ async fn what_is_sold_is_announced_once_and_nothing_else_is() {
     settle().await;
     let sales = announced.0.lock().unwrap().clone();
     let [sale] = &sales[..] else { panic!("{sales:?}") };
-    assert_eq!((sale.transaction, sale.payer, &*sale.resource), (tx, payer(), "answer"));
+    assert_eq!((sale.transaction, sale.payer, &*sale.resource), (Some(tx), payer(), "answer"));
     assert_eq!(sale.sold_at, std::time::UNIX_EPOCH + Duration::from_secs(NOW));
     assert_eq!((sale.recipient, sale.amount.to_string().as_str()), (recipient(), "490000"));
     assert!(matches!(layer.on_sold(announced.hook()), Err(BuildError::ConflictingResource { .. })));

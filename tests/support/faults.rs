@@ -26,7 +26,7 @@ use tower_x402::{
         Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger,
         LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, PaymentId, Transfer},
+    protocol::{ChainTime, IntentKey, Payment, PaymentId},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -98,7 +98,7 @@ struct Script {
     /// Since it was last looked at.
     log: Vec<Op>,
     /// By which transfers it was asked to commit.
-    committed: Vec<Transfer>,
+    committed: Vec<Payment>,
     yielding: bool,
 }
 
@@ -140,7 +140,7 @@ impl Faulty {
     }
 
     /// By which transfers it was asked to commit, in order.
-    pub fn committed(&self) -> Vec<Transfer> {
+    pub fn committed(&self) -> Vec<Payment> {
         self.script.lock().unwrap().committed.clone()
     }
 
@@ -200,7 +200,7 @@ impl Ledger for Faulty {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        self.script.lock().unwrap().committed.push(lease.transfer().clone());
+        self.script.lock().unwrap().committed.push(lease.payment().clone());
         self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 

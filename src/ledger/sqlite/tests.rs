@@ -3,30 +3,34 @@
 use std::time::Duration;
 
 use super::super::{Claim, Lease};
-use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
+use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
 
 pub(super) const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
 
 pub(super) fn claim() -> Claim {
-    claim_on(TxHash::new([1; 32]))
-}
-
-/// On a payment that has not happened yet.
-pub(super) fn unproven() -> Claim {
-    claim_on(TxHash::NONE)
-}
-
-fn claim_on(transaction: TxHash) -> Claim {
-    let transfer = Transfer::new(Network::BASE, transaction, 0)
+    let transfer = Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
         .with_token(Address::new([2; 20]))
         .with_payer(Address::new([3; 20]))
         .with_recipient(Address::new([4; 20]))
         .with_amount(Amount::from_base_units(1))
         .with_block(1, TIME);
+    claim_on(transfer.into())
+}
+
+/// On a payment that has not happened yet.
+pub(super) fn unproven() -> Claim {
+    let signed = SignedTransfer::new(Network::BASE, Address::new([2; 20]), Address::new([3; 20]), [7; 32])
+        .with_recipient(Address::new([4; 20]))
+        .with_amount(Amount::from_base_units(1))
+        .with_shown(TIME);
+    claim_on(signed.into())
+}
+
+fn claim_on(payment: Payment) -> Claim {
     let second = Duration::from_secs(1);
     Claim::builder("a", IntentKey::new([5; 16]))
         .pay_until(TIME)
-        .payments(vec![transfer])
+        .payments([payment])
         .head(TIME)
         .max_payment_age(second)
         .lease(second)

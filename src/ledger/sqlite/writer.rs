@@ -212,14 +212,11 @@ mod tests {
             super::{AttemptOutcome, Settling},
             handle::SqliteLedger,
             question::{Question, Word},
-            tests::{TIME, claim, held},
+            tests::{TIME, claim, held, unproven},
         },
         *,
     };
-    use crate::{
-        ledger::Claim,
-        protocol::{Transfer, TxHash},
-    };
+    use crate::protocol::TxHash;
 
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]
@@ -229,8 +226,7 @@ mod tests {
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
         let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
-        let transfer = Transfer { transaction: TxHash::NONE, ..claim.payments()[0].clone() };
-        let unsettled = Claim::builder(claim.resource(), claim.intent()).payments(vec![transfer.clone()]).build();
+        let unsettled = unproven();
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
             (vec![commit()], true),
@@ -240,7 +236,7 @@ mod tests {
             (vec![renew(), sweep(), commit(), renew()], true),
             (vec![renew(), Question::Release(lease.clone(), AttemptOutcome::Started), sweep()], false),
             (vec![Question::Memory(Word::Start, TIME)], true),
-            (vec![Question::Refund(transfer.payment_id(), TxHash::new([5; 32]))], true),
+            (vec![Question::Refund(claim.payments()[0].id(), TxHash::new([5; 32]))], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
             assert!(matches!(open.begin(home, &batch).await, Ok(true)));

@@ -113,13 +113,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::{Address, Binding, Network};
+    use crate::protocol::{Address, Binding, Network, SignedTransfer, Transfer};
 
     const TX: Shown = Shown::Transaction(TxHash::new([0xab; 32]));
 
-    fn paid() -> Transfer {
+    fn paid() -> Payment {
         let nonce = Binding::none().with_nonce([7; 32]);
-        Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3).with_binding(nonce)
+        Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3).with_binding(nonce).into()
     }
 
     fn kept(headers: &HeaderMap, body: &'static [u8]) -> Bytes {
@@ -173,8 +173,8 @@ mod tests {
     fn another_transactions_answer_and_damage_are_not_read() {
         let good = kept(&HeaderMap::new(), b"body");
         assert!(read(good.clone(), Shown::Transaction(TxHash::new([0xac; 32]))).is_none());
-        assert!(read(good.clone(), Shown::Authorization(paid().payment_id())).is_some());
-        let another = paid().with_payer(Address::new([1; 20])).payment_id();
+        assert!(read(good.clone(), Shown::Authorization(paid().id())).is_some());
+        let another = SignedTransfer::new(Network::BASE, Address::ZERO, Address::new([1; 20]), [7; 32]).payment_id();
         assert!(read(good.clone(), Shown::Authorization(another)).is_none());
         let head = memchr::memchr(b'\n', &good).unwrap();
         for cut in 0..head {

@@ -13,7 +13,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tower_x402::{
     client::{Body, Money, PayError},
-    protocol::{Asset, ChainTime, Network, Transfer, TxHash, v2::PaymentPayload},
+    protocol::{
+        Address, Asset, Binding, ChainTime, Network, Transfer, TxHash,
+        v2::{Authorization, PaymentPayload},
+    },
     testing::ScriptedVerifier,
 };
 
@@ -74,9 +77,7 @@ pub fn settle(chain: &ScriptedVerifier, payment: &PaymentPayload) -> TxHash {
     let authorization = signed(payment);
     let transaction = TxHash::new(authorization.nonce.map(|byte| byte ^ 0xff));
     let token = payment.accepted.exact().unwrap().asset;
-    let mut transfer = Transfer::unsettled(Network::BASE, token, &authorization, ChainTime::from_unix(NOW));
-    transfer.transaction = transaction;
-    chain.mine(transaction, [transfer]);
+    chain.mine(transaction, [made_from(token, &authorization, transaction, ChainTime::from_unix(NOW))]);
     transaction
 }
 
@@ -112,4 +113,15 @@ pub async fn buy(market: &Market, seller: &Seller) -> Result<Got, PayError> {
 
 pub fn get() -> http::Request<Body> {
     http::Request::get("https://seller.example/weather").body(Body::empty()).unwrap()
+}
+
+/// The transfer that this authorization becomes in a block of that time.
+fn made_from(token: Address, authorization: &Authorization, transaction: TxHash, mined: ChainTime) -> Transfer {
+    Transfer::new(Network::BASE, transaction, 0)
+        .with_token(token)
+        .with_payer(authorization.from)
+        .with_recipient(authorization.to)
+        .with_amount(authorization.value)
+        .with_block(1, mined)
+        .with_binding(Binding::none().with_nonce(authorization.nonce))
 }

@@ -52,7 +52,7 @@ async fn whatever_the_settler_does_one_payment_gets_one_answer() {
         vec![Settling::SettledHanging],
         vec![Settling::Unknown],
         vec![Settling::Hanging],
-        vec![Settling::Claimed(TxHash::NONE)],
+        vec![Settling::Claimed(TxHash::new([0; 32]))],
         vec![Settling::Invented],
         vec![Settling::Refused(Reason::UNEXPECTED_SETTLE_ERROR)],
         vec![Settling::Unknown, Settling::SettledUnheard],

@@ -61,7 +61,7 @@ async fn an_answer_goes_with_its_sale(kind: Kind) {
     for name in 1..=MANY {
         sell_with(&ledger, name, 1_000 * HOUR).await;
     }
-    let last = claim(1, 1).keep_until(&paid(1));
+    let last = claim(1, 1).keep_until(&paid(1).into());
     assert_eq!(ledger.sweep(last).await, Ok(0));
     assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (MANY, Some(b"answer 7".to_vec())));
     let beyond = last.after(Duration::from_secs(1));

@@ -150,7 +150,7 @@ async fn what_is_forgotten_stays_in_the_book(kind: Kind) {
     let before = all(&ledger).await;
     assert_eq!(before.len(), 40);
     assert_eq!(before.iter().filter(|sale| sale.refund.is_some()).count(), 1);
-    let beyond = claim(1, 1).keep_until(&paid(1)).after(Duration::from_secs(1));
+    let beyond = claim(1, 1).keep_until(&paid(1).into()).after(Duration::from_secs(1));
     // Some by a claim, the rest by name.
     let _ = hold(&ledger, &claim_at(99, beyond.unix())).await;
     assert!(ledger.sweep(beyond).await.unwrap() > 0);
@@ -171,7 +171,7 @@ async fn redis_forgets_its_book_unless_it_is_kept() {
         let choose = |books: bool| if books { &booking } else { &plain };
         sell(choose(sells), &claim(1, 1)).await;
         assert_eq!(all(&plain).await.len(), 1);
-        let beyond = claim(1, 1).keep_until(&paid(1)).after(Duration::from_secs(1));
+        let beyond = claim(1, 1).keep_until(&paid(1).into()).after(Duration::from_secs(1));
         assert_eq!(choose(forgets).sweep(beyond).await, Ok(1));
         assert_eq!(all(&plain).await.len(), left, "{sells} {forgets}");
         assert_eq!(plain.known(&[paid(1).payment_id()]).await.unwrap()[0].sold, left == 1);

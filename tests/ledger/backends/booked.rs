@@ -8,7 +8,7 @@ use tower_x402::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance as _, ReserveOutcome,
         redis::driver,
     },
-    protocol::Transfer,
+    protocol::{Payment, Transfer},
 };
 
 use super::{HEAD, LEASE, MARK, claim, claim_unsettled, hold, paid, time};
@@ -113,7 +113,10 @@ async fn what_is_shown_unsettled_leaves_the_book_alone(kind: Kind) {
     let lease = hold_and_settle(&ledger, 1).await;
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     // Each presentation is as of its own head.
-    let shown = claim_unsettled(2, 1, LEASE).payments()[0].clone().with_block(0, time(HEAD + 5_000));
+    let Payment::Authorization(signed) = claim_unsettled(2, 1, LEASE).payments()[0].clone() else {
+        panic!("it is signed")
+    };
+    let shown = signed.with_shown(time(HEAD + 5_000));
     let again =
         Claim::builder("demand-insights", claim(2, 2).intent()).payments(vec![shown]).head(time(HEAD + 4_999)).build();
     assert_eq!(ledger.reserve(&again).await, Ok(ReserveOutcome::PaymentUsed));

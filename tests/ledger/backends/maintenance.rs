@@ -33,7 +33,7 @@ async fn is_maintained(ledger: &impl Maintenance) {
     let holdings = ledger.holdings().await.unwrap();
     assert_eq!((holdings.held, holdings.remembered), (1, 140));
 
-    let last = claim(1, 1).keep_until(&paid(1));
+    let last = claim(1, 1).keep_until(&paid(1).into());
     assert_eq!(ledger.sweep(last).await, Ok(0), "a sale is kept to the second");
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(140));
     let holdings = ledger.holdings().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_reservation_forgets_nothing(kind: Kind) {
     let Some(place) = Place::new(kind).await else { return };
     let ledger = place.begun().await;
     sell(&ledger, &claim(1, 1)).await;
-    let beyond = claim(1, 1).keep_until(&paid(1)).unix() + 1;
+    let beyond = claim(1, 1).keep_until(&paid(1).into()).unix() + 1;
     let _held = hold(&ledger, &claim_for(99, 99, Duration::from_secs(60), beyond)).await;
     assert_eq!(ledger.holdings().await.unwrap().remembered, 1);
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));

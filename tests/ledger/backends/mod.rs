@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{Claim, CommitOutcome, Lease, Ledger, ReserveOutcome},
-    protocol::{Address, Amount, Binding, IntentKey, Network, Transfer, TxHash},
+    protocol::{Address, Amount, IntentKey, Network, SignedTransfer, Transfer, TxHash},
 };
 
 use crate::kinds::{MARK, PATIENT, time};
@@ -79,13 +79,15 @@ fn claim_for(intent: u64, payment: u64, lease: Duration, head: u64) -> Claim {
 
 /// A claim of the intent of this name on an authorization of this name that is not settled yet.
 fn claim_unsettled(intent: u64, payment: u64, lease: Duration) -> Claim {
-    let mut transfer = paid(payment);
-    transfer.binding = Binding::none().with_nonce(*transfer.transaction.as_bytes());
-    transfer.transaction = TxHash::NONE;
+    let paid = paid(payment);
+    let signed = SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes())
+        .with_recipient(paid.recipient)
+        .with_amount(paid.amount)
+        .with_shown(paid.block_time);
     let claim = claim_for(intent, payment, lease, HEAD);
     Claim::builder(claim.resource(), claim.intent())
         .pay_until(claim.head())
-        .payments(vec![transfer])
+        .payments([signed])
         .head(claim.head())
         .max_payment_age(AGE)
         .lease(lease)

@@ -64,7 +64,7 @@ async fn what_may_be_forgotten_is_not_missed(kind: Kind) {
     let ledger: AnyLedger = place.begun().await;
     let sold = claim(1, 1);
     sell(&ledger, &sold).await;
-    let beyond = sold.keep_until(&paid(1)).after(std::time::Duration::from_secs(1));
+    let beyond = sold.keep_until(&paid(1).into()).after(std::time::Duration::from_secs(1));
     assert_eq!(ledger.sweep(beyond).await, Ok(1));
     assert_eq!(ledger.health().await, Ok(()));
     place.sql("DELETE FROM ledger_book").await;

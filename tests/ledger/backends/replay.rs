@@ -230,7 +230,7 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
     let ledger = place.begun().await;
     sell_some(&ledger, 1..=SOLD).await;
     let held = hold(&ledger, &claim(100, payment(100), HEAD)).await;
-    let beyond = claim(1, payment(1), HEAD).keep_until(&payment(SOLD)).unix() + 1;
+    let beyond = claim(1, payment(1), HEAD).keep_until(&payment(SOLD).into()).unix() + 1;
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(SOLD));
     for name in 1..=SOLD {
         assert_eq!(ledger.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(false), "{name} is forgotten");
@@ -293,14 +293,14 @@ async fn what_is_shown_again_is_kept_no_shorter(kind: Kind) {
     sell(&ledger, &sold).await;
     let again = payment(1).with_block(31_000_000, time(MARK + 20));
     let brief = Claim::builder("demand-insights", key(2))
-        .transfers(vec![again])
+        .payments([again])
         .head(time(HEAD))
         .max_payment_age(Duration::from_secs(3_600))
         .lease(Duration::from_secs(60))
         .build();
     assert_eq!(ledger.reserve(&brief).await, Ok(ReserveOutcome::PaymentUsed));
-    let last = sold.keep_until(&payment(1));
-    assert!(brief.keep_until(&brief.transfers()[0]) < last);
+    let last = sold.keep_until(&payment(1).into());
+    assert!(brief.keep_until(&brief.payments()[0]) < last);
     assert_eq!(ledger.sweep(last).await, Ok(0));
     assert!(ledger.consumed(key(1)).await.unwrap().is_some());
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(1));

@@ -42,7 +42,7 @@ pub fn payments(group: u64) -> Vec<Transfer> {
 pub fn claim(group: u64, intent: IntentKey) -> Claim {
     Claim::builder("demand-insights", intent)
         .pay_until(time(HEAD))
-        .transfers(payments(group))
+        .payments(payments(group))
         .head(time(HEAD))
         .max_payment_age(AGE)
         .lease(LEASE)
@@ -104,8 +104,8 @@ impl Event {
     pub fn new(what: What, lease: &Lease) -> Self {
         let intent = u128::from_be_bytes(*lease.intent().as_bytes());
         let paid = lease.payment();
-        let group = u64::from_be_bytes(*paid.transaction.as_bytes().first_chunk().unwrap());
-        let payment = group * PAYMENTS + u64::from(paid.position);
+        let group = u64::from_be_bytes(*paid.transaction().unwrap().as_bytes().first_chunk().unwrap());
+        let payment = group * PAYMENTS + u64::from(paid.position().unwrap());
         Self { what, intent: u64::try_from(intent).unwrap(), payment, fence: lease.fencing_token() }
     }
 }

@@ -122,7 +122,7 @@ async fn what_the_one_ahead_forgets_the_one_behind_refuses(kind: Kind) {
         };
         let lease = hold(&behind, &at(name, mined - SKEW)).await;
         assert_eq!(behind.commit(&lease, None).await, Ok(CommitOutcome::Done));
-        let keep_until = at(name, HEAD).keep_until(&bought).unix();
+        let keep_until = at(name, HEAD).keep_until(&bought.clone().into()).unix();
         let fast = keep_until.checked_add_signed(off).unwrap();
         let _ = ahead.sweep(time(fast)).await.unwrap();
         assert_eq!(behind.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(off <= 0), "{off}");

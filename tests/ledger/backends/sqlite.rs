@@ -341,7 +341,7 @@ async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
     let files = Files::new(0);
     let (path, copy) = (files.path(0), files.path(1));
     let (ledger, twin) = (begun(&path).await, begun(&path).await);
-    let beyond = time(claim(1, 1).keep_until(&super::paid(1)).unix() + 1);
+    let beyond = time(claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1);
     let mut other = raw(&path).await;
     let mut name = 0;
     let mut does = vec![
@@ -440,7 +440,7 @@ async fn what_is_in_the_book_is_refused_whatever_the_mark() {
     let files = Files::new(0);
     let ledger = begun(&files.path(0)).await;
     sell(&ledger, &claim(1, 1)).await;
-    let beyond = claim(1, 1).keep_until(&super::paid(1)).unix() + 1;
+    let beyond = claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1;
     assert_eq!(ledger.sweep(time(beyond - 1)).await, Ok(0));
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
     assert_eq!(ledger.sweep(time(beyond)).await, Ok(0));
@@ -480,7 +480,7 @@ async fn what_is_forgotten_meanwhile_is_not_granted() {
     }
     let mut connection = raw(&path).await;
     sqlx::raw_sql("PRAGMA busy_timeout = 60000").execute(&mut connection).await.unwrap();
-    let beyond = claim(1, 1).keep_until(&super::paid(1)).unix() + 1;
+    let beyond = claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1;
     let sweeping = tokio::spawn(async move {
         while twin.sweep(time(beyond)).await.unwrap() > 0 {
             // Nor does the book help.
@@ -767,7 +767,7 @@ async fn a_sale_that_nobody_heard_of_is_told_at_once() {
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let brief = ledger.clone().time_limit(Duration::from_millis(50));
     assert_eq!(brief.commit(&lease, None).await, Ok(CommitOutcome::Done));
-    let same_fence = Lease::new(&claim(2, 2), &super::paid(2), lease.fencing_token());
+    let same_fence = Lease::new(&claim(2, 2), &super::paid(2).into(), lease.fencing_token());
     assert_eq!(brief.commit(&same_fence, None).await, Err(LedgerError::unavailable()), "it is another's");
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));

@@ -22,7 +22,7 @@ use http::{Request, header};
 use tower_x402::{
     MerchantBuilder, X402,
     protocol::{
-        Amount, ChainTime,
+        Address, Amount, Binding, ChainTime, Network, Transfer, TxHash,
         headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE},
         v2::{
             Authorization, PaymentPayload, PaymentRequired, PaymentRequirements, SettleResponse, SignedAuthorization,
@@ -123,4 +123,15 @@ pub fn intent(offer: &PaymentRequirements) -> String {
 
 pub fn units(amount: u128) -> Amount {
     Amount::from_base_units(amount)
+}
+
+/// The transfer that this authorization becomes in a block of that time.
+pub fn made_from(token: Address, authorization: &Authorization, transaction: TxHash, mined: ChainTime) -> Transfer {
+    Transfer::new(Network::BASE, transaction, 0)
+        .with_token(token)
+        .with_payer(authorization.from)
+        .with_recipient(authorization.to)
+        .with_amount(authorization.value)
+        .with_block(1, mined)
+        .with_binding(Binding::none().with_nonce(authorization.nonce))
 }

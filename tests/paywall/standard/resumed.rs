@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::Request;
 use tower_x402::{
     Price,
-    protocol::{Amount, Network, Transfer, TxHash, headers::PAYMENT_SIGNATURE, redemption_message, v2::PaymentPayload},
+    protocol::{Amount, Network, TxHash, headers::PAYMENT_SIGNATURE, redemption_message, v2::PaymentPayload},
     testing::{Settling, scripted_signature},
     verify::Verifier as _,
 };
@@ -153,7 +153,7 @@ async fn one_settled_in_the_second_of_its_reservation_is_its_own_payers() {
     let asking = tokio::time::timeout(std::time::Duration::from_secs(1), ask(&service, paid(&payment)));
     assert!(asking.await.is_err());
     let offer = payment.accepted.exact().unwrap();
-    let transfer = Transfer::unsettled(offer.network, offer.asset, &authorization(offer, NONCE), head);
+    let transfer = super::made_from(offer.asset, &authorization(offer, NONCE), TxHash::new([0xab; 32]), head);
     stall.shop.chain.mine(TxHash::new([0xab; 32]), [transfer]);
     stall.lease_runs_out();
     assert_eq!(ask(&service, paid(&payment)).await.status(), 200);

@@ -55,7 +55,7 @@ async fn a_sale_is_recorded_with_the_transfer_that_settled_it() {
         }
         let transaction = settled(&asked.unwrap()).transaction;
         let committed = stall.shop.faults.committed();
-        let committed: Vec<_> = committed.iter().map(|transfer| Some(transfer.transaction)).collect();
+        let committed: Vec<_> = committed.iter().map(|paid| paid.transaction()).collect();
         assert_eq!((committed, transaction.is_some()), (vec![transaction], true));
     }
 }

@@ -7,7 +7,7 @@ use http::Request;
 use tower_x402::{
     X402,
     protocol::{
-        Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, Transfer, TxHash, redemption_message,
+        Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash, redemption_message,
         v2::{PaymentPayload, PaymentRequirements, Reason},
     },
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
@@ -143,7 +143,7 @@ impl Settler for Late {
         let (offer, transaction) = (&payment.requirements, TxHash::new([6; 32]));
         let signed = &payment.authorization.authorization;
         let mined = ChainTime::from_unix(NOW - 30);
-        self.chain.mine(transaction, [Transfer::unsettled(offer.network, offer.asset, signed, mined)]);
+        self.chain.mine(transaction, [super::made_from(offer.asset, signed, transaction, mined)]);
         self.chain.set_head(ChainTime::from_unix(NOW));
         let used = Settlement::Refused(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED);
         self.named.map_or(used, Settlement::Settled)

@@ -53,7 +53,7 @@ async fn it_asks_for_signed_payments_alone_and_sells_for_them() {
 async fn a_settlement_in_no_transaction_is_not_known() {
     let (merchant, settler, _) = open(false, true).await.unwrap();
     let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
-    settler.script([Settling::Claimed(TxHash::NONE)]);
+    settler.script([Settling::Claimed(TxHash::new([0; 32]))]);
     let answer = ask(&service, paid(&pays(&offered(&service).await))).await;
     let told = settled(&answer);
     assert_eq!((told.success, told.transaction), (false, None));

@@ -232,9 +232,9 @@ mod tests {
     fn what_settling_came_to_is_sold_refused_or_left_open() {
         let (poor, over) = (Reason::INSUFFICIENT_FUNDS, Reason::INVALID_TRANSACTION_STATE);
         for (settled, quoted, begun, expected) in [
-            (Settled::Done(mined(1_000)), true, None, Conclusion::Sell(mined(1_000))),
-            (Settled::Done(mined(999)), true, None, Conclusion::Prove(TX)),
-            (Settled::Done(mined(999)), false, begun(THIS), Conclusion::Prove(TX)),
+            (Settled::Done(mined(1_000).into()), true, None, Conclusion::Sell(mined(1_000).into())),
+            (Settled::Done(mined(999).into()), true, None, Conclusion::Prove(TX)),
+            (Settled::Done(mined(999).into()), false, begun(THIS), Conclusion::Prove(TX)),
             (Settled::Refused(poor.clone()), true, None, Conclusion::Refuse(poor.clone())),
             (Settled::Refused(poor), true, begun(THIS), Conclusion::Unknown(None)),
             (Settled::Spent, true, begun(THIS), Conclusion::Refuse(over)),
@@ -247,7 +247,7 @@ mod tests {
         // Resumed: begun a while ago, and settled since.
         let since = Settling::new(THIS, ChainTime::from_unix(900));
         let case = case(true, true, Some(since));
-        assert_eq!(conclude(Settled::Done(mined(950)), &case, HEAD), Conclusion::Sell(mined(950)));
+        assert_eq!(conclude(Settled::Done(mined(950).into()), &case, HEAD), Conclusion::Sell(mined(950).into()));
     }
 
     #[test]
@@ -255,15 +255,18 @@ mod tests {
         // The clock is a minute ahead of the node.
         let behind = |begun| Case { from: ChainTime::from_unix(1_060), ..case(true, true, begun) };
         for (time, sold) in [(1_059, false), (1_060, true)] {
-            let expected = if sold { Conclusion::Sell(mined(time)) } else { Conclusion::Prove(TX) };
-            assert_eq!(conclude(Settled::Done(mined(time)), &behind(None), HEAD), expected);
+            let expected = if sold { Conclusion::Sell(mined(time).into()) } else { Conclusion::Prove(TX) };
+            assert_eq!(conclude(Settled::Done(mined(time).into()), &behind(None), HEAD), expected);
         }
         // The settler names what it made, whatever the clock says, unless the node knew of it before.
         for (time, begun, sold) in [(1_000, None, true), (999, None, false), (1_001, begun(THIS), true)] {
-            let expected = if sold { Conclusion::Sell(mined(time)) } else { Conclusion::Prove(TX) };
-            assert_eq!(conclude(Settled::Named(mined(time)), &behind(begun), HEAD), expected);
+            let expected = if sold { Conclusion::Sell(mined(time).into()) } else { Conclusion::Prove(TX) };
+            assert_eq!(conclude(Settled::Named(mined(time).into()), &behind(begun), HEAD), expected);
         }
         let earlier = Some(Settling::new(THIS, ChainTime::from_unix(900)));
-        assert_eq!(conclude(Settled::Named(mined(900)), &behind(earlier), HEAD), Conclusion::Sell(mined(900)));
+        assert_eq!(
+            conclude(Settled::Named(mined(900).into()), &behind(earlier), HEAD),
+            Conclusion::Sell(mined(900).into())
+        );
     }
 }

@@ -144,7 +144,7 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
         sell(&ledger, &claim(name, name)).await;
     }
     let _held = hold(&ledger, &claim(50, 50)).await;
-    let last = claim(1, 1).keep_until(&paid(1));
+    let last = claim(1, 1).keep_until(&paid(1).into());
     assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(40));
     assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));

@@ -423,7 +423,7 @@ async fn a_fence_that_was_lost_is_not_given_again() {
     let ledger = begun(url).await;
     let old = hold(&ledger, &claim(1, 1)).await;
     let [record, intent, payment] =
-        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.transfer().payment_id())]
+        ["ledger".to_owned(), format!("intent:{:032x}", 1), format!("payment:{}", old.payment().id())]
             .map(|name| format!("{{{}}}:{name}", ledger.key_prefix()));
     let _: driver::Value = command(url, &["DEL", &intent, &payment]).await;
     let _: driver::Value = command(url, &["HDEL", &record, "fence"]).await;

@@ -121,7 +121,7 @@ async fn a_sale_is_in_the_book() {
         ("recipient", "0x7777777777777777777777777777777777777777"),
         ("resource", "demand-insights"),
         ("token", "0x5555555555555555555555555555555555555555"),
-        ("tx_hash", &lease.payment().transaction.to_string()),
+        ("tx_hash", &lease.payment().transaction().unwrap().to_string()),
     ];
     let mut book: Vec<_> = book.iter().map(|(field, value)| (field.as_str(), value.as_str())).collect();
     book.sort_unstable();
@@ -167,7 +167,7 @@ async fn the_documented_query_tells_what_was_sold_today() {
         let _ = sell(&ledger, &claim(intent, payment)).await;
     }
     let _ = hold(&ledger, &claim(3, 3)).await;
-    let yesterday = sell(&ledger, &claim(4, 4)).await.transfer().payment_id().to_string();
+    let yesterday = sell(&ledger, &claim(4, 4)).await.payment().id().to_string();
     let sold = format!("{{{}}}:sold", ledger.key_prefix());
     let _: f64 = server.command(&["ZINCRBY", &sold, "-86400000", &yesterday]).await;
     let query = include_str!("../../../../src/ledger/redis/sold_today.sh")
@@ -285,7 +285,7 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
         let _ = sell(&ledger, &claim(name, name)).await;
     }
     let _held = hold(&ledger, &claim(150, 150)).await;
-    let last = claim(1, 1).keep_until(&paid(1));
+    let last = claim(1, 1).keep_until(&paid(1).into());
     assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
     assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(140));
     let counts = ledger.counts().await.unwrap();

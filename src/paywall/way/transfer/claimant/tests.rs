@@ -46,7 +46,7 @@ fn claim(
     let (claim, proofs) =
         claimable.add_to(crate::ledger::Claim::builder("r", crate::protocol::IntentKey::new([0; 16])));
     let claim = claim.build();
-    let tried = claim.payments().iter().map(|transfer| (transfer.position, proofs.of(transfer.payment_id())));
+    let tried = claim.payments().iter().map(|transfer| (transfer.position().unwrap(), proofs.of(transfer.id())));
     Ok((tried.collect(), others))
 }
 
