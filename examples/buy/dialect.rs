@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PaymentMethod, PreparedTransfer, SubmitGuard,
-        TransferRequest, TransferStatus, WalletPayer,
+        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PaymentMethod, PreparedAuthorization,
+        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
     },
-    protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
+    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -65,8 +65,8 @@ impl Payer for Only {
         self.wallet.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.wallet.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.wallet.sign(message, account).await
     }
 
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
@@ -85,13 +85,13 @@ impl Payer for Only {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
         self.wallet.authorization_status(prepared, since).await
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         self.wallet.prepare_cancellation(authorized).await
     }
 }

@@ -81,7 +81,7 @@ fn transaction(entry: &JournalEntry) -> Option<String> {
 }
 
 fn token(entry: &JournalEntry) -> Option<Address> {
-    entry.prepared.last().map(|prepared| prepared.token)
+    entry.token()
 }
 
 /// USDC by name, anything else by its address: a name could be anybody's.

@@ -149,6 +149,7 @@ mod payment_method;
 mod purchase_id;
 mod service;
 mod settings;
+mod stored;
 #[cfg(feature = "wallet")]
 mod wallet;
 mod way;
@@ -164,7 +165,9 @@ pub use directives::{AlreadyPaid, AskAgain, Deadline, MaxPrice, QuoteOnly, Resum
 pub use error::{Money, PayError};
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
-pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState, RETENTION};
+pub use flow::journal::{
+    FileJournal, Journal, JournalEntry, JournalError, JournalPayment, MemoryJournal, PurchaseState, RETENTION,
+};
 pub use future::ResponseFuture;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
@@ -173,8 +176,8 @@ pub use http::reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
+    TransferOrder, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};

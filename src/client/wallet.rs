@@ -25,8 +25,8 @@ pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, WalletSettings};
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
+    TransferRequest, TransferStatus,
 };
 use crate::{
     evm::{self, wallet::signer::Sign},
@@ -161,8 +161,8 @@ impl Payer for WalletPayer {
         prepare::replace(&self.account, &self.settings, newest, last.token).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        if prepared.payer != self.account.key.address {
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        if account != self.account.key.address {
             return Err(PayerError::Foreign);
         }
         sign_message(&*self.account.key.signer, message).await.map(Some)
@@ -178,13 +178,13 @@ impl Payer for WalletPayer {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
         authorization_status::status(&self.account, self.settings.final_after, prepared, since).await
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         cancel::prepare(&self.account, &self.settings, authorized).await
     }
 }

@@ -8,8 +8,8 @@ use std::{
 use super::{ScriptedVerifier, scripted_signature};
 use crate::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-        TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
+        SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, PaymentId, PaymentSignature, PaymentTag, TokenDomain, Transfer,
@@ -287,15 +287,15 @@ impl Payer for ScriptedPayer {
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         let mut account = self.reachable()?;
-        let transaction = prepared.transaction.ok_or(PayerError::Foreign)?;
+        let transaction = prepared.transaction().ok_or(PayerError::Foreign)?;
         let nonce = account.prepared.get(&transaction).ok_or(PayerError::Foreign)?.0;
         account.send(&self.chain, nonce, transaction)
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
         let account = self.reachable()?;
-        let ours: Vec<TxHash> = prepared.iter().filter_map(|one| one.transaction).collect();
-        let nonce = prepared.first().and_then(|one| one.nonce).ok_or(PayerError::Foreign)?;
+        let ours: Vec<TxHash> = prepared.iter().filter_map(PreparedTransfer::transaction).collect();
+        let nonce = prepared.first().and_then(PreparedTransfer::nonce).ok_or(PayerError::Foreign)?;
         if !ours.iter().all(|transaction| account.prepared.contains_key(transaction)) {
             return Err(PayerError::Foreign);
         }
@@ -315,14 +315,14 @@ impl Payer for ScriptedPayer {
     async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
         let mut account = self.reachable()?;
         let last = prepared.last().ok_or(PayerError::Foreign)?;
-        let transaction = last.transaction.ok_or(PayerError::Foreign)?;
+        let transaction = last.transaction().ok_or(PayerError::Foreign)?;
         let (nonce, call) = account.prepared.get(&transaction).cloned().ok_or(PayerError::Foreign)?;
         Ok(Some(account.enter(nonce, last.payer, last.token, call)))
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
         drop(self.reachable()?);
-        if prepared.payer != self.address {
+        if account != self.address {
             return Err(PayerError::Foreign);
         }
         Ok(self.signing.then(|| scripted_signature(self.address, message)))
@@ -343,12 +343,12 @@ impl Payer for ScriptedPayer {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
         drop(self.reachable()?);
         const AWAY: PayerError = PayerError::Unavailable("the scripted chain is away");
-        let signed = &prepared.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
+        let signed = &prepared.signed.authorization;
         let state = self.chain.authorization(prepared.token, signed.from, &signed.nonce, since);
         Ok(match state.await.map_err(|_| AWAY)? {
             NonceState::Used(transaction) => AuthorizationStatus::Used { transaction: Some(transaction) },
@@ -360,9 +360,9 @@ impl Payer for ScriptedPayer {
         })
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         let mut account = self.reachable()?;
-        let signed = &authorized.authorization.as_ref().ok_or(PayerError::Foreign)?.authorization;
+        let signed = &authorized.signed.authorization;
         let call = Call::Cancel(self.chain.authorization_id(authorized.token, signed.from, signed.nonce));
         let nonce = account.next_nonce();
         Ok(account.enter(nonce, self.address, authorized.token, call))

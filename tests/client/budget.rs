@@ -13,7 +13,10 @@ use futures_util::future::join_all;
 use http::Request;
 use tokio::sync::Semaphore;
 use tower_x402::{
-    client::{Body, Budget, BudgetBuilder, BudgetDenial, BudgetError, Journal as _, PayError, PayLayer, PurchaseState},
+    client::{
+        Body, Budget, BudgetBuilder, BudgetDenial, BudgetError, Journal as _, JournalPayment, PayError, PayLayer,
+        PurchaseState,
+    },
     protocol::{Address, Asset, ChainTime, Network},
     testing::Sending,
 };
@@ -643,7 +646,8 @@ async fn an_authorization_counts_for_as_long_as_it_can_be_used() {
         assert!(ask(&market.layer().await, &seller, question("{}")).await.is_err());
         let mut entry = market.journal.entries().remove(0);
         let end = ChainTime::from_unix(NOW + 40 * 3_600);
-        entry.prepared[0].authorization.as_mut().unwrap().authorization.valid_before = end;
+        let JournalPayment::Authorization { authorized, .. } = &mut entry.payment else { panic!("{entry:?}") };
+        authorized.signed.authorization.valid_before = end;
         (entry.state, entry.settled) = (state, Some(ChainTime::from_unix(NOW + 1)));
         market.journal.record(&entry).await.unwrap();
         for (hours, counts) in [(25, true), (39, true), (40, true), (63, true), (64, false)] {
@@ -707,7 +711,7 @@ async fn a_higher_fee_is_within_the_limits_too() {
         let error = ask(&layer, &at("490000"), question("{}")).await.unwrap_err();
         assert!(error.is_resumable(), "{error}");
         assert_eq!((market.wallet.prepared(), market.wallet.sent()), (2, sent));
-        assert_eq!(layer.unfinished()[0].prepared.len(), sent);
+        assert_eq!(layer.unfinished()[0].transfers().len(), sent);
     }
 }
 

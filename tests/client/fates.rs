@@ -38,7 +38,7 @@ fn bought(got: Result<Got, PayError>) -> Purchase {
 
 fn states(market: &Market) -> Vec<PurchaseState> {
     let mut entries = market.journal.entries();
-    entries.sort_by_key(|entry| entry.prepared.first().and_then(|prepared| prepared.transaction));
+    entries.sort_by_key(|entry| entry.transfers().first().and_then(PreparedTransfer::transaction));
     entries.iter().map(|entry| entry.state).collect()
 }
 
@@ -100,10 +100,10 @@ async fn of_a_transfer_and_those_that_outbid_it_one_is_mined_and_redeemed() {
         left_after(&layer, &seller, 40).await;
         assert_eq!(market.wallet.prepared(), 2);
         let entry: JournalEntry = market.journal.entries().remove(0);
-        assert_eq!((entry.prepared[0].nonce, entry.prepared.len()), (entry.prepared[1].nonce, 2));
+        assert_eq!((entry.transfers()[0].nonce(), entry.transfers().len()), (entry.transfers()[1].nonce(), 2));
         market.wallet.release();
         let purchase = bought(ask(&market.layer().await, &seller, question("{}")).await);
-        assert_eq!(purchase.transaction, entry.prepared[mined].transaction);
+        assert_eq!(purchase.transaction, entry.transfers()[mined].transaction());
         assert_eq!((purchase.sent, market.wallet.transfers()), (2, 1));
         assert_eq!(seller.asked().pop().unwrap().proof.unwrap().1, purchase.transaction.unwrap().to_string());
     }
@@ -378,11 +378,11 @@ async fn the_journal_closes_with_the_transaction_that_paid() {
     });
     let purchase = bought(ask(&layer, &seller, question("{}")).await);
     let entry = market.journal.entries().remove(0);
-    assert_eq!((entry.prepared.len(), entry.state), (2, PurchaseState::Answered));
-    assert_eq!(entry.transaction, entry.prepared[1].transaction);
+    assert_eq!((entry.transfers().len(), entry.state), (2, PurchaseState::Answered));
+    assert_eq!(entry.transaction, entry.transfers()[1].transaction());
     assert_eq!(purchase.transaction, entry.transaction);
     let shown: Vec<_> = seller.asked().into_iter().filter_map(|asked| asked.proof).map(|proof| proof.1).collect();
-    assert_eq!(shown, [0, 1].map(|one: usize| entry.prepared[one].transaction.unwrap().to_string()));
+    assert_eq!(shown, [0, 1].map(|one: usize| entry.transfers()[one].transaction().unwrap().to_string()));
 }
 
 /// Two transfers for one intent could not be told apart.
@@ -494,7 +494,7 @@ impl Payer for Watched {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -519,7 +519,7 @@ impl Payer for Swapped {
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
@@ -527,7 +527,7 @@ impl Payer for Swapped {
             return Ok(TransferStatus::Pending);
         }
         let look = self.looks.fetch_add(1, Ordering::SeqCst).min(1);
-        Ok(TransferStatus::Mined { transaction: prepared[look].transaction.unwrap(), confirmations: 1 })
+        Ok(TransferStatus::Mined { transaction: prepared[look].transaction().unwrap(), confirmations: 1 })
     }
 }
 
@@ -543,7 +543,7 @@ impl Payer for Reorganised {
         submit_guard() -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
-        sign(message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError>;
+        sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -588,15 +588,15 @@ impl Payer for Custodian {
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
         self.sendings.fetch_add(1, Ordering::SeqCst);
-        let transaction = self.place(&prepared.payload);
+        let transaction = self.place(prepared.payload());
         let silent = self.silent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if silent.is_ok() { Err(PayerError::Unavailable("the custodian did not answer")) } else { Ok(transaction) }
     }
 
     async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
-        let known = self.orders.lock().unwrap().contains(&prepared[0].payload);
+        let known = self.orders.lock().unwrap().iter().any(|key| key == prepared[0].payload());
         // It finds an order again only by the transaction that it gave for it.
-        Ok(match prepared.iter().find_map(|one| one.transaction) {
+        Ok(match prepared.iter().find_map(PreparedTransfer::transaction) {
             Some(transaction) if known => TransferStatus::Mined { transaction, confirmations: 1 },
             _ => TransferStatus::Unknown,
         })
@@ -606,7 +606,7 @@ impl Payer for Custodian {
         Ok(None)
     }
 
-    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+    async fn sign(&self, _: &str, _: Address) -> Result<Option<PaymentSignature>, PayerError> {
         Ok(None)
     }
 }

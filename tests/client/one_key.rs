@@ -67,8 +67,8 @@ impl Payer for Hindered {
         self.inner.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.inner.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.inner.sign(message, account).await
     }
 }
 
@@ -142,7 +142,7 @@ async fn a_purchase_that_sent_nothing_is_not_credited_with_anothers_transfer() {
 
     let layer = layer(chain.wallet().await, &journal).await;
     let second = ask(&layer, &seller, question("[2]")).await.unwrap().purchase.unwrap();
-    assert_eq!(journal.entries().iter().filter_map(|entry| entry.prepared[0].nonce).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(journal.entries().iter().filter_map(|entry| entry.transfers()[0].nonce()).collect::<Vec<_>>(), [0, 0]);
     let first = ask(&layer, &seller, question("[1]")).await.unwrap().purchase.unwrap();
     assert_ne!(first.transaction, second.transaction, "one transfer for two answers");
     assert_eq!(chain.transfers().await, Amount::from_base_units(2 * 490_000));
@@ -157,7 +157,7 @@ async fn two_processes_that_sign_for_one_nonce_pay_for_each_of_their_answers() {
     let (a, b) = tokio::join!(ask(&one, &seller, question("{}")), ask(&two, &seller, question("{}")));
     let (a, b) = (a.unwrap().purchase.unwrap(), b.unwrap().purchase.unwrap());
     assert_ne!(a.transaction, b.transaction, "one transfer for two answers");
-    let signed = |journal: &MemoryJournal| journal.entries().iter().map(|entry| entry.prepared[0].nonce).min();
+    let signed = |journal: &MemoryJournal| journal.entries().iter().map(|entry| entry.transfers()[0].nonce()).min();
     assert_eq!((signed(&ones), signed(&twos)), (Some(Some(0)), Some(Some(0))));
     assert_eq!(ones.entries().len() + twos.entries().len(), 3, "one of the two had to sign again");
     assert_eq!(chain.transfers().await, Amount::from_base_units(2 * 490_000));

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use tower_x402::{
     client::{PayError, PayLayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::{PaymentSignature, TxHash},
+    protocol::{Address, PaymentSignature, TxHash},
     testing::ScriptedPayer,
 };
 
@@ -59,8 +59,8 @@ impl Payer for SlowNode {
         self.inner.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.inner.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.inner.sign(message, account).await
     }
 }
 

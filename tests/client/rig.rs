@@ -18,7 +18,7 @@ use tower_x402::{
         Body, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer, Payer, PayerError,
         PreparedTransfer, Purchase, SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Asset, PaymentSignature, TxHash},
+    protocol::{Address, Asset, PaymentSignature, TxHash},
 };
 
 use crate::{
@@ -339,8 +339,8 @@ impl<P: Payer> Payer for SlowWallet<P> {
         slowly(self.0.replace(prepared)).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        slowly(self.0.sign(message, prepared)).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        slowly(self.0.sign(message, account)).await
     }
 }
 

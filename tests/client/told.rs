@@ -10,10 +10,10 @@ use std::{
 
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-        TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
+        SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
+    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
     testing::ScriptedPayer,
 };
 
@@ -74,8 +74,8 @@ impl Payer for Told {
         Ok(self.wallet.replace(prepared).await?.map(|prepared| self.costing(prepared)))
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.wallet.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.wallet.sign(message, account).await
     }
 
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
@@ -89,7 +89,7 @@ impl Payer for Told {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
         let told = self.statuses.lock().unwrap().pop_front();
@@ -99,7 +99,7 @@ impl Payer for Told {
         }
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         Ok(self.costing(self.wallet.prepare_cancellation(authorized).await?))
     }
 }

@@ -62,7 +62,7 @@ impl<'a> TransferProof<'a> {
 mod tests {
     use super::*;
 
-    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"redeeming","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"the-present-intent","expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"prepared":[]}}"#;
+    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"redeeming","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"the-present-intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
 
     fn members(secret: Option<&str>, signature: Option<&PaymentSignature>) -> serde_json::Value {
         let mut entry = JournalEntry::from_record(ENTRY).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     client::{
-        JournalEntry, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
+        JournalEntry, JournalPayment, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
         http::replay_request::ReplayRequest,
     },
     protocol::{Asset, ChainTime, Quote},
@@ -32,12 +32,11 @@ pub(in crate::client) fn entry<B: ReplayBody>(
         network: quote.network,
         amount: quote.amount,
         decimals: quote.decimals,
-        prepared: Vec::new(),
+        payment: JournalPayment::None,
         transaction: None,
         settled: None,
         delivered: false,
         billed: 0,
-        cancellations: Vec::new(),
     }
 }
 

@@ -425,9 +425,7 @@ where
     }
 
     fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
-        let transaction = entry.transaction;
-        let mined = entry.prepared.iter().find(|one| transaction.is_some() && one.transaction == transaction);
-        let prepared = mined.or(entry.prepared.last());
+        let (transaction, paid_with) = (entry.transaction, entry.paid_with());
         let confirmed = match entry.paid_by() {
             PaymentMethod::Authorization => reply::claims_success(&parts.headers),
             PaymentMethod::Transfer => {
@@ -441,12 +439,12 @@ where
             confirmed,
             recipient: entry.recipient,
             network: entry.network,
-            token: prepared.map(|prepared| prepared.token),
-            payer: prepared.map(|prepared| prepared.payer),
+            token: paid_with.map(|(token, _)| token),
+            payer: paid_with.map(|(_, payer)| payer),
             amount: entry.amount,
             decimals: entry.decimals,
             transaction,
-            sent: entry.prepared.len(),
+            sent: entry.authorized().map_or(entry.transfers().len(), |_| 1),
             attempts: self.attempts,
             timings: self.timings,
         }

@@ -17,7 +17,7 @@ use self::{
 pub(in crate::client) use self::{delivery::Delivery, guard::PurchaseGuard};
 use crate::{
     client::{
-        Budget, BudgetDenial, JournalEntry, JournalError, PayError, PurchaseId, PurchaseState,
+        Budget, BudgetDenial, JournalEntry, JournalError, JournalPayment, PayError, PurchaseId, PurchaseState,
         dialect::bill::Bill,
         flow::{budget::Spent, journal::ErasedJournal},
     },
@@ -102,7 +102,9 @@ impl PurchaseRegistry {
     /// for: a larger one would be wasted. None that may yet cost more than `limit`.
     pub(in crate::client) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
         let pays = |entry: &JournalEntry| {
-            !entry.prepared.is_empty() && bill.covered_by(entry).is_some() && !entry.may_cost_more_than(limit)
+            entry.payment != JournalPayment::None
+                && bill.covered_by(entry).is_some()
+                && !entry.may_cost_more_than(limit)
         };
         self.guarded(|open| bill.quotes().find_map(|quote| open.first_unspent(host, quote, pays)))
     }

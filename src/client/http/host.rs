@@ -34,7 +34,7 @@ pub(in crate::client) fn without_port(authority: &str) -> Option<String> {
     }
 }
 
-/// The same for the host of a journal's entry, which an earlier version may have written.
+/// The same for the host of a journal's entry, which has its port.
 pub(in crate::client) fn of_entry(host: &str) -> String {
     without_port(host).unwrap_or_else(|| host.to_owned())
 }

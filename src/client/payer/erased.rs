@@ -3,10 +3,12 @@
 use std::{future::Future, pin::Pin};
 
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
+    TransferRequest, TransferStatus,
 };
-use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization};
+use crate::protocol::{
+    Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -22,7 +24,7 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
     fn sign<'a>(
         &'a self,
         message: &'a str,
-        prepared: &'a PreparedTransfer,
+        account: Address,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
     fn authorizes<'a>(&'a self, asset: &'a Asset, amount: Amount)
     -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
@@ -30,12 +32,12 @@ pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
     -> Boxed<'a, Result<SignedAuthorization, PayerError>>;
     fn authorization_status<'a>(
         &'a self,
-        prepared: &'a PreparedTransfer,
+        prepared: &'a PreparedAuthorization,
         since: ChainTime,
     ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>>;
     fn prepare_cancellation<'a>(
         &'a self,
-        authorized: &'a PreparedTransfer,
+        authorized: &'a PreparedAuthorization,
     ) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
 }
 
@@ -66,9 +68,9 @@ impl<P: Payer> ErasedPayer for P {
     fn sign<'a>(
         &'a self,
         message: &'a str,
-        prepared: &'a PreparedTransfer,
+        account: Address,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>> {
-        Box::pin(Payer::sign(self, message, prepared))
+        Box::pin(Payer::sign(self, message, account))
     }
 
     fn authorizes<'a>(
@@ -88,7 +90,7 @@ impl<P: Payer> ErasedPayer for P {
 
     fn authorization_status<'a>(
         &'a self,
-        prepared: &'a PreparedTransfer,
+        prepared: &'a PreparedAuthorization,
         since: ChainTime,
     ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>> {
         Box::pin(Payer::authorization_status(self, prepared, since))
@@ -96,7 +98,7 @@ impl<P: Payer> ErasedPayer for P {
 
     fn prepare_cancellation<'a>(
         &'a self,
-        authorized: &'a PreparedTransfer,
+        authorized: &'a PreparedAuthorization,
     ) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
         Box::pin(Payer::prepare_cancellation(self, authorized))
     }

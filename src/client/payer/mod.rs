@@ -16,9 +16,11 @@ pub use error::PayerError;
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
 pub use status::TransferStatus;
-pub use transfer::{PreparedTransfer, TransferRequest};
+pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferOrder, TransferRequest};
 
-use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization};
+use crate::protocol::{
+    Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+};
 
 /// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -75,7 +77,7 @@ use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, T
 ///     }
 ///
 ///     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-///         // POST the order under `prepared.payload`; the custodian names the transaction.
+///         // POST the order under the key of `prepared.order`; the custodian names the transaction.
 ///         # let _ = prepared;
 ///         Err(PayerError::Unavailable("the custodian did not answer"))
 ///     }
@@ -90,7 +92,7 @@ use crate::protocol::{Amount, Asset, ChainTime, PaymentSignature, TokenDomain, T
 ///         Ok(None)
 ///     }
 ///
-///     async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+///     async fn sign(&self, _: &str, _: Address) -> Result<Option<PaymentSignature>, PayerError> {
 ///         Ok(None) // it does not sign messages
 ///     }
 /// }
@@ -129,7 +131,7 @@ pub trait Payer: Send + Sync + 'static {
         prepared: &[PreparedTransfer],
     ) -> impl Future<Output = Result<Option<PreparedTransfer>, PayerError>> + Send;
 
-    /// Signs a message (EIP-191) with the account that pays this transfer; `None` if this payer signs no messages.
+    /// Signs a message (EIP-191) with the account that paid; `None` if this payer signs no messages.
     ///
     /// A seller has asked who paid. The message is [`redemption_message`](crate::protocol::redemption_message), which the
     /// layer makes of what it knows itself: nothing of it comes from the seller but the intent, which is one line of plain
@@ -140,7 +142,7 @@ pub trait Payer: Send + Sync + 'static {
     fn sign(
         &self,
         message: &str,
-        prepared: &PreparedTransfer,
+        account: Address,
     ) -> impl Future<Output = Result<Option<PaymentSignature>, PayerError>> + Send;
 
     /// Returns the domain under which this payer would sign an authorization of that amount of a token; `None` where it cannot: it signs
@@ -177,7 +179,7 @@ pub trait Payer: Send + Sync + 'static {
     /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
     fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send {
         let _ = (prepared, since);
@@ -194,7 +196,7 @@ pub trait Payer: Send + Sync + 'static {
     /// [`PayerError`]: nothing was sent, and nothing exists that could be.
     fn prepare_cancellation(
         &self,
-        authorized: &PreparedTransfer,
+        authorized: &PreparedAuthorization,
     ) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send {
         let _ = authorized;
         async { Err(SIGNS_NONE) }

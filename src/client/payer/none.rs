@@ -1,7 +1,7 @@
 //! `NoPayer`: for clients that redeem what was paid elsewhere, and pay nothing.
 
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::{PaymentSignature, TxHash};
+use crate::protocol::{Address, PaymentSignature, TxHash};
 
 /// Pays nothing.
 pub(in crate::client) struct NoPayer;
@@ -29,7 +29,7 @@ impl Payer for NoPayer {
         Err(REFUSAL)
     }
 
-    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+    async fn sign(&self, _: &str, _: Address) -> Result<Option<PaymentSignature>, PayerError> {
         Ok(None)
     }
 }

@@ -1,9 +1,11 @@
-//! A transfer: asked for, and ready to be sent.
+//! What is asked of a payer, and what it makes ready: a transfer to be sent, an authorization to be shown.
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    client::PurchaseId,
+    client::{PurchaseId, stored},
     protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash, v2::SignedAuthorization},
 };
 
@@ -48,42 +50,69 @@ impl TransferRequest {
     }
 }
 
-/// A transfer that is ready to be sent, or an authorization that is ready to be shown. The journal keeps it, so that a crash cannot
-/// lose it.
-#[derive(Clone, PartialEq, Eq)]
+/// A transfer that is ready to be sent. The journal keeps it, so that a crash cannot lose it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedTransfer {
     /// The account that pays.
     pub payer: Address,
     /// The token that is paid with.
     pub token: Address,
-    /// The transaction, where it is known before it is sent.
-    pub transaction: Option<TxHash>,
-    /// The account's nonce, where the payer chooses it.
-    pub nonce: Option<u64>,
-    /// What the payer needs to send it: a signed transaction, or an idempotency key. Only the payer reads it. Of an authorization: the
-    /// message that the seller is shown, as JSON.
-    pub payload: String,
-    /// The signed authorization, where the seller settles the payment. Whoever has it can settle it, and pays only whom it names.
-    pub authorization: Option<SignedAuthorization>,
-    /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee:
-    /// of an authorization, whose seller does.
+    /// What is sent. Only the payer reads it.
+    pub order: TransferOrder,
+    /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee.
     pub fee: Amount,
+}
+
+/// What a payer needs to send a transfer.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum TransferOrder {
+    /// A signed transaction.
+    Signed {
+        /// Its hash.
+        transaction: TxHash,
+        /// The account's nonce.
+        nonce: u64,
+        /// The transaction, as it is sent.
+        raw: String,
+    },
+    /// An order to a custodian: sent twice under one key, it pays once.
+    Keyed {
+        /// The idempotency key.
+        key: String,
+        /// The transaction, once the custodian has named it.
+        transaction: Option<TxHash>,
+    },
+}
+
+/// An authorization that is signed and ready to be shown. With it anybody can settle the payment, and pays only whom it names.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PreparedAuthorization {
+    /// The token that is paid with.
+    pub token: Address,
+    /// What was signed.
+    #[serde(with = "stored::signed")]
+    pub signed: SignedAuthorization,
+    /// The message that the seller is shown, as JSON.
+    pub message: String,
 }
 
 impl PreparedTransfer {
     /// Describes a signed transaction, whose hash and nonce are known.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
-        Self {
-            payer,
-            token,
-            transaction: Some(transaction),
-            nonce: Some(nonce),
-            payload: raw.into(),
-            authorization: None,
-            fee: Amount::ZERO,
-        }
+        let order = TransferOrder::Signed { transaction, nonce, raw: raw.into() };
+        Self { payer, token, order, fee: Amount::ZERO }
+    }
+
+    /// Describes an order to a custodian, under a key with which sending twice pays once.
+    #[must_use]
+    pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
+        let order = TransferOrder::Keyed { key: idempotency_key.into(), transaction: None };
+        Self { payer, token, order, fee: Amount::ZERO }
     }
 
     /// Returns the same transfer, whose transaction costs up to this, in wei: what a [`Budget`](crate::client::Budget) limits as gas.
@@ -93,31 +122,71 @@ impl PreparedTransfer {
         self
     }
 
-    /// Describes an order to a custodian, under a key with which sending twice pays once.
+    /// Returns the transaction, where it is known.
     #[must_use]
-    pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
-        let (authorization, fee) = (None, Amount::ZERO);
-        Self { payer, token, transaction: None, nonce: None, payload: idempotency_key.into(), authorization, fee }
+    pub const fn transaction(&self) -> Option<TxHash> {
+        match &self.order {
+            TransferOrder::Signed { transaction, .. } => Some(*transaction),
+            TransferOrder::Keyed { transaction, .. } => *transaction,
+        }
     }
 
-    /// Describes a signed authorization of this token, and the message with which it is shown.
+    /// Returns the account's nonce, where the payer chose one.
     #[must_use]
-    pub fn authorized(token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
-        let payer = signed.authorization.from;
-        let (authorization, fee) = (Some(signed), Amount::ZERO);
-        Self { payer, token, transaction: None, nonce: None, payload: message.into(), authorization, fee }
+    pub const fn nonce(&self) -> Option<u64> {
+        if let TransferOrder::Signed { nonce, .. } = &self.order { Some(*nonce) } else { None }
+    }
+
+    /// Returns what is sent: the signed transaction, or the idempotency key.
+    #[must_use]
+    pub fn payload(&self) -> &str {
+        match &self.order {
+            TransferOrder::Signed { raw, .. } => raw,
+            TransferOrder::Keyed { key, .. } => key,
+        }
+    }
+
+    /// Notes the transaction that a custodian named.
+    pub(in crate::client) const fn is_named(&mut self, named: TxHash) {
+        if let TransferOrder::Keyed { transaction, .. } = &mut self.order {
+            *transaction = Some(named);
+        }
     }
 }
 
-/// Without the payload, with which anybody could send it.
+impl PreparedAuthorization {
+    /// Describes a signed authorization of this token, and the message with which it is shown.
+    #[must_use]
+    pub fn new(token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
+        Self { token, signed, message: message.into() }
+    }
+}
+
+/// Without what is sent, with which anybody could send it.
 impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedTransfer")
             .field("payer", &self.payer)
             .field("token", &self.token)
-            .field("transaction", &self.transaction)
-            .field("nonce", &self.nonce)
-            .field("is_authorization", &self.authorization.is_some())
+            .field("transaction", &self.transaction())
+            .field("nonce", &self.nonce())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The same.
+impl fmt::Debug for TransferOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if let Self::Signed { .. } = self { "Signed" } else { "Keyed" })
+    }
+}
+
+/// Without signature and message.
+impl fmt::Debug for PreparedAuthorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedAuthorization")
+            .field("token", &self.token)
+            .field("authorization", &self.signed.authorization)
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use super::{
     prepare::{balance, has_decimals},
 };
 use crate::{
-    client::{AuthorizationRequest, PayerError, PreparedTransfer},
+    client::{AuthorizationRequest, PayerError, PreparedAuthorization},
     evm::{
         eip3009,
         wallet::{
@@ -108,11 +108,11 @@ pub(super) async fn signed(account: &account::Account, digest: B256) -> Result<P
 /// That is what its signature says, in which the chain is: the state of the same nonce on another chain must not decide over it.
 pub(super) async fn ours<'a>(
     account: &Account,
-    prepared: &'a PreparedTransfer,
+    prepared: &'a PreparedAuthorization,
 ) -> Result<(&'a SignedAuthorization, TokenDomain), PayerError> {
     let account::Account { address, network, .. } = account.key;
-    let is_of_us = |signed: &&SignedAuthorization| prepared.payer == address && signed.authorization.from == address;
-    let signed = prepared.authorization.as_ref().filter(is_of_us).ok_or(PayerError::Foreign)?;
+    let signed = Some(&prepared.signed).filter(|signed| signed.authorization.from == address);
+    let signed = signed.ok_or(PayerError::Foreign)?;
     let domain = domain(account, prepared.token).await.map_err(|_| UNKNOWN_DOMAIN)?.ok_or(PayerError::Foreign)?;
     let is_signed = eip3009::signer(signed, &domain, network) == Some(address);
     if is_signed { Ok((signed, domain)) } else { Err(PayerError::Foreign) }

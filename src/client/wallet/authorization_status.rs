@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{account::Account, authorization::ours, trace};
 use crate::{
-    client::{AuthorizationStatus, PayerError, PreparedTransfer},
+    client::{AuthorizationStatus, PayerError, PreparedAuthorization},
     evm::{
         block::MinedIn,
         eip3009::{Nonce, Trace},
@@ -34,7 +34,7 @@ const CANCELED: PayerError = PayerError::Unavailable(
 pub(super) async fn status(
     account: &Account,
     final_after: u64,
-    prepared: &PreparedTransfer,
+    prepared: &PreparedAuthorization,
     since: ChainTime,
 ) -> Result<AuthorizationStatus, PayerError> {
     let (signed, domain) = ours(account, prepared).await?;

@@ -12,7 +12,7 @@ use super::{
     transaction,
 };
 use crate::{
-    client::{PayerError, PreparedTransfer},
+    client::{PayerError, PreparedAuthorization, PreparedTransfer},
     evm::eip3009,
     protocol::Address,
 };
@@ -26,7 +26,7 @@ const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the can
 pub(super) async fn prepare(
     account: &Account,
     settings: &WalletSettings,
-    authorized: &PreparedTransfer,
+    authorized: &PreparedAuthorization,
 ) -> Result<PreparedTransfer, PayerError> {
     let (authorization, domain) = ours(account, authorized).await?;
     let (payer, nonce) = (account.key.address, &authorization.authorization.nonce);

@@ -96,7 +96,7 @@ pub(super) async fn balance(account: &Account, token: Address) -> Result<Amount,
 /// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
 pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
     let sent = transaction::read(prepared, account.key.address, account.key.network.chain_id())?;
-    let signed = Signed { hash: sent.hash, raw: prepared.payload.clone() };
+    let signed = Signed { hash: sent.hash, raw: prepared.payload().to_owned() };
     account.key.send(sent.transaction.nonce, &signed).await?;
     Ok(sent.hash)
 }

@@ -7,7 +7,7 @@ use alloy::{
 };
 
 use crate::{
-    client::{PayerError, PreparedTransfer, TransferRequest},
+    client::{PayerError, PreparedTransfer, TransferOrder, TransferRequest},
     evm::{
         erc20,
         wallet::{account::Account, fees::Fees},
@@ -60,13 +60,15 @@ pub(super) struct Sent {
 ///
 /// The chain is in there, too: the nonce of this account on another chain must not decide over this payment.
 pub(super) fn read(prepared: &PreparedTransfer, payer: Address, chain_id: u64) -> Result<Sent, PayerError> {
-    let raw = const_hex::decode(&prepared.payload).map_err(|_| PayerError::Foreign)?;
+    let TransferOrder::Signed { transaction: named, nonce, raw } = &prepared.order else {
+        return Err(PayerError::Foreign);
+    };
+    let raw = const_hex::decode(raw).map_err(|_| PayerError::Foreign)?;
     let hash = TxHash::new(keccak256(&raw).0);
     let Ok(TxEnvelope::Eip1559(signed)) = TxEnvelope::decode_2718_exact(&raw) else { return Err(PayerError::Foreign) };
     let transaction = signed.strip_signature();
     let ours = prepared.payer == payer
-        && prepared.transaction == Some(hash)
-        && prepared.nonce == Some(transaction.nonce)
+        && (*named, *nonce) == (hash, transaction.nonce)
         && transaction.to == TxKind::Call(prepared.token.as_bytes().into())
         && transaction.chain_id == chain_id;
     if ours { Ok(Sent { hash, transaction }) } else { Err(PayerError::Foreign) }
@@ -103,7 +105,7 @@ mod tests {
     async fn what_was_signed_is_read_again() {
         let (prepared, payer) = prepared().await;
         let sent = read(&prepared, payer, 8453).unwrap();
-        assert_eq!(Some(sent.hash), prepared.transaction);
+        assert_eq!(Some(sent.hash), prepared.transaction());
         assert_eq!((sent.transaction.nonce, sent.transaction.max_fee_per_gas), (5, 9));
         assert_eq!(prepared.fee, Amount::from_base_units(9 * 60_000));
         let (call, tag) = sent.transaction.input.split_at(erc20::TRANSFER_LEN);
@@ -114,15 +116,19 @@ mod tests {
     #[tokio::test]
     async fn what_says_something_else_than_it_is_is_foreign() {
         let (good, payer) = prepared().await;
-        let mut bad = vec![good.clone(); 8];
-        bad[0].payload.push_str("00");
-        bad[1].payload = "order-17".to_owned();
-        bad[2].transaction = Some(TxHash::new([1; 32]));
-        bad[3].transaction = None;
-        bad[4].nonce = Some(4);
-        bad[5].payer = TO;
-        bad[6].token = TO;
-        bad[7].payload = String::new();
+        let TransferOrder::Signed { transaction, nonce, raw } = good.order.clone() else { panic!("{good:?}") };
+        let signed =
+            |nonce, transaction, raw: &str| PreparedTransfer::signed(payer, good.token, nonce, transaction, raw);
+        let bad = [
+            signed(nonce, transaction, &format!("{raw}00")),
+            signed(nonce, transaction, "order-17"),
+            signed(nonce, transaction, ""),
+            signed(nonce, TxHash::new([1; 32]), &raw),
+            signed(4, transaction, &raw),
+            PreparedTransfer::keyed(payer, good.token, &*raw),
+            PreparedTransfer { payer: TO, ..good.clone() },
+            PreparedTransfer { token: TO, ..good.clone() },
+        ];
         for bad in bad {
             assert!(matches!(read(&bad, payer, 8453), Err(PayerError::Foreign)), "{bad:?}");
         }

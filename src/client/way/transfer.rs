@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use self::watch::{Sending, Step, Watch};
 use crate::{
     client::{
-        Budget, BudgetDenial, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseEvent, PurchaseState,
-        TransferRequest, TransferStatus,
+        Budget, BudgetDenial, JournalEntry, PayError, PayerError, PurchaseEvent, PurchaseState, TransferRequest,
+        TransferStatus,
         flow::{
             budget::is_in_time,
             progress::Progress,
@@ -103,13 +103,13 @@ impl<'a> TransferDriver<'a> {
         let prepared = in_time(self.deadline, "preparing the transfer", payer.prepare(payment)).await?;
         let prepared = prepared.map_err(PayError::Payer)?;
         self.is_in_time(quote)?;
-        let (payer, transaction) = (prepared.payer, prepared.transaction);
+        let (payer, transaction) = (prepared.payer, prepared.transaction());
         if payer == quote.recipient {
             return Err(BudgetDenial::NoSeller(payer).into());
         }
         self.guard.set_gas_aside(prepared.fee, self.context.budget)?;
         let record = |entry: &mut JournalEntry| {
-            entry.prepared.push(prepared);
+            entry.is_to_send(prepared);
             entry.secret = Some(quote.intent.as_str().to_owned());
         };
         if let Err(error) = self.guard.record(record).await {
@@ -129,11 +129,10 @@ impl<'a> TransferDriver<'a> {
 
     /// Sends what was recorded last.
     async fn send(&mut self) -> Result<(), PayerError> {
-        let Some(prepared) = self.entry().prepared.last().cloned() else { return Ok(()) };
+        let Some(prepared) = self.entry().transfers().last().cloned() else { return Ok(()) };
         match self.context.payer.send(&prepared).await {
-            Ok(transaction) if prepared.transaction.is_none() => {
-                let named = |prepared: &mut PreparedTransfer| prepared.transaction = Some(transaction);
-                self.guard.note(|entry| entry.prepared.last_mut().map_or((), named)).await;
+            Ok(transaction) if prepared.transaction().is_none() => {
+                self.guard.note(|entry| entry.to_send().into_iter().for_each(|sent| sent.is_named(transaction))).await;
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -152,7 +151,7 @@ impl<'a> TransferDriver<'a> {
             return Ok(Followed::Settled(mined));
         }
         loop {
-            let status = self.context.payer.status(&self.guard.entry().prepared).await;
+            let status = self.context.payer.status(self.guard.entry().transfers()).await;
             match self.act_on(status).await? {
                 Step::Settled(mined) => return Ok(Followed::Settled(mined)),
                 Step::Requote(sending) => {
@@ -183,10 +182,10 @@ impl<'a> TransferDriver<'a> {
     /// another of the recorded ones in its place. `None` where the transfer has to be [settled](Self::settle) anew.
     pub(in crate::client) async fn recheck(&mut self, transaction: TxHash) -> Option<TxHash> {
         // Of what is finished nothing is recorded, so nothing can be sent.
-        if self.entry().prepared.is_empty() || self.guard.is_finished() {
+        if self.entry().transfers().is_empty() || self.guard.is_finished() {
             return Some(transaction);
         }
-        match self.context.payer.status(&self.guard.entry().prepared).await {
+        match self.context.payer.status(self.guard.entry().transfers()).await {
             Ok(TransferStatus::Mined { transaction, .. }) => Some(transaction),
             // Without word from the chain the seller is asked on.
             Err(_) => Some(transaction),
@@ -281,17 +280,17 @@ impl<'a> TransferDriver<'a> {
 
     /// Offers more for the same place in the chain: at most one of the two can be mined.
     async fn bump(&mut self) {
-        if self.entry().prepared.len() > self.context.settings.bumps_max {
+        if self.entry().transfers().len() > self.context.settings.bumps_max {
             return;
         }
-        match self.context.payer.replace(&self.guard.entry().prepared).await {
+        match self.context.payer.replace(self.guard.entry().transfers()).await {
             Ok(Some(bumped)) => {
                 if let Err(denial) = self.guard.set_gas_aside(bumped.fee, self.context.budget) {
                     tracing::warn!(%denial, "no transaction with a higher fee is sent");
                     return;
                 }
-                let transaction = bumped.transaction;
-                if self.guard.record(|entry| entry.prepared.push(bumped)).await.is_ok() {
+                let transaction = bumped.transaction();
+                if self.guard.record(|entry| entry.is_to_send(bumped)).await.is_ok() {
                     self.progress.report(PurchaseEvent::Bumping { transaction });
                     let _ = self.send().await;
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tower_x402::{
-    client::{BudgetDenial, JournalEntry, PayLayer, Payer as _, PurchaseId, PurchaseState},
+    client::{BudgetDenial, JournalEntry, PayLayer, Payer as _, PreparedTransfer, PurchaseId, PurchaseState},
     testing::Sending,
 };
 
@@ -88,7 +88,7 @@ async fn a_cancellation_that_was_recorded_and_not_sent_is_sent_after_a_restart()
     let budget = Market::budget().build().unwrap();
     let builder = PayLayer::builder(market.wallet.clone(), budget, diary).clock(market.shop.clock.clone());
     left_after(5, &builder.build().await.unwrap(), purchase).await;
-    assert_eq!((entry(&market).cancellations.len(), market.wallet.sent()), (1, 0));
+    assert_eq!((entry(&market).cancellations().len(), market.wallet.sent()), (1, 0));
     assert_eq!(market.layer().await.cancel(purchase).await.unwrap(), Some(PurchaseState::Void));
     assert_eq!((market.wallet.prepared(), market.wallet.sent()), (1, 1), "the recorded one");
 }
@@ -114,7 +114,7 @@ async fn a_cancellation_that_no_block_takes_is_replaced_at_a_higher_fee() {
     let purchase = outstanding(&market).await;
     market.wallet.script([Sending::Held]);
     assert_eq!(market.layer().await.cancel(purchase).await.unwrap(), Some(PurchaseState::Void));
-    let nonces: Vec<_> = entry(&market).cancellations.iter().map(|one| one.nonce).collect();
+    let nonces: Vec<_> = entry(&market).cancellations().iter().map(PreparedTransfer::nonce).collect();
     assert_eq!((nonces.len(), nonces[0], market.wallet.sent()), (2, nonces[1], 2));
 }
 
@@ -150,7 +150,7 @@ async fn a_cancellation_that_was_displaced_is_prepared_anew() {
     left_after(5, &market.layer().await, purchase).await;
     market.wallet.displace();
     assert_eq!(market.layer().await.cancel(purchase).await.unwrap(), Some(PurchaseState::Void));
-    let nonces: Vec<_> = entry(&market).cancellations.iter().map(|one| one.nonce).collect();
+    let nonces: Vec<_> = entry(&market).cancellations().iter().map(PreparedTransfer::nonce).collect();
     assert!(nonces.len() == 2 && nonces[0] != nonces[1], "{nonces:?}");
 }
 
@@ -228,12 +228,12 @@ async fn the_gas_of_a_cancellation_counts_against_the_budget() {
     let layer = paying_gas(&market, &[2 * FEE + 1]).await;
     let dear = denial(layer.cancel(purchase).await.unwrap_err());
     assert_eq!(dear, BudgetDenial::GasPerPayment { fee: "0.000200000000000001".into(), limit: "0.0002".into() });
-    assert_eq!((market.wallet.sent(), entry(&market).cancellations.len()), (0, 0));
+    assert_eq!((market.wallet.sent(), entry(&market).cancellations().len()), (0, 0));
     // A dearer one is not sent, either.
     market.wallet.script([Sending::Held; 2]);
     let layer = paying_gas(&market, &[FEE, 3 * FEE, 2 * FEE]).await;
     assert!(matches!(layer.cancel(purchase).await, Err(PayError::Unsettled { .. })));
-    assert_eq!((market.wallet.sent(), entry(&market).cancellations.len()), (2, 2));
+    assert_eq!((market.wallet.sent(), entry(&market).cancellations().len()), (2, 2));
     market.wallet.release();
     assert_eq!(layer.cancel(purchase).await.unwrap(), Some(PurchaseState::Void));
     // After a restart and a second purchase.

@@ -8,7 +8,7 @@ use tower_x402::{
         PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest,
         TransferStatus,
     },
-    protocol::{Amount, PaymentSignature, TokenDomain},
+    protocol::{Address, Amount, PaymentSignature, TokenDomain},
 };
 
 use super::*;
@@ -310,8 +310,8 @@ impl Payer for Slow {
         self.0.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.0.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.0.sign(message, account).await
     }
 
     async fn authorizes(&self, _: &Asset, _: Amount) -> Result<Option<TokenDomain>, PayerError> {

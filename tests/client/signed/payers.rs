@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState,
-        SubmitGuard, TransferRequest, TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, PayLayer, Payer, PayerError, PreparedAuthorization,
+        PreparedTransfer, PurchaseState, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{Address, Amount, PaymentSignature, TokenDomain, v2::SignedAuthorization},
     testing::{ScriptedPayer, Sending},
@@ -42,8 +42,8 @@ impl Payer for Odd {
         self.wallet.replace(prepared).await
     }
 
-    async fn sign(&self, message: &str, prepared: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
-        self.wallet.sign(message, prepared).await
+    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
+        self.wallet.sign(message, account).await
     }
 
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
@@ -58,13 +58,13 @@ impl Payer for Odd {
 
     async fn authorization_status(
         &self,
-        prepared: &PreparedTransfer,
+        prepared: &PreparedAuthorization,
         since: ChainTime,
     ) -> Result<AuthorizationStatus, PayerError> {
         self.wallet.authorization_status(prepared, since).await
     }
 
-    async fn prepare_cancellation(&self, authorized: &PreparedTransfer) -> Result<PreparedTransfer, PayerError> {
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         if self.cancels {
             self.wallet.prepare_cancellation(authorized).await
         } else {
@@ -108,7 +108,7 @@ async fn what_was_sent_to_cancel_has_cancelled_nothing_until_the_chain_says_so()
     assert!(matches!(error, PayError::Unsettled { .. }), "{error}");
     let still_open = layer.unfinished().remove(0);
     assert_eq!((still_open.id, still_open.state), (open.id, open.state));
-    assert!(!still_open.cancellations.is_empty() && market.wallet.sent() > 0);
+    assert!(!still_open.cancellations().is_empty() && market.wallet.sent() > 0);
     assert!(matches!(ask(&layer, &seller, question("{}")).await, Err(PayError::Outstanding { .. })));
     assert_eq!(market.wallet.authorizations(), 1);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::Signature;
 use tower_x402::{
-    client::{AuthorizationRequest, AuthorizationStatus, PurchaseId},
+    client::{AuthorizationRequest, AuthorizationStatus, PreparedAuthorization, PurchaseId},
     protocol::{ChainTime, TokenDomain},
     testing::contracts::Word,
 };
@@ -33,14 +33,14 @@ async fn request(chain: &DevChain) -> AuthorizationRequest {
 }
 
 /// The usual payment, signed, for a minute.
-async fn authorized(chain: &DevChain, wallet: &WalletPayer) -> PreparedTransfer {
+async fn authorized(chain: &DevChain, wallet: &WalletPayer) -> PreparedAuthorization {
     let signed = wallet.authorize(&request(chain).await).await.unwrap();
-    PreparedTransfer::authorized(chain.usdc(), signed, "{}")
+    PreparedAuthorization::new(chain.usdc(), signed, "{}")
 }
 
 /// The call that settles it.
-fn call(prepared: &PreparedTransfer) -> Vec<u8> {
-    let signed = prepared.authorization.as_ref().unwrap();
+fn call(prepared: &PreparedAuthorization) -> Vec<u8> {
+    let signed = &prepared.signed;
     let terms = &signed.authorization;
     let time = |time: ChainTime| Word::from(u128::from(time.unix()));
     let words = [
@@ -55,33 +55,33 @@ fn call(prepared: &PreparedTransfer) -> Vec<u8> {
 }
 
 /// Sends the transaction that settles it, by a seller who pays the gas.
-async fn sent(chain: &DevChain, prepared: &PreparedTransfer) -> TxHash {
+async fn sent(chain: &DevChain, prepared: &PreparedAuthorization) -> TxHash {
     chain.send(chain.accounts()[8].address(), prepared.token, &call(prepared)).await.unwrap()
 }
 
 /// Settles it in a block of its own.
-async fn settled(chain: &DevChain, prepared: &PreparedTransfer) -> TxHash {
+async fn settled(chain: &DevChain, prepared: &PreparedAuthorization) -> TxHash {
     let hash = sent(chain, prepared).await;
     chain.mine(1).await.unwrap();
     assert_eq!(chain.receipt(hash).await.unwrap().unwrap()["status"], "0x1");
     hash
 }
 
-fn end(prepared: &PreparedTransfer) -> ChainTime {
-    prepared.authorization.as_ref().unwrap().authorization.valid_before
+fn end(prepared: &PreparedAuthorization) -> ChainTime {
+    prepared.signed.authorization.valid_before
 }
 
 /// What is told of one that was signed a minute before its end.
-async fn told(wallet: &WalletPayer, prepared: &PreparedTransfer) -> Result<AuthorizationStatus, PayerError> {
+async fn told(wallet: &WalletPayer, prepared: &PreparedAuthorization) -> Result<AuthorizationStatus, PayerError> {
     wallet.authorization_status(prepared, ChainTime::from_unix(end(prepared).unix() - 60)).await
 }
 
-async fn known(wallet: &WalletPayer, prepared: &PreparedTransfer) -> AuthorizationStatus {
+async fn known(wallet: &WalletPayer, prepared: &PreparedAuthorization) -> AuthorizationStatus {
     told(wallet, prepared).await.unwrap()
 }
 
 /// Lets its time end, and mines so many blocks from there.
-async fn expire(chain: &DevChain, prepared: &PreparedTransfer, blocks: u64) {
+async fn expire(chain: &DevChain, prepared: &PreparedAuthorization, blocks: u64) {
     chain.set_next_block_timestamp(end(prepared)).await.unwrap();
     chain.mine(blocks).await.unwrap();
 }

@@ -50,8 +50,8 @@ async fn a_payment_that_is_replaced_is_paid_once() {
     let mut all = vec![first];
     for _ in 0..3 {
         let dearer = wallet.replace(&all).await.unwrap().expect("below the cap");
-        assert_eq!((dearer.nonce, dearer.token, dearer.payer), (all[0].nonce, all[0].token, all[0].payer));
-        assert!(all.iter().all(|prepared| prepared.transaction != dearer.transaction));
+        assert_eq!((dearer.nonce(), dearer.token, dearer.payer), (all[0].nonce(), all[0].token, all[0].payer));
+        assert!(all.iter().all(|prepared| prepared.transaction() != dearer.transaction()));
         wallet.send(&dearer).await.unwrap();
         all.push(dearer);
         assert_eq!(fate(&wallet, &all).await, TransferStatus::Pending);
@@ -127,7 +127,7 @@ async fn a_dropped_payment_is_sent_again() {
     chain.rpc("anvil_dropTransaction", json!([hash(&prepared[0])])).await.unwrap();
     assert_eq!(fate(&wallet, &prepared).await, TransferStatus::Unknown);
     // Within a minute of the sending the node is thought to lag.
-    assert_eq!(wallet.prepare(&in_usdc()).await.unwrap().nonce, Some(1));
+    assert_eq!(wallet.prepare(&in_usdc()).await.unwrap().nonce(), Some(1));
     wallet.send(&prepared[0]).await.unwrap();
     chain.mine(1).await.unwrap();
     assert_eq!(

@@ -169,7 +169,7 @@ async fn what_was_really_signed_and_never_mined_takes_no_place() {
     let other = super::wallet(&chain).await;
     let (ours, theirs) =
         (wallet.prepare(&payment_for("a")).await.unwrap(), other.prepare(&payment_for("b")).await.unwrap());
-    assert_eq!(ours.nonce, theirs.nonce);
+    assert_eq!(ours.nonce(), theirs.nonce());
     wallet.send(&ours).await.unwrap();
     chain.mine(30).await.unwrap();
     // It hides the receipt; that of the other transaction it would have to make up.
@@ -217,12 +217,12 @@ async fn one_wrong_nonce_holds_up_nothing_that_comes_after_it() {
     // Within what is plausible, and sent: it waits behind a gap.
     proxies[0].set("eth_getTransactionCount", Odd::Pending("0x28"));
     let far = wallet.prepare(&payment_for("far")).await.unwrap();
-    assert_eq!(far.nonce, Some(40));
+    assert_eq!(far.nonce(), Some(40));
     wallet.send(&far).await.unwrap();
     proxies[0].clear();
     for nonce in 0..3 {
         let next = wallet.prepare(&payment_for(&format!("next {nonce}"))).await.unwrap();
-        assert_eq!(next.nonce, Some(nonce));
+        assert_eq!(next.nonce(), Some(nonce));
         wallet.send(&next).await.unwrap();
     }
     chain.mine(1).await.unwrap();

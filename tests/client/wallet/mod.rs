@@ -53,7 +53,7 @@ fn payment_for(intent: &str) -> TransferRequest {
 
 /// What a payment says on the chain.
 fn raw(prepared: &PreparedTransfer) -> TxEip1559 {
-    let bytes = const_hex::decode(&prepared.payload).unwrap();
+    let bytes = const_hex::decode(prepared.payload()).unwrap();
     let TxEnvelope::Eip1559(signed) = TxEnvelope::decode_2718_exact(&bytes).unwrap() else { unreachable!() };
     signed.strip_signature()
 }
@@ -65,7 +65,7 @@ async fn used_elsewhere(chain: &DevChain) {
 }
 
 fn hash(prepared: &PreparedTransfer) -> TxHash {
-    prepared.transaction.unwrap()
+    prepared.transaction().unwrap()
 }
 
 async fn fate(wallet: &WalletPayer, prepared: &[PreparedTransfer]) -> TransferStatus {

@@ -169,7 +169,7 @@ async fn a_node_that_lags_does_not_lead_to_one_nonce_twice_and_a_gas_price_of_fo
     proxy.set("eth_getTransactionCount", Odd::Result(json!("0x0")));
     for nonce in 0..3 {
         let prepared = wallet.prepare(&in_usdc()).await.unwrap();
-        assert_eq!(prepared.nonce, Some(nonce));
+        assert_eq!(prepared.nonce(), Some(nonce));
         wallet.send(&prepared).await.unwrap();
     }
     chain.mine(1).await.unwrap();

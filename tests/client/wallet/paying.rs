@@ -43,7 +43,7 @@ async fn fifty_at_once_have_fifty_nonces() {
     let mut sent = Vec::new();
     for task in tasks {
         let prepared = task.await.unwrap();
-        nonces.insert(prepared.nonce.unwrap());
+        nonces.insert(prepared.nonce().unwrap());
         sent.push(prepared);
     }
     assert!(nonces.into_iter().eq(0..50));

@@ -47,7 +47,7 @@ async fn of_two_processes_that_take_one_nonce_one_pays_and_the_other_knows() {
         let (one, two) = (wallet(&chain).await, wallet(&chain).await);
         let a = [one.prepare(&payment_for(&format!("a{round}"))).await.unwrap()];
         let b = [two.prepare(&payment_for(&format!("b{round}"))).await.unwrap()];
-        assert!(a[0].nonce == b[0].nonce && a[0].transaction != b[0].transaction);
+        assert!(a[0].nonce() == b[0].nonce() && a[0].transaction() != b[0].transaction());
         let (paying, other) = if first { ((&one, &a), (&two, &b)) } else { ((&two, &b), (&one, &a)) };
         paying.0.send(&paying.1[0]).await.unwrap();
         assert!(other.0.send(&other.1[0]).await.is_err());
@@ -105,7 +105,7 @@ async fn without_tags_neither_of_two_is_credited_with_the_others_transfer() {
     let (one, two) = (wallet(&chain).await.tagged(false), wallet(&chain).await.tagged(false));
     let a = [one.prepare(&payment_for("a")).await.unwrap()];
     let b = [two.prepare(&payment_for("b")).await.unwrap()];
-    assert_ne!(a[0].transaction, b[0].transaction);
+    assert_ne!(a[0].transaction(), b[0].transaction());
     one.send(&a[0]).await.unwrap();
     chain.mine(13).await.unwrap();
     assert!(matches!(fate(&one, &a).await, TransferStatus::Mined { .. }));
@@ -126,14 +126,13 @@ async fn what_is_signed_is_signed_by_the_account_that_pays() {
     let prepared = wallet.prepare(&payment_for("AAAAAAAAAAAAAAAA")).await.unwrap();
     let intent = IntentId::new("AAAAAAAAAAAAAAAA").unwrap();
     let message = redemption_message(wallet.network(), hash(&prepared), &intent);
-    let signature = wallet.sign(&message, &prepared).await.unwrap().unwrap();
+    let signature = wallet.sign(&message, prepared.payer).await.unwrap().unwrap();
     assert_eq!(signature.as_bytes().len(), 65);
     let read = Signature::from_raw(signature.as_bytes()).unwrap();
     let signer = |text: &str| Address::new(read.recover_address_from_msg(text).unwrap().into());
     assert_eq!(signer(&message), wallet.address());
     assert_ne!(signer(&format!("{message}\n")), wallet.address());
-    let foreign = PreparedTransfer::signed(SELLER, prepared.token, 0, hash(&prepared), prepared.payload.clone());
-    assert!(matches!(wallet.sign(&message, &foreign).await, Err(PayerError::Foreign)));
-    let untagged = wallet.tagged(false).sign(&message, &prepared).await.unwrap();
+    assert!(matches!(wallet.sign(&message, SELLER).await, Err(PayerError::Foreign)));
+    let untagged = wallet.tagged(false).sign(&message, prepared.payer).await.unwrap();
     assert_eq!(untagged, Some(signature), "whether it tags or not");
 }

@@ -122,7 +122,7 @@ impl Conversation<'_> {
         let Ok(bill) = Bill::of_headers(&parts.headers, &self.inner.budget, self.inner.now()) else { return false };
         let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.intent.is_some()) else { return false };
         let Some(message) = guard.entry().authorization().map(|signed| terms.message(signed)) else { return false };
-        if guard.entry().prepared.last().is_some_and(|prepared| prepared.payload == message) {
+        if guard.entry().authorized().is_some_and(|authorized| authorized.message == message) {
             return false;
         }
         guard.note(|entry| entry.takes_authorization_terms(terms.intent.as_ref(), message)).await;

@@ -157,7 +157,7 @@ impl<'a> Conversation<'a> {
             Some(transaction) => {
                 TransferProof::of(entry, transaction, self.signature.get(entry, transaction)).placed(self.place)
             }
-            None => authorization_terms::proof(entry.prepared.last().map_or("", |prepared| &prepared.payload)),
+            None => authorization_terms::proof(entry.authorized().map_or("", |authorized| &authorized.message)),
         };
         // A body that cannot be had again after all: what was paid is not forgotten.
         let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;

@@ -1,8 +1,8 @@
 //! `PayerSignature`: the payer's word that it paid, for a seller that asks.
 
 use crate::{
-    client::{JournalEntry, PayerError, PreparedTransfer, payer::ErasedPayer},
-    protocol::{IntentId, PaymentSignature, TxHash, redemption_message},
+    client::{JournalEntry, PayerError, payer::ErasedPayer},
+    protocol::{Address, IntentId, PaymentSignature, TxHash, redemption_message},
 };
 
 /// Signs for a redemption, once for each intent.
@@ -40,9 +40,12 @@ impl<'a> PayerSignature<'a> {
     }
 }
 
-/// The transfer that this transaction made; of one that only the seller's chain knows, the latest.
-fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<&PreparedTransfer> {
-    entry.prepared.iter().find(|one| one.transaction == Some(transaction)).or(entry.prepared.last())
+/// The account that paid by this transaction.
+fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<Address> {
+    match entry.authorization() {
+        Some(signed) => Some(signed.authorization.from),
+        None => entry.transfer_of(Some(transaction)).map(|transfer| transfer.payer),
+    }
 }
 
 /// An intent as the contract has it. Any other could say something else to whoever is shown what is signed.
@@ -55,8 +58,8 @@ fn plain(intent: &str) -> Option<IntentId> {
 mod tests {
     use super::*;
     use crate::{
-        client::{PurchaseId, PurchaseState, payer::NoPayer},
-        protocol::{Address, Amount, ChainTime, Network},
+        client::{JournalPayment, PreparedTransfer, PurchaseId, PurchaseState, payer::NoPayer},
+        protocol::{Amount, ChainTime, Network},
     };
 
     const FIRST: TxHash = TxHash::new([1; 32]);
@@ -80,12 +83,11 @@ mod tests {
             network: Network::BASE,
             amount: Amount::from_base_units(490_000),
             decimals: 6,
-            prepared: vec![sent(1, FIRST), sent(2, SECOND)],
+            payment: JournalPayment::Transfer(vec![sent(1, FIRST), sent(2, SECOND)]),
             transaction: Some(FIRST),
             settled: None,
             delivered: false,
             billed: 0,
-            cancellations: Vec::new(),
         }
     }
 
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn who_signs_is_the_account_whose_transaction_was_mined() {
         let entry = entry();
-        let payer = |transaction| paid_by(&entry, transaction).map(|paid| paid.payer);
+        let payer = |transaction| paid_by(&entry, transaction);
         assert_eq!(payer(FIRST), Some(Address::new([1; 20])));
         assert_eq!(payer(SECOND), Some(Address::new([2; 20])));
         assert_eq!(payer(TxHash::new([4; 32])), Some(Address::new([2; 20])), "the latest");

@@ -2,8 +2,10 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    client::{PaymentMethod, PreparedTransfer, PurchaseId},
+    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId, stored},
     protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
 };
 
@@ -11,7 +13,8 @@ use crate::{
 pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// The state of a purchase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PurchaseState {
     /// A transfer is recorded, which may have been sent; or an authorization, which may have been shown and used.
@@ -43,12 +46,14 @@ impl PurchaseState {
 /// It holds signed transactions and authorizations, which anybody could send (they pay only whom they name), and never a key. It also
 /// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// The purchase's name.
     pub id: PurchaseId,
     /// When it was begun, by the payer's clock.
+    #[serde(with = "stored::unix")]
     pub at: ChainTime,
     /// Its state.
     pub state: PurchaseState,
@@ -61,10 +66,10 @@ pub struct JournalEntry {
     /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
     /// The secret whose [tag](crate::protocol::PaymentTag) the payment carries: the intent that a transfer was made for, which stays what
-    /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here, and in
-    /// journals that did not keep it.
+    /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here.
     pub secret: Option<String>,
     /// The last moment at which a payment counts for that intent.
+    #[serde(with = "stored::unix")]
     pub expiry: ChainTime,
     /// The account that is paid.
     pub recipient: Address,
@@ -74,19 +79,37 @@ pub struct JournalEntry {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// Every transfer that was prepared for it, oldest first, of which at most one can be mined; or the one authorization that was signed.
-    pub prepared: Vec<PreparedTransfer>,
+    /// What was prepared to pay for it.
+    pub payment: JournalPayment,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
     /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
-    /// for which it counts against the budget begins here. Absent in entries of version 0.1.0.
+    /// for which it counts against the budget begins here.
+    #[serde(with = "stored::unix_if_any")]
     pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
     pub delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
     pub billed: u32,
-    /// Every transaction that was prepared to cancel its authorization, oldest first. Of those with one nonce at most one can be mined.
-    pub cancellations: Vec<PreparedTransfer>,
+}
+
+/// What was prepared to pay for a purchase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum JournalPayment {
+    /// Nothing yet; or it was paid elsewhere.
+    #[default]
+    None,
+    /// Transfers, oldest first, of which at most one can be mined.
+    Transfer(Vec<PreparedTransfer>),
+    /// The one authorization that was signed.
+    Authorization {
+        /// The authorization, as it is shown now.
+        authorized: PreparedAuthorization,
+        /// Every transaction that was prepared to cancel it, oldest first. Of those with one nonce at most one can be mined.
+        cancellations: Vec<PreparedTransfer>,
+    },
 }
 
 /// Without the intents: together with the transaction they are the proof.
@@ -101,7 +124,7 @@ impl fmt::Debug for JournalEntry {
             .field("recipient", &self.recipient)
             .field("network", &self.network)
             .field("amount", &self.amount)
-            .field("prepared", &self.prepared)
+            .field("payment", &self.payment)
             .field("transaction", &self.transaction)
             .finish_non_exhaustive()
     }
@@ -111,7 +134,25 @@ impl JournalEntry {
     /// Returns the transaction to look for: the one that paid, else the one that was prepared last.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
-        self.transaction.or_else(|| self.prepared.iter().rev().find_map(|prepared| prepared.transaction))
+        self.transaction.or_else(|| self.transfers().iter().rev().find_map(PreparedTransfer::transaction))
+    }
+
+    /// Returns every transfer that was prepared for it, oldest first.
+    #[must_use]
+    pub fn transfers(&self) -> &[PreparedTransfer] {
+        if let JournalPayment::Transfer(transfers) = &self.payment { transfers } else { &[] }
+    }
+
+    /// Returns the authorization that was prepared for it, if it is paid in that way.
+    #[must_use]
+    pub const fn authorized(&self) -> Option<&PreparedAuthorization> {
+        if let JournalPayment::Authorization { authorized, .. } = &self.payment { Some(authorized) } else { None }
+    }
+
+    /// Returns every transaction that was prepared to cancel its authorization, oldest first.
+    #[must_use]
+    pub fn cancellations(&self) -> &[PreparedTransfer] {
+        if let JournalPayment::Authorization { cancellations, .. } = &self.payment { cancellations } else { &[] }
     }
 
     /// Returns whether a journal must still have it at `now`: while it is open, and for
@@ -134,7 +175,7 @@ impl JournalEntry {
     /// Returns the authorization that was signed for it, if it is paid in that way.
     #[must_use]
     pub fn authorization(&self) -> Option<&SignedAuthorization> {
-        self.prepared.last()?.authorization.as_ref()
+        Some(&self.authorized()?.signed)
     }
 
     /// Returns how it is paid.
@@ -145,19 +186,53 @@ impl JournalEntry {
 
     /// The transactions that may cancel its authorization now, of which at most one can be mined: those prepared last.
     pub(in crate::client) fn cancellation(&self) -> &[PreparedTransfer] {
-        self.cancellations.chunk_by(|one, next| one.nonce == next.nonce).next_back().unwrap_or_default()
+        self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).next_back().unwrap_or_default()
     }
 
     /// The most that its transactions cost: of those with one nonce, one is mined.
     pub(in crate::client) fn gas(&self) -> Amount {
         let dearest = |same: &[PreparedTransfer]| same.iter().map(|one| one.fee).max().unwrap_or(Amount::ZERO);
-        let cancellations = self.cancellations.chunk_by(|one, next| one.nonce == next.nonce).map(dearest);
-        cancellations.fold(dearest(&self.prepared), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
+        let cancellations = self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).map(dearest);
+        cancellations.fold(dearest(self.transfers()), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
     }
 
-    /// The token that was prepared last.
-    pub(in crate::client) fn token(&self) -> Option<Address> {
-        self.prepared.last().map(|prepared| prepared.token)
+    /// Returns the token that it is paid with; `None` where nothing was prepared here.
+    #[must_use]
+    pub fn token(&self) -> Option<Address> {
+        self.paid_with().map(|(token, _)| token)
+    }
+
+    /// The token and the account of what was prepared: of several transfers that of its transaction, else the last.
+    pub(in crate::client) fn paid_with(&self) -> Option<(Address, Address)> {
+        if let Some(PreparedAuthorization { token, signed, .. }) = self.authorized() {
+            return Some((*token, signed.authorization.from));
+        }
+        self.transfer_of(self.transaction).map(|transfer| (transfer.token, transfer.payer))
+    }
+
+    /// The transfer that this transaction made; of one that only the seller's chain knows, the last.
+    pub(in crate::client) fn transfer_of(&self, transaction: Option<TxHash>) -> Option<&PreparedTransfer> {
+        let is_it = |transfer: &&PreparedTransfer| transaction.is_some() && transfer.transaction() == transaction;
+        self.transfers().iter().find(is_it).or(self.transfers().last())
+    }
+
+    /// Adds a transfer, which excludes those before it.
+    pub(in crate::client) fn is_to_send(&mut self, prepared: PreparedTransfer) {
+        match &mut self.payment {
+            JournalPayment::Transfer(transfers) => transfers.push(prepared),
+            JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
+            JournalPayment::None => self.payment = JournalPayment::Transfer(vec![prepared]),
+        }
+    }
+
+    /// What is to be sent next: the last transfer, or the last cancellation.
+    pub(in crate::client) fn to_send(&mut self) -> Option<&mut PreparedTransfer> {
+        match &mut self.payment {
+            JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
+                prepared.last_mut()
+            }
+            JournalPayment::None => None,
+        }
     }
 
     /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
@@ -209,8 +284,8 @@ impl JournalEntry {
     /// Takes over the terms under which its authorization is shown from now on.
     pub(in crate::client) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
         self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
-        if let Some(prepared) = self.prepared.last_mut() {
-            prepared.payload = message;
+        if let JournalPayment::Authorization { authorized, .. } = &mut self.payment {
+            authorized.message = message;
         }
     }
 
@@ -222,7 +297,7 @@ impl JournalEntry {
 
     /// Whether its transfer is one that the quote asks for.
     pub(in crate::client) fn pays(&self, quote: &Quote) -> bool {
-        self.covers(quote) && !self.prepared.is_empty()
+        self.covers(quote) && self.payment != JournalPayment::None
     }
 
     /// The same, but for what is not known here of a payment that was made elsewhere: its token.
@@ -233,7 +308,7 @@ impl JournalEntry {
     /// Whether it went to the recipient that the quote names, on its chain and in one of its tokens.
     pub(in crate::client) fn is_paid_as(&self, quote: &Quote) -> bool {
         (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
-            && self.prepared.last().is_none_or(|prepared| quote.contracts.contains(&prepared.token))
+            && self.token().is_none_or(|token| quote.contracts.contains(&token))
     }
 
     pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {

@@ -9,7 +9,7 @@ mod record;
 
 use std::future::Future;
 
-pub use entry::{JournalEntry, PurchaseState, RETENTION};
+pub use entry::{JournalEntry, JournalPayment, PurchaseState, RETENTION};
 pub(in crate::client) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;

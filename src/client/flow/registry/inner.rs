@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{open::OpenPurchases, spending::Spendings};
 use crate::{
-    client::{JournalEntry, JournalError, flow::journal::ErasedJournal},
+    client::{JournalEntry, JournalError, JournalPayment, flow::journal::ErasedJournal},
     clock::Clock,
     protocol::ChainTime,
 };
@@ -38,7 +38,7 @@ impl RegistryInner {
         for entry in journal.load().await? {
             // A purchase without a transfer of ours was paid elsewhere. One whose transfer came to nothing counts all
             // the same: that it did is a node's word.
-            if !entry.prepared.is_empty() {
+            if entry.payment != JournalPayment::None {
                 tables.spent.set_aside(&entry);
                 tables.spent.follow(&entry);
             }

@@ -6,7 +6,8 @@
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::client::{
-    AuthorizationStatus, JournalEntry, PayError, PayerError, PreparedTransfer, PurchaseState, TransferStatus,
+    AuthorizationStatus, JournalEntry, PayError, PayerError, PreparedAuthorization, PreparedTransfer, PurchaseState,
+    TransferStatus,
     box_error::BoxError,
     flow::registry::PurchaseGuard,
     inner::ClientInner,
@@ -20,10 +21,8 @@ pub(in crate::client) async fn cancel(
     inner: &ClientInner,
     guard: PurchaseGuard,
 ) -> Result<Option<PurchaseState>, PayError> {
-    let Some(authorized) = guard.entry().prepared.last().cloned() else { return Ok(None) };
-    if authorized.authorization.is_none() || guard.entry().transaction.is_some() {
-        return Ok(None);
-    }
+    let authorized = guard.entry().authorized().filter(|_| guard.entry().transaction.is_none());
+    let Some(authorized) = authorized.cloned() else { return Ok(None) };
     let deadline = Instant::now() + inner.settings.patience;
     let cancelling = Cancelling { inner, guard, authorized, deadline, watch: Watch::default(), has_begun: false };
     cancelling.run().await.map(Some)
@@ -33,7 +32,7 @@ pub(in crate::client) async fn cancel(
 struct Cancelling<'a> {
     inner: &'a ClientInner,
     guard: PurchaseGuard,
-    authorized: PreparedTransfer,
+    authorized: PreparedAuthorization,
     /// When all that is waited for has to be over.
     deadline: Instant,
     watch: Watch,
@@ -48,7 +47,7 @@ impl Cancelling<'_> {
                 Ok(AuthorizationStatus::Unused) => self.advance().await?,
                 Ok(ended) => return Ok(self.ended(ended).await),
                 // A cancellation that is in no deep block yet is an error, too.
-                Err(PayError::Unsettled { reason, .. }) if !self.guard.entry().cancellations.is_empty() => {
+                Err(PayError::Unsettled { reason, .. }) if !self.guard.entry().cancellations().is_empty() => {
                     self.watch.reason = reason;
                     self.advance().await?;
                 }
@@ -124,7 +123,7 @@ impl Cancelling<'_> {
     /// Records a transaction, if its gas can be afforded.
     async fn record(&mut self, prepared: PreparedTransfer) -> Result<(), PayError> {
         let mut entry = self.guard.entry().clone();
-        entry.cancellations.push(prepared);
+        entry.is_to_send(prepared);
         let afforded = self.guard.set_gas_aside(entry.gas(), &self.inner.budget);
         afforded.map_err(|denial| self.not_cancelled(denial))?;
         let recorded = self.guard.record(|own: &mut JournalEntry| *own = entry).await;
@@ -133,13 +132,12 @@ impl Cancelling<'_> {
 
     /// Sends what was recorded last.
     async fn send(&mut self) -> Result<(), PayerError> {
-        let Some(prepared) = self.guard.entry().cancellations.last().cloned() else { return Ok(()) };
+        let Some(prepared) = self.guard.entry().cancellations().last().cloned() else { return Ok(()) };
         let sent = self.inner.payer.send(&prepared).await;
         self.watch.moved = Some(Instant::now());
         match sent {
-            Ok(transaction) if prepared.transaction.is_none() => {
-                let named = |prepared: &mut PreparedTransfer| prepared.transaction = Some(transaction);
-                self.guard.note(|entry| entry.cancellations.last_mut().map_or((), named)).await;
+            Ok(transaction) if prepared.transaction().is_none() => {
+                self.guard.note(|entry| entry.to_send().into_iter().for_each(|sent| sent.is_named(transaction))).await;
             }
             Ok(_) => {}
             Err(error) => {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{
     client::{
-        AuthorizationRequest, BudgetDenial, PayError, PayerError, PreparedTransfer, PurchaseEvent,
+        AuthorizationRequest, BudgetDenial, JournalPayment, PayError, PayerError, PreparedAuthorization, PurchaseEvent,
         dialect::authorization_terms::AuthorizationTerms,
         flow::{progress::Progress, registry::PurchaseGuard},
         inner::ClientInner,
@@ -61,9 +61,9 @@ impl Authorizing<'_> {
             return Ok(left);
         }
         let message = terms.message(&signed);
-        let prepared = PreparedTransfer::authorized(request.domain.token, signed, message);
+        let authorized = PreparedAuthorization::new(request.domain.token, signed, message);
         let record = guard.record(|entry| {
-            entry.prepared.push(prepared);
+            entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };
             entry.secret = Some(secret.as_str().to_owned());
             entry.expiry = valid_before;
         });

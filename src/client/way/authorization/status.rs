@@ -8,7 +8,7 @@ pub(in crate::client) async fn status(
     entry: &JournalEntry,
 ) -> Result<AuthorizationStatus, PayError> {
     let unsettled = |reason| PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
-    let prepared = entry.prepared.last().ok_or_else(|| unsettled(None))?;
+    let prepared = entry.authorized().ok_or_else(|| unsettled(None))?;
     match inner.payer.authorization_status(prepared, entry.at).await {
         Ok(AuthorizationStatus::Unused | AuthorizationStatus::Void) if entry.is_settled() => {
             Ok(AuthorizationStatus::Used { transaction: entry.transaction })

@@ -9,8 +9,8 @@ use std::{
 use super::*;
 use crate::{
     client::{
-        Budget, Journal, JournalError, MemoryJournal, Payer, PurchaseId, SubmitGuard, flow::registry::PurchaseRegistry,
-        payer::ErasedPayer,
+        Budget, Journal, JournalError, JournalPayment, MemoryJournal, Payer, PreparedTransfer, PurchaseId, SubmitGuard,
+        flow::registry::PurchaseRegistry, payer::ErasedPayer,
     },
     protocol::{Address, Amount, Asset, IntentId, Network, PaymentSignature},
     testing::FakeClock,
@@ -71,7 +71,7 @@ impl Payer for Script {
         Ok(None)
     }
 
-    async fn sign(&self, _: &str, _: &PreparedTransfer) -> Result<Option<PaymentSignature>, PayerError> {
+    async fn sign(&self, _: &str, _: Address) -> Result<Option<PaymentSignature>, PayerError> {
         self.does("sign");
         Ok(None)
     }
@@ -175,12 +175,11 @@ fn entry(prepared: bool, expiry: u64) -> JournalEntry {
         network: quote.network,
         amount: quote.amount,
         decimals: quote.decimals,
-        prepared: if prepared { vec![transfer] } else { Vec::new() },
+        payment: if prepared { JournalPayment::Transfer(vec![transfer]) } else { JournalPayment::None },
         transaction: None,
         settled: None,
         delivered: false,
         billed: 0,
-        cancellations: Vec::new(),
     }
 }
 
@@ -190,7 +189,7 @@ async fn a_transfer_is_on_record_before_it_is_sent_and_both_happen_in_the_turn()
     let guard = stage.driver(entry(false, NOW + 600)).pay(&payment(), &quote(490_000, NOW + 600)).await.unwrap();
     assert_eq!(stage.effects(), ["turn", "prepare", "record", "send", "turn over"]);
     assert_eq!(guard.entry().transaction(), Some(TX));
-    assert_eq!(stage.kept.entries()[0].prepared.len(), 1);
+    assert_eq!(stage.kept.entries()[0].transfers().len(), 1);
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@ use alloy::primitives::keccak256;
 use super::*;
 
 /// Prepares the cancellation and sends it, as the layer does.
-async fn cancel(wallet: &WalletPayer, authorized: &PreparedTransfer) -> Result<TxHash, PayerError> {
+async fn cancel(wallet: &WalletPayer, authorized: &PreparedAuthorization) -> Result<TxHash, PayerError> {
     let _turn = wallet.submit_guard().await;
     wallet.send(&wallet.prepare_cancellation(authorized).await?).await
 }
 
-async fn cancelled(chain: &DevChain, wallet: &WalletPayer, prepared: &PreparedTransfer, deep: u64) -> TxHash {
+async fn cancelled(chain: &DevChain, wallet: &WalletPayer, prepared: &PreparedAuthorization, deep: u64) -> TxHash {
     let hash = cancel(wallet, prepared).await.unwrap();
     chain.mine(1).await.unwrap();
     assert_eq!(chain.receipt(hash).await.unwrap().unwrap()["status"], "0x1");
@@ -146,7 +146,7 @@ async fn a_cancellation_takes_its_turn_among_the_payments() {
     let next = wallet.prepare(&payment_for("next")).await.unwrap();
     wallet.send(&next).await.unwrap();
     drop(turn);
-    assert_eq!((payment.nonce, next.nonce), (Some(0), Some(2)));
+    assert_eq!((payment.nonce(), next.nonce()), (Some(0), Some(2)));
     chain.mine(1).await.unwrap();
     for hash in [super::hash(&payment), hash, super::hash(&next)] {
         assert_eq!(chain.receipt(hash).await.unwrap().unwrap()["status"], "0x1");
@@ -179,12 +179,12 @@ async fn a_cancellation_is_followed_and_replaced_like_a_transfer() {
     let wallet = wallet(&chain).await;
     let authorized = authorized(&chain, &wallet).await;
     let first = wallet.prepare_cancellation(&authorized).await.unwrap();
-    assert!(first.fee > usdc(0) && first.authorization.is_none());
+    assert!(first.fee > usdc(0));
     assert_eq!(wallet.status(std::slice::from_ref(&first)).await.unwrap(), TransferStatus::Unknown);
     wallet.send(&first).await.unwrap();
     assert_eq!(wallet.status(std::slice::from_ref(&first)).await.unwrap(), TransferStatus::Pending);
     let dearer = wallet.replace(std::slice::from_ref(&first)).await.unwrap().unwrap();
-    assert_eq!((dearer.nonce, dearer.token), (first.nonce, first.token));
+    assert_eq!((dearer.nonce(), dearer.token), (first.nonce(), first.token));
     assert!(dearer.fee > first.fee && raw(&dearer).input == raw(&first).input);
     let transaction = wallet.send(&dearer).await.unwrap();
     chain.mine(13).await.unwrap();

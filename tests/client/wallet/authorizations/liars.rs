@@ -3,7 +3,7 @@
 use super::*;
 
 /// An authorization that nobody used, long over.
-async fn over(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer, PreparedTransfer) {
+async fn over(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer, PreparedAuthorization) {
     let (chain, proxies, wallet) = through(nodes).await;
     let prepared = authorized(&chain, &wallet).await;
     expire(&chain, &prepared, 30).await;
@@ -11,7 +11,7 @@ async fn over(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer, PreparedTrans
 }
 
 /// One that was used, and is long over.
-async fn spent(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer, PreparedTransfer, TxHash) {
+async fn spent(nodes: usize) -> (DevChain, Vec<Proxy>, WalletPayer, PreparedAuthorization, TxHash) {
     let (chain, proxies, wallet) = through(nodes).await;
     let prepared = authorized(&chain, &wallet).await;
     let hash = settled(&chain, &prepared).await;

@@ -20,7 +20,7 @@ async fn it_is_unused_until_it_is_used_and_then_by_what() {
     // Another one of the same account, with a nonce of its own.
     let mut other = request(&chain).await;
     other.nonce = PaymentTag::new([7; 32]);
-    let other = PreparedTransfer::authorized(chain.usdc(), wallet.authorize(&other).await.unwrap(), "{}");
+    let other = PreparedAuthorization::new(chain.usdc(), wallet.authorize(&other).await.unwrap(), "{}");
     assert_eq!(known(&wallet, &other).await, AuthorizationStatus::Unused);
 }
 
@@ -144,18 +144,13 @@ async fn what_was_not_signed_here_is_foreign() {
     let other = WalletPayer::builder().key(keys[1].private_key()).endpoint(url).connect().await.unwrap();
     let ours = authorized(&chain, &wallet).await;
     let theirs = authorized(&chain, &other).await;
-    let mut renamed = theirs.clone();
-    renamed.payer = wallet.address();
     let mut claimed = theirs.clone();
-    claimed.authorization.as_mut().unwrap().authorization.from = wallet.address();
-    claimed.payer = wallet.address();
+    claimed.signed.authorization.from = wallet.address();
     let mut changed = ours.clone();
-    changed.authorization.as_mut().unwrap().authorization.nonce[0] ^= 1;
+    changed.signed.authorization.nonce[0] ^= 1;
     let mut of_another_token = ours.clone();
     of_another_token.token = SELLER;
-    let transfer = wallet.prepare(&in_usdc()).await.unwrap();
-    let keyed = PreparedTransfer::keyed(wallet.address(), chain.usdc(), "order-1");
-    for foreign in [&theirs, &renamed, &claimed, &changed, &of_another_token, &transfer, &keyed] {
+    for foreign in [&theirs, &claimed, &changed, &of_another_token] {
         let since = ChainTime::from_unix(0);
         assert!(matches!(wallet.authorization_status(foreign, since).await, Err(PayerError::Foreign)), "{foreign:?}");
         assert!(matches!(wallet.prepare_cancellation(foreign).await, Err(PayerError::Foreign)), "{foreign:?}");

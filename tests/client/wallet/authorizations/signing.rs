@@ -40,7 +40,7 @@ async fn any_other_domain_is_the_one_that_the_token_states_and_is_asked_for_once
     let mut request = request(&chain).await;
     request.domain = stated;
     let signed = wallet.authorize(&request).await.unwrap();
-    let prepared = PreparedTransfer::authorized(asset.contract(), signed, "{}");
+    let prepared = PreparedAuthorization::new(asset.contract(), signed, "{}");
     let hash = settled(&chain, &prepared).await;
     assert_eq!(known(&wallet, &prepared).await, used(hash));
     assert_eq!(domain_of(&wallet, &asset).await, None, "all is spent");
@@ -107,7 +107,7 @@ async fn what_it_signs_the_token_takes_and_pays() {
     assert_eq!((terms.from, terms.to, terms.value), (wallet.address(), SELLER, usdc(ASK)));
     assert_eq!((&terms.nonce, terms.valid_after.unix()), (request.nonce.as_bytes(), 0));
     assert_eq!(terms.valid_before, request.now.after(MINUTE));
-    settled(&chain, &PreparedTransfer::authorized(chain.usdc(), signed, "{}")).await;
+    settled(&chain, &PreparedAuthorization::new(chain.usdc(), signed, "{}")).await;
     assert_eq!(chain.usdc_balance(SELLER).await.unwrap(), usdc(ASK));
 }
 
@@ -136,7 +136,7 @@ async fn a_clock_that_is_minutes_slow_or_an_hour_fast_makes_no_authorization_inv
         (wrong.now, wrong.nonce) = (now, PaymentTag::of(&format!("{now:?}")));
         let signed = wallet.authorize(&wrong).await.unwrap();
         assert_eq!(signed.authorization.valid_before, ends);
-        settled(&chain, &PreparedTransfer::authorized(chain.usdc(), signed, "{}")).await;
+        settled(&chain, &PreparedAuthorization::new(chain.usdc(), signed, "{}")).await;
     }
 }
 

@@ -95,7 +95,7 @@ impl Stage {
     }
 
     async fn signatures(&self) -> usize {
-        self.buyer.entries().await.iter().map(|entry| entry.prepared.len()).sum()
+        self.buyer.entries().await.iter().filter(|entry| entry.authorized().is_some()).count()
     }
 }
 

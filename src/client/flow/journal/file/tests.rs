@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{disk::beside, *};
 use crate::{
-    client::{PreparedTransfer, PurchaseId, PurchaseState, RETENTION},
+    client::{JournalPayment, PreparedTransfer, PurchaseId, PurchaseState, RETENTION},
     protocol::{Address, Amount, ChainTime, Network, TxHash},
 };
 
@@ -24,6 +24,7 @@ const KEPT: u64 = RETENTION.as_secs();
 
 fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
     let hash = TxHash::new([id; 32]);
+    let transfer = PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8");
     JournalEntry {
         id: PurchaseId::new([id; 16]),
         at: ChainTime::from_unix(at),
@@ -38,12 +39,11 @@ fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
         network: Network::BASE,
         amount: Amount::from_base_units(490_000),
         decimals: 6,
-        prepared: vec![PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8")],
+        payment: JournalPayment::Transfer(vec![transfer]),
         transaction: Some(hash),
         settled: None,
         delivered: false,
         billed: 0,
-        cancellations: Vec::new(),
     }
 }
 
@@ -98,21 +98,6 @@ async fn the_last_state_of_each_is_there_again() {
     assert_eq!(place.entries().await, last);
 }
 
-/// A file of version 0.1.0 is read, and what it does not say is as it was then.
-#[tokio::test]
-async fn an_older_file_is_read() {
-    let place = place();
-    let line = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1/\"insights\"\n","fingerprint":"00ff00ff00ff00ff00ff00ff00ff00ff","intent":"intent","expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"prepared":[{"payer":"0x0101010101010101010101010101010101010101","token":"0x0303030303030303030303030303030303030303","transaction":"0x0101010101010101010101010101010101010101010101010101010101010101","nonce":7,"payload":"0x02f8"}],"transaction":"0x0101010101010101010101010101010101010101010101010101010101010101"}}"#;
-    fs::write(&place.path, format!("{line}\n")).unwrap();
-    let then = JournalEntry { secret: None, ..entry(1, T0, PurchaseState::Unspent) };
-    assert_eq!(place.entries().await, std::slice::from_ref(&then));
-    // And what says no more than that is written as it was.
-    assert_eq!(String::from_utf8(place.bytes()).unwrap(), format!("{line}\n"));
-    place.holding(&[then]).await;
-    assert_eq!(String::from_utf8(place.bytes()).unwrap(), format!("{line}\n{line}\n"));
-}
-
-/// What counts for a day after it was settled is kept for that day.
 #[tokio::test]
 async fn one_that_was_settled_late_is_kept_for_its_time_from_then() {
     let late =
