@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::stored;
 use crate::{
-    client::{PurchaseId, stored},
+    client::PurchaseId,
     protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash, v2::SignedAuthorization},
 };
 
@@ -94,7 +95,7 @@ pub struct PreparedAuthorization {
     /// The token that is paid with.
     pub token: Address,
     /// What was signed.
-    #[serde(with = "stored::signed")]
+    #[serde(with = "stored")]
     pub signed: SignedAuthorization,
     /// The message that the seller is shown, as JSON.
     pub message: String,
@@ -147,7 +148,7 @@ impl PreparedTransfer {
     }
 
     /// Notes the transaction that a custodian named.
-    pub(in crate::client) const fn is_named(&mut self, named: TxHash) {
+    pub(crate) const fn is_named(&mut self, named: TxHash) {
         if let TransferOrder::Keyed { transaction, .. } = &mut self.order {
             *transaction = Some(named);
         }

@@ -3,7 +3,7 @@
 use http::response::Parts;
 
 use crate::{
-    client::{PayError, PurchaseState, flow::registry::PurchaseGuard},
+    client::{PayError, PurchaseState, flow::PurchaseGuard},
     protocol::{ProblemCode, TxHash},
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::failing::Failing;
 use crate::{
-    client::{PurchaseState, dialect::reply::SellerReply},
+    client::{PurchaseState, dialect::SellerReply},
     protocol::{IntentId, ProblemCode},
 };
 

@@ -7,7 +7,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    client::{Body as RequestBody, ProofIn, dialect::transfer_proof::TransferProof, http::replay_request::Proof},
+    client::{Body as RequestBody, ProofIn, dialect::TransferProof, http::Proof},
     protocol::TxHash,
 };
 
