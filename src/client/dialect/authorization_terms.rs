@@ -120,7 +120,7 @@ impl AuthorizationTerms {
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the message that pays: JSON, from which [`header`] makes what is shown.
+    /// Returns the message that pays: JSON, from which [`proof`] makes what is shown.
     pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),

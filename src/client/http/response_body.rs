@@ -121,7 +121,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
         let mut this = self.project();
         if this.delivery.as_ref().is_none_or(|delivery| !delivery.is_closing()) {
             if let Some(delivery) = this.delivery.as_mut() {
-                // Whoever asks for more waits for the end, and has no answer if it does not come.
+                // A caller that asks for more waits for the end, and has no answer if it does not come.
                 delivery.is_whole(false);
             }
             if let Ending::Over = this.ending {

@@ -65,7 +65,7 @@ impl AuthorizationRequest {
 #[must_use]
 #[non_exhaustive]
 pub enum AuthorizationStatus {
-    /// Nobody has used it, and somebody may yet.
+    /// It is not used, and may yet be.
     Unused,
     /// It was used: the money is with the recipient.
     Used {

@@ -88,7 +88,7 @@ pub enum TransferOrder {
     },
 }
 
-/// An authorization that is signed and ready to be shown. With it anybody can settle the payment, and pays only whom it names.
+/// An authorization that is signed and ready to be shown. Its holder can settle the payment, to the named account alone.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedAuthorization {
@@ -163,7 +163,7 @@ impl PreparedAuthorization {
     }
 }
 
-/// Without what is sent, with which anybody could send it.
+/// Without what is sent.
 impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedTransfer")

@@ -30,7 +30,7 @@ impl Way<'_> {
     }
 }
 
-/// Whoever asks: where the request goes, and whether it goes there in the open.
+/// The request: where it goes, and whether it goes there in the open.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) inner: &'a ClientInner,

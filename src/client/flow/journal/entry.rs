@@ -43,7 +43,7 @@ impl PurchaseState {
 
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
-/// It holds signed transactions and authorizations, which anybody could send (they pay only whom they name), and never a key. It also
+/// It holds signed transactions and authorizations, which a thief could send (they pay only the accounts that they name), and never a key. It also
 /// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
