@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Budget, JournalEntry, http::Proof},
+    client::{Budget, JournalEntry, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
         headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
@@ -150,12 +150,12 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
 }
 
 /// Returns what is shown of a message: the header depends on its version.
-pub(crate) fn proof(message: &str) -> Proof {
+pub(crate) fn proof(message: &str) -> CarriedProof {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         x402_version: u64,
     }
     let version = serde_json::from_str(message).map_or(2, |Version { x402_version }| x402_version);
-    Proof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
+    CarriedProof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
 }

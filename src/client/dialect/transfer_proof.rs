@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    client::{JournalEntry, ProofIn, http::Proof},
+    client::{JournalEntry, ProofIn, http::CarriedProof},
     protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
 };
 
@@ -34,10 +34,10 @@ impl<'a> TransferProof<'a> {
     }
 
     /// Returns what travels there.
-    pub(crate) fn placed(&self, place: ProofIn) -> Proof {
+    pub(crate) fn placed(&self, place: ProofIn) -> CarriedProof {
         match place {
-            ProofIn::Body => Proof::Members(self.members()),
-            ProofIn::Header => Proof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
+            ProofIn::Body => CarriedProof::Members(self.members()),
+            ProofIn::Header => CarriedProof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
         }
     }
 

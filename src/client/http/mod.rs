@@ -12,5 +12,5 @@ pub(crate) mod response_body;
 
 pub(crate) use exclusive::Exclusive;
 pub(crate) use peek::Peek;
-pub(crate) use replay_request::{Proof, ReplayRequest, RequestIdentity};
+pub(crate) use replay_request::{CarriedProof, ReplayRequest, RequestIdentity};
 pub(crate) use response_body::Rest;

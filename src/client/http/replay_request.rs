@@ -32,13 +32,13 @@ pub enum ProofIn {
 }
 
 /// A proof of payment, as it travels.
-pub(crate) enum Proof {
+pub(crate) enum CarriedProof {
     Header(HeaderName, HeaderValue),
     /// Of the JSON object that is the body.
     Members(String),
 }
 
-impl Proof {
+impl CarriedProof {
     /// `text` is ASCII without control characters.
     pub(crate) fn in_header(name: HeaderName, text: String) -> Self {
         // That is a header value; the fall-back cannot be reached.
@@ -148,14 +148,14 @@ impl<B: ReplayBody> ReplayRequest<B> {
     }
 
     /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(crate) fn proven(&self, proof: &Proof) -> Option<Request<B>> {
+    pub(crate) fn proven(&self, proof: &CarriedProof) -> Option<Request<B>> {
         match proof {
-            Proof::Header(name, value) => {
+            CarriedProof::Header(name, value) => {
                 let mut request = self.plain()?;
                 request.headers_mut().insert(name, value.clone());
                 Some(request)
             }
-            Proof::Members(members) => {
+            CarriedProof::Members(members) => {
                 let mut parts = self.parts.clone();
                 parts.headers.remove(header::CONTENT_LENGTH);
                 Some(Request::from_parts(parts, self.with_members(members)?))

@@ -22,7 +22,7 @@ pub(crate) struct TransferDriver<'a> {
     dispatch: Dispatch<'a>,
     progress: Progress,
     /// What is done once the seller has been asked for a fresh quote.
-    waiting: Option<Sending>,
+    waiting: Option<Resend>,
 }
 
 /// What following a transfer comes to.
@@ -119,12 +119,12 @@ impl<'a> TransferDriver<'a> {
     pub(crate) async fn requoted(&mut self, quote: Option<&Quote>) -> Result<(), PayError> {
         let renewed = self.renew(quote).await;
         match self.waiting.take() {
-            Some(Sending::Again) => {
+            Some(Resend::Again) => {
                 renewed?;
                 self.dispatch.send_again().await?;
             }
             // What would be mined too late for its price is not hurried.
-            Some(Sending::HigherFee) if renewed.is_ok() => self.bump().await,
+            Some(Resend::HigherFee) if renewed.is_ok() => self.bump().await,
             _ => {}
         }
         self.dispatch.pause().await
@@ -169,7 +169,7 @@ impl<'a> TransferDriver<'a> {
             {
                 self.dispatch.watch.moved = Some(Instant::now());
                 if self.is_over() {
-                    return Ok(Step::Requote(Sending::Again));
+                    return Ok(Step::Requote(Resend::Again));
                 }
                 self.dispatch.send_again().await?;
             }
@@ -207,7 +207,7 @@ impl<'a> TransferDriver<'a> {
     async fn hurry(&mut self) -> Step {
         self.dispatch.watch.moved = Some(Instant::now());
         if self.is_over() {
-            return Step::Requote(Sending::HigherFee);
+            return Step::Requote(Resend::HigherFee);
         }
         self.bump().await;
         Step::Pause
@@ -237,7 +237,7 @@ impl<'a> TransferDriver<'a> {
 
 /// What is to be sent.
 #[derive(Clone, Copy)]
-enum Sending {
+enum Resend {
     /// The same transfer again.
     Again,
     /// One with a higher fee, under the same nonce.
@@ -248,7 +248,7 @@ enum Sending {
 enum Step {
     Settled(TxHash),
     /// This may be sent under a fresh quote only.
-    Requote(Sending),
+    Requote(Resend),
     Pause,
 }
 

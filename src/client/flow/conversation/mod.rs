@@ -20,7 +20,7 @@ use tower_service::Service;
 use self::{
     answer::{close, read_ahead},
     failing::{Failing, fail},
-    judgement::{Next, Shown},
+    judgement::{Next, Presented},
     payer_signature::PayerSignature,
 };
 use crate::{
@@ -164,7 +164,7 @@ impl<'a> Conversation<'a> {
     /// What a reply asks for.
     fn next(&self, said: SellerReply, entry: &JournalEntry, transaction: Option<TxHash>) -> Next {
         let Some(transaction) = transaction else { return judgement::of_authorization(said) };
-        let shown = Shown {
+        let shown = Presented {
             in_body: self.place == ProofIn::Body,
             signed: self.signature.get(entry, transaction).is_some(),
             renewals: self.renewals,
