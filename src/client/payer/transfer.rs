@@ -148,7 +148,7 @@ impl PreparedTransfer {
     }
 
     /// Notes the transaction that a custodian named.
-    pub(crate) const fn is_named(&mut self, named: TxHash) {
+    pub(crate) const fn set_transaction(&mut self, named: TxHash) {
         if let TransferOrder::Keyed { transaction, .. } = &mut self.order {
             *transaction = Some(named);
         }

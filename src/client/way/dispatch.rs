@@ -53,7 +53,7 @@ impl<'a> Dispatch<'a> {
         also: impl FnOnce(&mut JournalEntry),
     ) -> Result<(), PayError> {
         let mut entry = self.guard.entry().clone();
-        entry.is_to_send(prepared);
+        entry.push_prepared(prepared);
         also(&mut entry);
         self.guard.set_gas_aside(entry.gas(), self.context.budget)?;
         self.guard.record(|own| *own = entry).await.map_err(PayError::Journal)
@@ -66,7 +66,12 @@ impl<'a> Dispatch<'a> {
         self.watch.moved = Some(Instant::now());
         match sent {
             Ok(transaction) if prepared.transaction().is_none() => {
-                self.guard.note(|entry| entry.to_send().into_iter().for_each(|sent| sent.is_named(transaction))).await;
+                let named = |entry: &mut JournalEntry| {
+                    if let Some(sent) = entry.last_prepared_mut() {
+                        sent.set_transaction(transaction);
+                    }
+                };
+                self.guard.note(named).await;
             }
             Ok(_) => {}
             Err(error) => {

@@ -217,7 +217,7 @@ impl JournalEntry {
     }
 
     /// Adds a transfer, which excludes those before it.
-    pub(crate) fn is_to_send(&mut self, prepared: PreparedTransfer) {
+    pub(crate) fn push_prepared(&mut self, prepared: PreparedTransfer) {
         match &mut self.payment {
             JournalPayment::Transfer(transfers) => transfers.push(prepared),
             JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
@@ -226,7 +226,7 @@ impl JournalEntry {
     }
 
     /// What is to be sent next: the last transfer, or the last cancellation.
-    pub(crate) fn to_send(&mut self) -> Option<&mut PreparedTransfer> {
+    pub(crate) fn last_prepared_mut(&mut self) -> Option<&mut PreparedTransfer> {
         match &mut self.payment {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
                 prepared.last_mut()
