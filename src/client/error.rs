@@ -293,17 +293,9 @@ impl PayError {
     /// Returns the transfer, where one was sent or may have been.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {
-        match self {
-            Self::Unsettled { transaction, .. } => *transaction,
-            Self::Reverted { transaction, .. }
-            | Self::Refused { transaction, .. }
-            | Self::Misunderstood { transaction, .. }
-            | Self::Unproven { transaction, .. }
-            | Self::AnswerLost { transaction, .. }
-            | Self::BilledAgain { transaction, .. }
-            | Self::NotCovered { transaction, .. }
-            | Self::Redirected { transaction, .. }
-            | Self::Unanswered { transaction, .. } => Some(*transaction),
+        match (self, self.money()) {
+            (Self::Unsettled { transaction, .. }, _) => *transaction,
+            (_, Money::Spent { transaction } | Money::FeeSpent { transaction: Some(transaction) }) => Some(transaction),
             _ => None,
         }
     }
@@ -311,24 +303,7 @@ impl PayError {
     /// Returns the purchase that the call worked on, where one was begun: its name in the journal.
     #[must_use]
     pub const fn purchase(&self) -> Option<PurchaseId> {
-        match self {
-            Self::NotCancelled { purchase, .. }
-            | Self::Unsettled { purchase, .. }
-            | Self::Reverted { purchase, .. }
-            | Self::Displaced { purchase }
-            | Self::Outstanding { purchase, .. }
-            | Self::AboveMaxPrice { purchase, .. }
-            | Self::Lapsed { purchase }
-            | Self::Refused { purchase, .. }
-            | Self::Misunderstood { purchase, .. }
-            | Self::Unproven { purchase, .. }
-            | Self::AnswerLost { purchase, .. }
-            | Self::BilledAgain { purchase, .. }
-            | Self::NotCovered { purchase, .. }
-            | Self::Redirected { purchase, .. }
-            | Self::Unanswered { purchase, .. } => Some(*purchase),
-            _ => None,
-        }
+        self.facts().0
     }
 
     /// Returns where the money is, as far as it is known.
@@ -347,22 +322,18 @@ impl PayError {
     /// ```
     #[must_use]
     pub const fn money(&self) -> Money {
+        self.facts().1
+    }
+
+    /// Returns whether the journal holds a payment for this request that the same request resumes.
+    #[must_use]
+    pub const fn is_resumable(&self) -> bool {
+        self.facts().2
+    }
+
+    /// The purchase, where the money is, and whether the same request resumes that payment.
+    const fn facts(&self) -> (Option<PurchaseId>, Money, bool) {
         match self {
-            Self::NotCancelled { valid_before, .. } | Self::Outstanding { valid_before, .. } => {
-                Money::AtRisk { until: Some(*valid_before) }
-            }
-            Self::AboveMaxPrice { valid_before, .. } => Money::AtRisk { until: *valid_before },
-            Self::Forwarded(_) | Self::Unsettled { .. } => Money::AtRisk { until: None },
-            Self::Reverted { transaction, .. } => Money::FeeSpent { transaction: Some(*transaction) },
-            Self::Displaced { .. } => Money::FeeSpent { transaction: None },
-            Self::Refused { transaction, .. }
-            | Self::Misunderstood { transaction, .. }
-            | Self::Unproven { transaction, .. }
-            | Self::AnswerLost { transaction, .. }
-            | Self::BilledAgain { transaction, .. }
-            | Self::NotCovered { transaction, .. }
-            | Self::Redirected { transaction, .. }
-            | Self::Unanswered { transaction, .. } => Money::Spent { transaction: *transaction },
             Self::TimedOut(_)
             | Self::Http(_)
             | Self::Quote(_)
@@ -370,26 +341,33 @@ impl PayError {
             | Self::Declined(_)
             | Self::Payer(_)
             | Self::Journal(_)
-            | Self::NothingToResume
-            | Self::Lapsed { .. } => Money::Untouched,
+            | Self::NothingToResume => (None, Money::Untouched, false),
+            Self::Forwarded(_) => (None, Money::AtRisk { until: None }, false),
+            Self::Lapsed { purchase } => (Some(*purchase), Money::Untouched, false),
+            Self::Displaced { purchase } => (Some(*purchase), Money::FeeSpent { transaction: None }, false),
+            Self::Reverted { purchase, transaction } => {
+                (Some(*purchase), Money::FeeSpent { transaction: Some(*transaction) }, false)
+            }
+            Self::NotCancelled { purchase, valid_before, .. } | Self::Outstanding { purchase, valid_before, .. } => {
+                (Some(*purchase), Money::AtRisk { until: Some(*valid_before) }, true)
+            }
+            Self::AboveMaxPrice { purchase, valid_before, .. } => {
+                (Some(*purchase), Money::AtRisk { until: *valid_before }, true)
+            }
+            Self::Unsettled { purchase, .. } => (Some(*purchase), Money::AtRisk { until: None }, true),
+            Self::Refused { purchase, transaction, .. }
+            | Self::AnswerLost { purchase, transaction, .. }
+            | Self::BilledAgain { purchase, transaction, is_last: true } => {
+                (Some(*purchase), Money::Spent { transaction: *transaction }, false)
+            }
+            Self::Misunderstood { purchase, transaction, .. }
+            | Self::Unproven { purchase, transaction, .. }
+            | Self::BilledAgain { purchase, transaction, is_last: false }
+            | Self::NotCovered { purchase, transaction, .. }
+            | Self::Redirected { purchase, transaction }
+            | Self::Unanswered { purchase, transaction, .. } => {
+                (Some(*purchase), Money::Spent { transaction: *transaction }, true)
+            }
         }
-    }
-
-    /// Returns whether the journal holds a payment for this request that the same request resumes.
-    #[must_use]
-    pub const fn is_resumable(&self) -> bool {
-        matches!(
-            self,
-            Self::Unsettled { .. }
-                | Self::NotCancelled { .. }
-                | Self::Outstanding { .. }
-                | Self::AboveMaxPrice { .. }
-                | Self::Misunderstood { .. }
-                | Self::Unproven { .. }
-                | Self::BilledAgain { is_last: false, .. }
-                | Self::NotCovered { .. }
-                | Self::Redirected { .. }
-                | Self::Unanswered { .. }
-        )
     }
 }

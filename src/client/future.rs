@@ -45,7 +45,7 @@ pin_project! {
             #[pin]
             patience: Option<Sleep>,
             started: Instant,
-            rest: Option<Rest<S, B>>,
+            rest: Option<AfterBill<S, B>>,
         },
         Purchase { flow: Flow<R> },
     }
@@ -55,7 +55,7 @@ type Outcome<R> = Result<Response<ResponseBody<R>>, PayError>;
 type Flow<R> = Pin<Box<dyn Future<Output = Outcome<R>> + Send>>;
 
 /// What goes on after a bill.
-struct Rest<S, B> {
+struct AfterBill<S, B> {
     service: S,
     kept: RequestCopy<B>,
     inner: Arc<ClientInner>,
@@ -72,7 +72,7 @@ where
 {
     /// Waits for the answer to a request that was sent already.
     pub(super) fn asking(asked: F, service: S, kept: RequestCopy<B>, inner: Arc<ClientInner>) -> Self {
-        let rest = Some(Rest { service, kept, inner });
+        let rest = Some(AfterBill { service, kept, inner });
         Self { state: State::Asking { asked, patience: None, started: Instant::now(), rest } }
     }
 
@@ -131,7 +131,8 @@ where
                         Err(error) => return Poll::Ready(Err(PayError::Http(error.into()))),
                     };
                     let status = answer.status();
-                    let Some(Rest { service, kept, inner }) = rest.take_if(|rest| rest.kept.is_billed(status)) else {
+                    let Some(AfterBill { service, kept, inner }) = rest.take_if(|rest| rest.kept.is_billed(status))
+                    else {
                         let until = rest.as_ref().and_then(|rest| rest.inner.settings.body_until());
                         return Poll::Ready(Ok(answer.map(|body| ResponseBody::untouched(body).ending(until))));
                     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Budget, flow::progress::OnProgress, flow::registry::PurchaseRegistry, payer::ErasedPayer, settings::Settings,
-    way::transfer::TransferContext,
+    way::DispatchContext,
 };
 use crate::{clock::Clock, protocol::ChainTime};
 
@@ -22,9 +22,9 @@ impl ClientInner {
         ChainTime::from_unix(self.clock.unix())
     }
 
-    /// Returns what a transfer is driven with.
-    pub(super) fn transfer_context(&self) -> TransferContext<'_> {
+    /// Returns what a transaction is driven with.
+    pub(super) fn dispatch_context(&self) -> DispatchContext<'_> {
         let Self { budget, registry, settings, .. } = self;
-        TransferContext { payer: &*self.payer, clock: &*self.clock, settings, budget, registry }
+        DispatchContext { payer: &*self.payer, clock: &*self.clock, settings, budget, registry }
     }
 }

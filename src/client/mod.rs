@@ -149,7 +149,6 @@ mod payment_method;
 mod purchase_id;
 mod service;
 mod settings;
-mod stored;
 #[cfg(feature = "wallet")]
 mod wallet;
 mod way;

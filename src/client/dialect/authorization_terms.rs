@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Budget, JournalEntry, http::replay_request::Proof},
+    client::{Budget, JournalEntry, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
         headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
@@ -21,11 +21,11 @@ const HEADER_MAX: usize = 64 * 1024;
 
 /// One way to pay by a signed authorization.
 #[derive(Clone, Debug)]
-pub(in crate::client) struct AuthorizationTerms {
+pub(crate) struct AuthorizationTerms {
     /// The same in our own words. Where the seller names no intent, one is made up.
-    pub(in crate::client) quote: Quote,
+    pub(crate) quote: Quote,
     /// The seller's intent: then it also redeems transactions.
-    pub(in crate::client) intent: Option<IntentId>,
+    pub(crate) intent: Option<IntentId>,
     requirements: PaymentRequirements,
     envelope: Envelope,
 }
@@ -45,7 +45,7 @@ impl AuthorizationTerms {
     ///
     /// # Errors
     /// [`InvalidMessage`] if the header is not of the standard's form.
-    pub(in crate::client) fn of_headers(
+    pub(crate) fn of_headers(
         headers: &HeaderMap,
         budget: &Budget,
         now: ChainTime,
@@ -69,7 +69,7 @@ impl AuthorizationTerms {
     }
 
     /// Takes over a demand of the standard's first version, if its method is known.
-    pub(in crate::client) fn of_v1(demand: v1::Demand, budget: &Budget, now: ChainTime) -> Option<Self> {
+    pub(crate) fn of_v1(demand: v1::Demand, budget: &Budget, now: ChainTime) -> Option<Self> {
         let requirements = Some(&demand.requirements).filter(|requirements| is_known(requirements))?.clone();
         let label = demand.resource.as_ref().and_then(|resource| resource.description.clone()).unwrap_or_default();
         Some(Self::new(requirements, label, Envelope::V1(Box::new(demand)), budget, now))
@@ -101,27 +101,27 @@ impl AuthorizationTerms {
     }
 
     /// For how long the seller wants an authorization to be valid.
-    pub(in crate::client) const fn valid_for(&self) -> Duration {
+    pub(crate) const fn valid_for(&self) -> Duration {
         Duration::from_secs(self.requirements.max_timeout_seconds)
     }
 
     /// Whether the seller names the token's own domain. One who names none says nothing wrong.
-    pub(in crate::client) fn names(&self, own: &TokenDomain) -> bool {
+    pub(crate) fn names(&self, own: &TokenDomain) -> bool {
         let extra = &self.requirements.extra;
         let is = |name, own: &str| extra.get(name).is_none_or(|claimed| claimed.as_str() == Some(own));
         is("name", &own.name) && is("version", &own.version)
     }
 
     /// Whether they are met by the authorization that was signed for a purchase: to the unit, for an authorization is about one amount.
-    pub(in crate::client) fn take(&self, entry: &JournalEntry) -> bool {
+    pub(crate) fn take(&self, entry: &JournalEntry) -> bool {
         let Some(signed) = entry.authorization() else { return false };
         let PaymentRequirements { network, amount, asset, pay_to, .. } = self.requirements;
         let signed_terms = (entry.network, signed.authorization.value, entry.token(), signed.authorization.to);
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the message that pays: JSON, from which [`header`] makes what is shown.
-    pub(in crate::client) fn message(&self, signed: &SignedAuthorization) -> String {
+    /// Returns the message that pays: JSON, from which [`proof`] makes what is shown.
+    pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
             Envelope::V2 { accepted, resource, extensions } => {
@@ -150,12 +150,12 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
 }
 
 /// Returns what is shown of a message: the header depends on its version.
-pub(in crate::client) fn proof(message: &str) -> Proof {
+pub(crate) fn proof(message: &str) -> CarriedProof {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         x402_version: u64,
     }
     let version = serde_json::from_str(message).map_or(2, |Version { x402_version }| x402_version);
-    Proof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
+    CarriedProof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
 }

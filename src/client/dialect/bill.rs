@@ -5,10 +5,7 @@ use http::{HeaderMap, Response};
 use http_body::Body;
 
 use crate::{
-    client::{
-        Budget, JournalEntry, PayError, ResponseBody, dialect::authorization_terms::AuthorizationTerms,
-        http::peek::Peek,
-    },
+    client::{Budget, JournalEntry, PayError, ResponseBody, dialect::AuthorizationTerms, http::Peek},
     protocol::{
         ChainTime, Media, Quote, QuoteError,
         headers::{PAY, PAYMENT_REQUIRED},
@@ -21,11 +18,11 @@ const BODY_MAX: usize = 64 * 1024;
 
 /// What a 402 asks for.
 #[derive(Debug, Default)]
-pub(in crate::client) struct Bill {
+pub(crate) struct Bill {
     /// An ordinary transfer.
-    pub(in crate::client) transfer: Option<Quote>,
+    pub(crate) transfer: Option<Quote>,
     /// A signed authorization, on one of these terms. Those that are settled after the answer come first.
-    pub(in crate::client) authorizations: Vec<AuthorizationTerms>,
+    pub(crate) authorizations: Vec<AuthorizationTerms>,
 }
 
 impl Bill {
@@ -33,7 +30,7 @@ impl Bill {
     ///
     /// # Errors
     /// [`PayError::Quote`] where all that it asks is malformed, or [`PayError::Http`] where its body breaks off.
-    pub(in crate::client) async fn read<B>(
+    pub(crate) async fn read<B>(
         response: Response<B>,
         budget: &Budget,
         now: ChainTime,
@@ -64,11 +61,7 @@ impl Bill {
     ///
     /// # Errors
     /// [`QuoteError`] of the one that is malformed, where there is no other.
-    pub(in crate::client) fn of_headers(
-        headers: &HeaderMap,
-        budget: &Budget,
-        now: ChainTime,
-    ) -> Result<Self, QuoteError> {
+    pub(crate) fn of_headers(headers: &HeaderMap, budget: &Budget, now: ChainTime) -> Result<Self, QuoteError> {
         let mut bill = Self::default();
         let mut malformed = None;
         if headers.contains_key(PAY) {
@@ -86,17 +79,17 @@ impl Bill {
     }
 
     /// Returns what it asks for, each way once: the transfer first.
-    pub(in crate::client) fn quotes(&self) -> impl Iterator<Item = &Quote> {
+    pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
         self.transfer.iter().chain(self.authorizations.iter().map(|terms| &terms.quote))
     }
 
     /// Returns the terms on which this purchase's authorization is still worth the same.
-    pub(in crate::client) fn terms_for(&self, entry: &JournalEntry) -> Option<&AuthorizationTerms> {
+    pub(crate) fn terms_for(&self, entry: &JournalEntry) -> Option<&AuthorizationTerms> {
         self.authorizations.iter().find(|terms| terms.take(entry))
     }
 
     /// Returns what it asks of this purchase, if what was paid covers that.
-    pub(in crate::client) fn covered_by(&self, entry: &JournalEntry) -> Option<&Quote> {
+    pub(crate) fn covered_by(&self, entry: &JournalEntry) -> Option<&Quote> {
         if let Some(terms) = self.terms_for(entry) {
             return Some(&terms.quote);
         }

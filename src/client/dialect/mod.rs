@@ -1,6 +1,11 @@
 //! How it is said: what a 402 asks for, how a payment is shown, and what the seller replies. Values and text alone.
 
-pub(in crate::client) mod authorization_terms;
-pub(in crate::client) mod bill;
-pub(in crate::client) mod reply;
-pub(in crate::client) mod transfer_proof;
+pub(crate) mod authorization_terms;
+pub(crate) mod bill;
+pub(crate) mod reply;
+pub(crate) mod transfer_proof;
+
+pub(crate) use authorization_terms::AuthorizationTerms;
+pub(crate) use bill::Bill;
+pub(crate) use reply::SellerReply;
+pub(crate) use transfer_proof::TransferProof;

@@ -8,7 +8,7 @@ use http_body::Body;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    client::{ResponseBody, http::peek::Peek},
+    client::{ResponseBody, http::Peek},
     protocol::{
         IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
         headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
@@ -21,7 +21,7 @@ const REFUSAL_MAX: usize = 16 * 1024;
 
 /// What a seller says to a proof of payment, as what to do next.
 #[derive(Debug)]
-pub(in crate::client) enum SellerReply {
+pub(crate) enum SellerReply {
     /// This is the answer.
     Sold,
     /// The same payment, with this intent.
@@ -49,7 +49,7 @@ pub(in crate::client) enum SellerReply {
 }
 
 /// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
-pub(in crate::client) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
+pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
     if is_sold(status, headers) {
         return SellerReply::Sold;
     }
@@ -91,22 +91,22 @@ fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
 }
 
 /// Whether the seller says that it took this very transaction.
-pub(in crate::client) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
+pub(crate) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
 }
 
 /// Whether the seller says that it took what it was shown.
-pub(in crate::client) fn claims_success(headers: &HeaderMap) -> bool {
+pub(crate) fn claims_success(headers: &HeaderMap) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true))
 }
 
 /// The transaction that settled an authorization, by the seller's word.
-pub(in crate::client) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
+pub(crate) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
     taken(headers).filter(|taken| taken.success == Some(true))?.transaction.filter(|transaction| !transaction.is_zero())
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.
-pub(in crate::client) fn refusal(headers: &HeaderMap) -> Option<Reason> {
+pub(crate) fn refusal(headers: &HeaderMap) -> Option<Reason> {
     let told = taken(headers).and_then(|taken| taken.error_reason?.parse().ok());
     told.or_else(|| {
         let json = decode_base64(headers.get(PAYMENT_REQUIRED)?.as_bytes())?;
@@ -164,9 +164,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 ///
 /// # Errors
 /// The body's own: then it is as if no response had come.
-pub(in crate::client) async fn read<B>(
-    response: Response<B>,
-) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
+pub(crate) async fn read<B>(response: Response<B>) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
 where
     B: Body<Data = Bytes>,
 {

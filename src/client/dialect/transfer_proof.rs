@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::{
-    client::{JournalEntry, ProofIn, http::replay_request::Proof},
+    client::{JournalEntry, ProofIn, http::CarriedProof},
     protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
 };
 
 /// One presentation of a payment.
-pub(in crate::client) struct TransferProof<'a> {
+pub(crate) struct TransferProof<'a> {
     intent: &'a str,
     transaction: TxHash,
     secret: Option<PaymentSecret>,
@@ -20,11 +20,7 @@ impl<'a> TransferProof<'a> {
     ///
     /// The secret is shown only where it is not the intent itself: sellers that do not know of bound payments are not sent a
     /// member that they need not read.
-    pub(in crate::client) fn of(
-        entry: &'a JournalEntry,
-        transaction: TxHash,
-        signature: Option<&'a PaymentSignature>,
-    ) -> Self {
+    pub(crate) fn of(entry: &'a JournalEntry, transaction: TxHash, signature: Option<&'a PaymentSignature>) -> Self {
         let other = entry.secret.as_deref().filter(|secret| *secret != entry.intent);
         // An intent that is no secret by the contract is refused as one: then only a signature helps.
         let secret = other.and_then(|secret| secret.parse().ok());
@@ -33,15 +29,15 @@ impl<'a> TransferProof<'a> {
 
     /// Returns what is shown under the intent that the payment was made for.
     #[cfg(test)]
-    pub(in crate::client) const fn plain(intent: &'a str, transaction: TxHash) -> Self {
+    pub(crate) const fn plain(intent: &'a str, transaction: TxHash) -> Self {
         Self { intent, transaction, secret: None, signature: None }
     }
 
     /// Returns what travels there.
-    pub(in crate::client) fn placed(&self, place: ProofIn) -> Proof {
+    pub(crate) fn placed(&self, place: ProofIn) -> CarriedProof {
         match place {
-            ProofIn::Body => Proof::Members(self.members()),
-            ProofIn::Header => Proof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
+            ProofIn::Body => CarriedProof::Members(self.members()),
+            ProofIn::Header => CarriedProof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
         }
     }
 

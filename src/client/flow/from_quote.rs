@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::{
     client::{
         JournalEntry, JournalPayment, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
-        http::replay_request::ReplayRequest,
+        http::ReplayRequest,
     },
     protocol::{Asset, ChainTime, Quote},
 };
 
 /// The entry of a purchase for which nothing is prepared yet.
-pub(in crate::client) fn entry<B: ReplayBody>(
+pub(crate) fn entry<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
     id: PurchaseId,
@@ -41,7 +41,7 @@ pub(in crate::client) fn entry<B: ReplayBody>(
 }
 
 /// What is shown to the approval hook: an authorization where it is given the time for which that is valid, else a transfer.
-pub(in crate::client) fn proposal<B: ReplayBody>(
+pub(crate) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
     purchase: PurchaseId,
@@ -65,7 +65,7 @@ pub(in crate::client) fn proposal<B: ReplayBody>(
 }
 
 /// The transfer that a proposal asks for.
-pub(in crate::client) fn payment(proposal: &Proposal, quote: &Quote) -> TransferRequest {
+pub(crate) fn payment(proposal: &Proposal, quote: &Quote) -> TransferRequest {
     let assets = proposal.assets.iter().cloned();
     let payment = TransferRequest::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);
     payment.tagged(quote.intent.as_str())

@@ -3,9 +3,9 @@
 use crate::{
     client::{
         AuthorizationStatus, JournalEntry, PayError, PurchaseState,
-        dialect::bill::Bill,
-        flow::registry::{PurchaseGuard, PurchaseRegistry},
-        http::replay_request::RequestIdentity,
+        dialect::Bill,
+        flow::{PurchaseGuard, PurchaseRegistry},
+        http::RequestIdentity,
         inner::ClientInner,
         way::authorization::status::status,
     },
@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// A payment that may answer a bill.
-pub(in crate::client) struct LeftOver {
-    pub(in crate::client) guard: PurchaseGuard,
+pub(crate) struct LeftOver {
+    pub(crate) guard: PurchaseGuard,
     /// Whether another payment may be made where the seller says that this one is used up.
-    pub(in crate::client) may_pay_anew: bool,
+    pub(crate) may_pay_anew: bool,
 }
 
 /// Finds what this very request has paid. What does not cover the bill is an error: otherwise a price that moves by a
 /// unit at each question would be paid at each question. An authorization that can never be used is closed, and is none.
-pub(in crate::client) async fn own(
+pub(crate) async fn own(
     inner: &ClientInner,
     request: &RequestIdentity,
     bill: &Bill,
@@ -54,7 +54,7 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
 }
 
 /// Closes one authorization of long ago that can never be used, or that was used and buys nothing any more, by the chain's word.
-pub(in crate::client) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
+pub(crate) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
     let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
     match status(inner, old.entry()).await {
         Ok(AuthorizationStatus::Void) => old.note(|entry| entry.state = PurchaseState::Void).await,
@@ -70,7 +70,7 @@ pub(in crate::client) async fn close_lapsed(inner: &ClientInner, accepted_since:
 }
 
 /// Finds what another request has paid to the same seller, where that is exactly the price.
-pub(in crate::client) fn adoptable(
+pub(crate) fn adoptable(
     registry: &PurchaseRegistry,
     request: &RequestIdentity,
     bill: &Bill,
@@ -81,12 +81,12 @@ pub(in crate::client) fn adoptable(
 }
 
 /// Whether an authorization was used before it is shown now, by the chain's word. Where that is not known it was not.
-pub(in crate::client) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
+pub(crate) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
     entry.transaction.is_some() || matches!(status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
 }
 
 /// Puts a payment to a bill for this request, which it covers.
-pub(in crate::client) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
+pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
     let adopt = |entry: &mut JournalEntry| {
         let settled = entry.authorization().is_none() || entry.transaction.is_some();
         entry.state = if settled { PurchaseState::Redeeming } else { PurchaseState::Paying };
@@ -108,7 +108,7 @@ pub(in crate::client) async fn adopt(guard: &mut PurchaseGuard, request: &Reques
 }
 
 /// Whether a refusal says that the payment was used up before.
-pub(in crate::client) const fn is_used_up(code: ProblemCode) -> bool {
+pub(crate) const fn is_used_up(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }
 

@@ -1,12 +1,21 @@
 //! One purchase, from the first question to the answer: what it may cost, what is recorded, and the conversation with the seller.
 
-pub(in crate::client) mod budget;
-pub(in crate::client) mod conversation;
-pub(in crate::client) mod from_quote;
-pub(in crate::client) mod journal;
-pub(in crate::client) mod left_over;
-pub(in crate::client) mod pacing;
-pub(in crate::client) mod progress;
-pub(in crate::client) mod purchase;
-pub(in crate::client) mod registry;
-pub(in crate::client) mod seller;
+pub(crate) mod budget;
+pub(crate) mod conversation;
+pub(crate) mod from_quote;
+pub(crate) mod journal;
+pub(crate) mod left_over;
+pub(crate) mod pacing;
+pub(crate) mod progress;
+pub(crate) mod purchase;
+pub(crate) mod registry;
+pub(crate) mod seller;
+
+pub(crate) use budget::{DAY, Offer, Spent};
+pub(crate) use conversation::{Conversation, Outcome};
+pub(crate) use journal::ErasedJournal;
+pub(crate) use left_over::LeftOver;
+pub(crate) use pacing::Pacing;
+pub(crate) use progress::Progress;
+pub(crate) use registry::{Delivery, PurchaseGuard, PurchaseRegistry};
+pub(crate) use seller::{Offered, Replied, Seller};

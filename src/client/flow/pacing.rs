@@ -11,7 +11,7 @@ const BACKOFF_MAX: u64 = 15;
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// The pauses of one conversation.
-pub(in crate::client) struct Pacing {
+pub(crate) struct Pacing {
     deadline: Instant,
     longest: Duration,
     own: u32,
@@ -19,12 +19,12 @@ pub(in crate::client) struct Pacing {
 
 impl Pacing {
     /// Every pause has to be over at `deadline`, and none is longer than `longest`.
-    pub(in crate::client) const fn new(deadline: Instant, longest: Duration) -> Self {
+    pub(crate) const fn new(deadline: Instant, longest: Duration) -> Self {
         Self { deadline, longest, own: 0 }
     }
 
     /// Returns the next pause: as long as the seller asks, within bounds, and never much less. `None` where it would end too late.
-    pub(in crate::client) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
         let own = Duration::from_secs((1 << self.own.min(8)).min(BACKOFF_MAX));
         self.own += u32::from(asked.is_none());
         let pause = asked.unwrap_or(own).clamp(PAUSE_MIN, self.longest.max(PAUSE_MIN));
@@ -33,7 +33,7 @@ impl Pacing {
     }
 
     /// Waits that long.
-    pub(in crate::client) async fn wait(pause: Duration) {
+    pub(crate) async fn wait(pause: Duration) {
         sleep(pause).await;
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::client::{PurchaseEvent, PurchaseId, PurchaseProgress};
 
-pub(in crate::client) type OnProgress = dyn Fn(&PurchaseProgress) + Send + Sync;
+pub(crate) type OnProgress = dyn Fn(&PurchaseProgress) + Send + Sync;
 
 /// Reports the steps of one purchase.
 #[derive(Clone)]
-pub(in crate::client) struct Progress {
+pub(crate) struct Progress {
     purchase: PurchaseId,
     host: Arc<str>,
     request: Arc<str>,
@@ -16,26 +16,21 @@ pub(in crate::client) struct Progress {
 }
 
 impl Progress {
-    pub(in crate::client) fn new(
-        purchase: PurchaseId,
-        host: &str,
-        request: &str,
-        on_progress: Option<Arc<OnProgress>>,
-    ) -> Self {
+    pub(crate) fn new(purchase: PurchaseId, host: &str, request: &str, on_progress: Option<Arc<OnProgress>>) -> Self {
         Self { purchase, host: host.into(), request: request.into(), on_progress }
     }
 
     /// Returns the purchase that is worked on now.
-    pub(in crate::client) const fn purchase(&self) -> PurchaseId {
+    pub(crate) const fn purchase(&self) -> PurchaseId {
         self.purchase
     }
 
     /// Reports on another purchase from now on.
-    pub(in crate::client) const fn turn_to(&mut self, purchase: PurchaseId) {
+    pub(crate) const fn turn_to(&mut self, purchase: PurchaseId) {
         self.purchase = purchase;
     }
 
-    pub(in crate::client) fn report(&self, event: PurchaseEvent) {
+    pub(crate) fn report(&self, event: PurchaseEvent) {
         let purchase = self.purchase;
         tracing::debug!(%purchase, event = event.name(), "purchase");
         if let Some(on_progress) = &self.on_progress {

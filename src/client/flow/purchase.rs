@@ -17,22 +17,14 @@ use crate::{
         JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
         ResponseBody, Timings,
         box_error::BoxError,
-        dialect::{authorization_terms::AuthorizationTerms, bill::Bill, reply},
+        dialect::{AuthorizationTerms, Bill, reply},
         flow::{
-            conversation::{Conversation, Outcome},
-            from_quote,
-            left_over::{self, LeftOver},
-            progress::Progress,
-            registry::PurchaseGuard,
-            seller::{Offered, Seller},
+            Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller, from_quote,
+            left_over::{self},
         },
-        http::replay_request::{ReplayRequest, RequestIdentity},
+        http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        way::{
-            authorization::sign::Authorizing,
-            choice::{Asking, Way},
-            transfer::{Followed, TransferDriver, in_time},
-        },
+        way::{Asking, Authorizing, Followed, TransferDriver, Way, transfer::in_time},
     },
     protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash},
 };
@@ -41,13 +33,13 @@ use crate::{
 const PAYMENTS_MAX: u32 = 3;
 
 /// What the request without proof was answered with, and when it was sent.
-pub(in crate::client) struct FirstAnswer<R> {
-    pub(in crate::client) answer: Response<R>,
-    pub(in crate::client) asked: Instant,
+pub(crate) struct FirstAnswer<R> {
+    pub(crate) answer: Response<R>,
+    pub(crate) asked: Instant,
 }
 
 /// One call of the layer.
-pub(in crate::client) struct PurchaseFlow<S, B> {
+pub(crate) struct PurchaseFlow<S, B> {
     inner: Arc<ClientInner>,
     seller: Seller<S, B>,
     /// Of what is bought now: under a name of its own, until there is a purchase to resume.
@@ -68,12 +60,7 @@ where
     R: Body<Data = Bytes>,
 {
     /// `service` was polled ready, or the request has its first answer.
-    pub(in crate::client) fn new(
-        inner: Arc<ClientInner>,
-        service: S,
-        request: ReplayRequest<B>,
-        started: Instant,
-    ) -> Self {
+    pub(crate) fn new(inner: Arc<ClientInner>, service: S, request: ReplayRequest<B>, started: Instant) -> Self {
         let limit = request.limit(started);
         let deadline = within(limit, started + inner.settings.patience);
         let RequestIdentity { host, what, .. } = &request.identity;
@@ -83,10 +70,7 @@ where
     }
 
     /// Resumes what was begun, or buys; `first` is the answer to the plain request, where it was asked already.
-    pub(in crate::client) async fn run(
-        mut self,
-        first: Option<FirstAnswer<R>>,
-    ) -> Result<Response<ResponseBody<R>>, PayError> {
+    pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
         let answer = self.answer(first.map(|first| first.answer)).await?;
         let until = self.inner.settings.body_until();
         let until = self.limit.into_iter().chain(until).min();
@@ -290,7 +274,7 @@ where
         if let Some(left) = self.left_meanwhile()? {
             return Ok(left);
         }
-        let driver = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
+        let driver = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
         let guard = driver.pay(&payment, quote).await?;
         self.timings.pay = self.lap();
         Ok(guard)
@@ -361,7 +345,7 @@ where
                 Outcome::Settled | Outcome::NotConfirmed => {}
             }
         }
-        let mut transfer = TransferDriver::new(inner.transfer_context(), guard, self.progress.clone(), self.deadline);
+        let mut transfer = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;
         span.record("transaction", tracing::field::display(transaction));
         self.timings.confirm = self.lap();

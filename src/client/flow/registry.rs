@@ -14,12 +14,12 @@ use self::{
     inner::RegistryInner,
     open::{Claim, OpenPurchases},
 };
-pub(in crate::client) use self::{delivery::Delivery, guard::PurchaseGuard};
+pub(crate) use self::{delivery::Delivery, guard::PurchaseGuard};
 use crate::{
     client::{
         Budget, BudgetDenial, JournalEntry, JournalError, JournalPayment, PayError, PurchaseId, PurchaseState,
-        dialect::bill::Bill,
-        flow::{budget::Spent, journal::ErasedJournal},
+        dialect::Bill,
+        flow::{ErasedJournal, Spent},
     },
     clock::Clock,
     protocol::{Amount, ChainTime, TxHash},
@@ -30,26 +30,23 @@ const CLOSED_AT_ONCE: usize = 4;
 
 /// Clones are one registry.
 #[derive(Clone)]
-pub(in crate::client) struct PurchaseRegistry {
+pub(crate) struct PurchaseRegistry {
     inner: Arc<RegistryInner>,
 }
 
 impl PurchaseRegistry {
-    pub(in crate::client) async fn load(
-        journal: Box<dyn ErasedJournal>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, JournalError> {
+    pub(crate) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
     }
 
     /// Whether no purchase is open: then there is none to resume.
-    pub(in crate::client) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.inner.tables().open.is_empty()
     }
 
     /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
     /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
-    pub(in crate::client) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
+    pub(crate) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
         self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
     }
 
@@ -58,7 +55,7 @@ impl PurchaseRegistry {
     ///
     /// # Errors
     /// [`PayError::Outstanding`] while one is being cancelled: its authorization may still be used.
-    pub(in crate::client) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, PayError> {
+    pub(crate) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, PayError> {
         if let Some(cancelled) = self.inner.tables().open.cancelled(fingerprint) {
             return Err(PayError::outstanding(cancelled, None));
         }
@@ -70,11 +67,7 @@ impl PurchaseRegistry {
 
     /// Guards a purchase of the same request that the journal has, finished or not. What is finished stays so: nothing of a
     /// conversation about it is recorded.
-    pub(in crate::client) async fn known(
-        &self,
-        fingerprint: &str,
-        id: PurchaseId,
-    ) -> Result<Option<PurchaseGuard>, JournalError> {
+    pub(crate) async fn known(&self, fingerprint: &str, id: PurchaseId) -> Result<Option<PurchaseGuard>, JournalError> {
         if let Some(open) = self.of_request(fingerprint, |entry| entry.id == id) {
             return Ok(Some(open));
         }
@@ -87,12 +80,12 @@ impl PurchaseRegistry {
     }
 
     /// Guards the purchase of the same request that this transaction paid.
-    pub(in crate::client) fn paid_with(&self, fingerprint: &str, transaction: TxHash) -> Option<PurchaseGuard> {
+    pub(crate) fn paid_with(&self, fingerprint: &str, transaction: TxHash) -> Option<PurchaseGuard> {
         self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
     }
 
     /// Guards a payment for the same request that bought nothing: one that covers this bill, else one that does not.
-    pub(in crate::client) fn left_over(&self, fingerprint: &str, bill: &Bill) -> Option<PurchaseGuard> {
+    pub(crate) fn left_over(&self, fingerprint: &str, bill: &Bill) -> Option<PurchaseGuard> {
         let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
         self.of_request(fingerprint, |entry| left(entry) && bill.covered_by(entry).is_some())
             .or_else(|| self.of_request(fingerprint, left))
@@ -100,7 +93,7 @@ impl PurchaseRegistry {
 
     /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this bill asks
     /// for: a larger one would be wasted. None that may yet cost more than `limit`.
-    pub(in crate::client) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
+    pub(crate) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
         let pays = |entry: &JournalEntry| {
             entry.payment != JournalPayment::None
                 && bill.covered_by(entry).is_some()
@@ -125,14 +118,14 @@ impl PurchaseRegistry {
     }
 
     /// Guards an authorization that was signed before `moment`, bought nothing that was read, and is not known to be used.
-    pub(in crate::client) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
+    pub(crate) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
         self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
     }
 
     /// Closes payments that no seller accepts any more, because they were settled before `accepted_since`: those that bought nothing, and
     /// those whose answer was never read. An authorization that is not known to be used stays, however old it is by this machine's clock:
     /// only the chain says that it is void.
-    pub(in crate::client) async fn close_old(&self, accepted_since: ChainTime) {
+    pub(crate) async fn close_old(&self, accepted_since: ChainTime) {
         for _ in 0..CLOSED_AT_ONCE {
             let old = self.guarded(|open| open.idle_before(accepted_since, JournalEntry::has_moved));
             let Some(mut old) = old else { return };
@@ -142,16 +135,12 @@ impl PurchaseRegistry {
     }
 
     /// Whether so much more could be paid to that host now.
-    pub(in crate::client) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+    pub(crate) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
         budget.afford(price, self.spent(host, budget))
     }
 
     /// Sets the money of a new purchase aside, in one step with looking at what was spent.
-    pub(in crate::client) fn reserve(
-        &self,
-        entry: JournalEntry,
-        budget: &Budget,
-    ) -> Result<PurchaseGuard, BudgetDenial> {
+    pub(crate) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, BudgetDenial> {
         let mut tables = self.inner.tables();
         tables.spent.forget(entry.at);
         budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;
@@ -160,27 +149,27 @@ impl PurchaseRegistry {
     }
 
     /// Guards a purchase that moves no money, because it was paid elsewhere.
-    pub(in crate::client) fn paid_elsewhere(&self, entry: JournalEntry) -> PurchaseGuard {
+    pub(crate) fn paid_elsewhere(&self, entry: JournalEntry) -> PurchaseGuard {
         PurchaseGuard::new(&self.inner, entry)
     }
 
     /// Returns what counts against the budget now.
-    pub(in crate::client) fn spent(&self, host: &str, budget: &Budget) -> Spent {
+    pub(crate) fn spent(&self, host: &str, budget: &Budget) -> Spent {
         self.inner.tables().spent.at(self.inner.now(), host, budget)
     }
 
     /// Returns the purchases that are open, oldest first.
-    pub(in crate::client) fn unfinished(&self) -> Vec<JournalEntry> {
+    pub(crate) fn unfinished(&self) -> Vec<JournalEntry> {
         self.inner.tables().open.entries()
     }
 
     /// Guards the open purchase of that name, if no call works on it. Until it is dropped, the same request pays for no other.
-    pub(in crate::client) fn to_cancel(&self, id: PurchaseId) -> Option<PurchaseGuard> {
+    pub(crate) fn to_cancel(&self, id: PurchaseId) -> Option<PurchaseGuard> {
         self.claimed(Claim::Cancellation, |open| open.free(id))
     }
 
     /// Closes a purchase whose answer the caller has; `false` where there is none of that name of which an answer was sold.
-    pub(in crate::client) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
+    pub(crate) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
         let closing = Closing::new(&self.inner, answered);
         closing.write().await?;
@@ -189,7 +178,7 @@ impl PurchaseRegistry {
     }
 
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
-    pub(in crate::client) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
+    pub(crate) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
         match guard.record(|entry| entry.state = PurchaseState::Refused).await {
             Ok(()) => Ok(true),

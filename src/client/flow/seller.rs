@@ -13,32 +13,32 @@ use crate::{
         Budget, PayError, ReplayBody, ResponseBody,
         box_error::BoxError,
         dialect::{
-            bill::Bill,
-            reply::{self, SellerReply},
+            Bill, SellerReply,
+            reply::{self},
         },
-        http::replay_request::ReplayRequest,
+        http::ReplayRequest,
     },
     protocol::ChainTime,
 };
 
 /// One request to one service.
-pub(in crate::client) struct Seller<S, B> {
+pub(crate) struct Seller<S, B> {
     service: S,
     request: ReplayRequest<B>,
 }
 
 /// What a request without proof is answered with.
-pub(in crate::client) enum Offered<R> {
+pub(crate) enum Offered<R> {
     Answered(Response<ResponseBody<R>>),
     /// With the response that it came in.
     Billed(Box<Bill>, Response<ResponseBody<R>>),
 }
 
 /// What a request with a proof is answered with.
-pub(in crate::client) struct Replied<R> {
-    pub(in crate::client) parts: Parts,
-    pub(in crate::client) reply: SellerReply,
-    pub(in crate::client) body: ResponseBody<R>,
+pub(crate) struct Replied<R> {
+    pub(crate) parts: Parts,
+    pub(crate) reply: SellerReply,
+    pub(crate) body: ResponseBody<R>,
 }
 
 impl<S, B, R> Seller<S, B>
@@ -49,28 +49,28 @@ where
     R: Body<Data = Bytes>,
 {
     /// `service` was polled ready.
-    pub(in crate::client) const fn new(service: S, request: ReplayRequest<B>) -> Self {
+    pub(crate) const fn new(service: S, request: ReplayRequest<B>) -> Self {
         Self { service, request }
     }
 
-    pub(in crate::client) const fn request(&self) -> &ReplayRequest<B> {
+    pub(crate) const fn request(&self) -> &ReplayRequest<B> {
         &self.request
     }
 
     /// Gives the readiness of the service back: it must not be held while the chain is asked.
-    pub(in crate::client) fn drop_readiness(&mut self) {
+    pub(crate) fn drop_readiness(&mut self) {
         self.service = self.service.clone();
     }
 
     /// Sends the request as it is, and returns whatever the answer is.
-    pub(in crate::client) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
+    pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
         let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
         let response = self.send(request).await.map_err(PayError::Forwarded)?;
         Ok(response.map(ResponseBody::untouched))
     }
 
     /// Sends the request as it is, unless its first answer is there already, and reads a bill from the answer.
-    pub(in crate::client) async fn bill(
+    pub(crate) async fn bill(
         &mut self,
         first: Option<Response<R>>,
         budget: &Budget,
@@ -95,7 +95,7 @@ where
     }
 
     /// Sends a request with its proof; `None` where no answer came.
-    pub(in crate::client) async fn present(&mut self, proven: Request<B>, patience: Duration) -> Option<Replied<R>> {
+    pub(crate) async fn present(&mut self, proven: Request<B>, patience: Duration) -> Option<Replied<R>> {
         let exchange = async { reply::read(self.send(proven).await.ok()?).await.ok() };
         let (parts, code, body) = timeout(patience, exchange).await.ok()??;
         let reply = reply::judge(parts.status, &parts.headers, code);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
 
-use crate::client::{box_error::BoxError, http::exclusive::Exclusive};
+use crate::client::{box_error::BoxError, http::Exclusive};
 
 /// A request body that can be sent more than once: without payment, and again with its proof.
 pub trait ReplayBody: HttpBody<Data = Bytes> + Sized {

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 /// Makes a body `Sync` that is not. Polling takes no lock, for it has the body to itself.
-pub(in crate::client) struct Exclusive<B>(Mutex<Pin<Box<B>>>);
+pub(crate) struct Exclusive<B>(Mutex<Pin<Box<B>>>);
 
 impl<B> Exclusive<B> {
-    pub(in crate::client) fn new(body: B) -> Self {
+    pub(crate) fn new(body: B) -> Self {
         Self(Mutex::new(Box::pin(body)))
     }
 

@@ -11,7 +11,7 @@ const THIS_MACHINE: &str = "localhost";
 /// A host name or address in the one spelling that limits and recipients go by, as the WHATWG's URL standard has it:
 /// lower case, addresses in their usual form (`127.1`, `0x7f.1` and `2130706433` are `127.0.0.1`), no dot at the end.
 /// `None` where it is none.
-pub(in crate::client) fn spelled(host: &str) -> Option<String> {
+pub(crate) fn spelled(host: &str) -> Option<String> {
     let parsed = |host: &str| Some(Url::parse(&format!("http://{host}/")).ok()?.host_str()?.to_owned());
     if host.contains(['/', '\\', '?', '#', '@']) {
         return None;
@@ -23,7 +23,7 @@ pub(in crate::client) fn spelled(host: &str) -> Option<String> {
 
 /// The name under which the host of `host` or `host:port` is counted, with or without user and password: what is before and after the host
 /// goes, an IPv4 address within IPv6 is that address, and all names of this machine are one.
-pub(in crate::client) fn without_port(authority: &str) -> Option<String> {
+pub(crate) fn without_port(authority: &str) -> Option<String> {
     let host = spelled(authority.parse::<Authority>().ok()?.host())?;
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
     match inner.parse::<IpAddr>().map(|address| address.to_canonical()) {
@@ -35,12 +35,12 @@ pub(in crate::client) fn without_port(authority: &str) -> Option<String> {
 }
 
 /// The same for the host of a journal's entry, which has its port.
-pub(in crate::client) fn of_entry(host: &str) -> String {
+pub(crate) fn of_entry(host: &str) -> String {
     without_port(host).unwrap_or_else(|| host.to_owned())
 }
 
 /// With its port, where that is not the one that is usual for its scheme.
-pub(in crate::client) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<String> {
+pub(crate) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<String> {
     let host = spelled(authority.host())?;
     Some(match authority.port_u16().filter(|port| Some(*port) != usual) {
         Some(port) => format!("{host}:{port}"),

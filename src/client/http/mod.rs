@@ -1,11 +1,16 @@
 //! What travels: requests that can be sent again, bodies, and whom they are for.
 
-pub(in crate::client) mod body;
-pub(in crate::client) mod exclusive;
-pub(in crate::client) mod host;
-pub(in crate::client) mod peek;
-pub(in crate::client) mod replay_request;
-pub(in crate::client) mod request_copy;
+pub(crate) mod body;
+pub(crate) mod exclusive;
+pub(crate) mod host;
+pub(crate) mod peek;
+pub(crate) mod replay_request;
+pub(crate) mod request_copy;
 #[cfg(feature = "reqwest")]
-pub(in crate::client) mod reqwest_client;
-pub(in crate::client) mod response_body;
+pub(crate) mod reqwest_client;
+pub(crate) mod response_body;
+
+pub(crate) use exclusive::Exclusive;
+pub(crate) use peek::Peek;
+pub(crate) use replay_request::{CarriedProof, ReplayRequest, RequestIdentity};
+pub(crate) use response_body::Rest;

@@ -4,25 +4,25 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
-use crate::client::{ResponseBody, http::response_body::Rest};
+use crate::client::{ResponseBody, http::Rest};
 
 /// What every piece of a body counts at least: one of empty pieces would never reach a limit, nor let a time-out in between.
 const PIECE_MIN: usize = 64;
 
 /// A body of which a part has been read.
-pub(in crate::client) struct Peek<B> {
+pub(crate) struct Peek<B> {
     start: BytesMut,
     counted: usize,
     rest: Rest<B>,
 }
 
 impl<B: Body<Data = Bytes>> Peek<B> {
-    pub(in crate::client) fn of(body: B) -> Self {
+    pub(crate) fn of(body: B) -> Self {
         Self::of_rest(ResponseBody::untouched(body))
     }
 
     /// Goes on where a body was left.
-    pub(in crate::client) fn of_rest(body: ResponseBody<B>) -> Self {
+    pub(crate) fn of_rest(body: ResponseBody<B>) -> Self {
         let (start, rest) = body.into_rest();
         Self { counted: start.len(), start: start.into(), rest }
     }
@@ -31,7 +31,7 @@ impl<B: Body<Data = Bytes>> Peek<B> {
     ///
     /// # Errors
     /// The body's own.
-    pub(in crate::client) async fn read(&mut self, limit: usize) -> Result<(), B::Error> {
+    pub(crate) async fn read(&mut self, limit: usize) -> Result<(), B::Error> {
         while let Rest::Unread(body) = &mut self.rest
             && self.counted <= limit
         {
@@ -54,12 +54,12 @@ impl<B: Body<Data = Bytes>> Peek<B> {
     }
 
     /// Returns the content, if all of it has been read.
-    pub(in crate::client) fn whole(&self) -> Option<&[u8]> {
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
         if matches!(self.rest, Rest::Unread(_)) { None } else { Some(&self.start) }
     }
 
     /// Returns the body as if nothing had been read.
-    pub(in crate::client) fn into_body(self) -> ResponseBody<B> {
+    pub(crate) fn into_body(self) -> ResponseBody<B> {
         ResponseBody::peeked(self.start.freeze(), self.rest)
     }
 }

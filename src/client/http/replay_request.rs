@@ -32,15 +32,15 @@ pub enum ProofIn {
 }
 
 /// A proof of payment, as it travels.
-pub(in crate::client) enum Proof {
+pub(crate) enum CarriedProof {
     Header(HeaderName, HeaderValue),
     /// Of the JSON object that is the body.
     Members(String),
 }
 
-impl Proof {
+impl CarriedProof {
     /// `text` is ASCII without control characters.
-    pub(in crate::client) fn in_header(name: HeaderName, text: String) -> Self {
+    pub(crate) fn in_header(name: HeaderName, text: String) -> Self {
         // That is a header value; the fall-back cannot be reached.
         let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
         // The first to present it gets the answer.
@@ -49,27 +49,27 @@ impl Proof {
     }
 }
 
-pub(in crate::client) struct ReplayRequest<B> {
+pub(crate) struct ReplayRequest<B> {
     parts: Parts,
     /// `None` once it was sent and could not be kept.
     body: Option<B>,
     /// The body, where it is in memory.
     bytes: Option<Bytes>,
-    pub(in crate::client) identity: RequestIdentity,
+    pub(crate) identity: RequestIdentity,
 }
 
 /// What tells a request from others.
-pub(in crate::client) struct RequestIdentity {
+pub(crate) struct RequestIdentity {
     /// Host, and port where it is not the scheme's own, in their one spelling; empty where the request names none.
-    pub(in crate::client) host: String,
+    pub(crate) host: String,
     /// Method and path, for the journal.
-    pub(in crate::client) what: String,
+    pub(crate) what: String,
     /// Tells the same request again from any other; `None` where its body cannot be told.
-    pub(in crate::client) fingerprint: Option<String>,
+    pub(crate) fingerprint: Option<String>,
 }
 
 impl<B: ReplayBody> ReplayRequest<B> {
-    pub(in crate::client) fn new(request: Request<B>) -> Self {
+    pub(crate) fn new(request: Request<B>) -> Self {
         let (parts, body) = request.into_parts();
         let bytes = body.bytes();
         let host = host_of(&parts).unwrap_or_default();
@@ -81,81 +81,81 @@ impl<B: ReplayBody> ReplayRequest<B> {
         Self { identity, bytes, parts, body: Some(body) }
     }
 
-    pub(in crate::client) fn resumes_only(&self) -> bool {
+    pub(crate) fn resumes_only(&self) -> bool {
         self.parts.extensions.get::<ResumeOnly>().is_some()
     }
 
     /// The finished purchase whose answer is asked for once more.
-    pub(in crate::client) fn asks_again(&self) -> Option<PurchaseId> {
+    pub(crate) fn asks_again(&self) -> Option<PurchaseId> {
         self.parts.extensions.get::<AskAgain>().map(|again| again.0)
     }
 
-    pub(in crate::client) fn is_quote_only(&self) -> bool {
+    pub(crate) fn is_quote_only(&self) -> bool {
         self.parts.extensions.get::<QuoteOnly>().is_some()
     }
 
-    pub(in crate::client) fn max_price(&self) -> Option<Amount> {
+    pub(crate) fn max_price(&self) -> Option<Amount> {
         self.parts.extensions.get::<MaxPrice>().map(|max| max.0)
     }
 
     /// When the call and its answer have to be over.
-    pub(in crate::client) fn limit(&self, started: Instant) -> Option<Instant> {
+    pub(crate) fn limit(&self, started: Instant) -> Option<Instant> {
         started.checked_add(self.parts.extensions.get::<Deadline>()?.0)
     }
 
-    pub(in crate::client) fn paid(&self) -> Option<TxHash> {
+    pub(crate) fn paid(&self) -> Option<TxHash> {
         self.parts.extensions.get::<AlreadyPaid>().map(|paid| paid.0)
     }
 
     /// Whether the caller sends a proof of his own: then he pays for himself.
-    pub(in crate::client) fn has_own_proof(&self) -> bool {
+    pub(crate) fn has_own_proof(&self) -> bool {
         has_proof(&self.parts.headers)
     }
 
-    pub(in crate::client) fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         self.parts.method == Method::HEAD
     }
 
     /// Whether an answer can be changed on the path, as far as can be told: where the request does not say
     /// how it travels, it can.
-    pub(in crate::client) fn is_plain_http(&self) -> bool {
+    pub(crate) fn is_plain_http(&self) -> bool {
         let uri = &self.parts.uri;
         let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(is_loopback);
         uri.scheme() != Some(&Scheme::HTTPS) && !is_here()
     }
 
-    pub(in crate::client) const fn method(&self) -> &Method {
+    pub(crate) const fn method(&self) -> &Method {
         &self.parts.method
     }
 
-    pub(in crate::client) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.parts.uri.path()
     }
 
     /// The request as the caller made it.
-    pub(in crate::client) fn plain(&self) -> Option<Request<B>> {
+    pub(crate) fn plain(&self) -> Option<Request<B>> {
         Some(Request::from_parts(self.parts.clone(), self.body.as_ref()?.replay()?))
     }
 
     /// The same, once.
-    pub(in crate::client) fn take_plain(&mut self) -> Option<Request<B>> {
+    pub(crate) fn take_plain(&mut self) -> Option<Request<B>> {
         Some(Request::from_parts(self.parts.clone(), self.body.take()?))
     }
 
     /// Whether a proof can travel in the body.
-    pub(in crate::client) fn takes_proof_in_body(&self) -> bool {
+    pub(crate) fn takes_proof_in_body(&self) -> bool {
         self.with_members("").is_some()
     }
 
     /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
-    pub(in crate::client) fn proven(&self, proof: &Proof) -> Option<Request<B>> {
+    pub(crate) fn proven(&self, proof: &CarriedProof) -> Option<Request<B>> {
         match proof {
-            Proof::Header(name, value) => {
+            CarriedProof::Header(name, value) => {
                 let mut request = self.plain()?;
                 request.headers_mut().insert(name, value.clone());
                 Some(request)
             }
-            Proof::Members(members) => {
+            CarriedProof::Members(members) => {
                 let mut parts = self.parts.clone();
                 parts.headers.remove(header::CONTENT_LENGTH);
                 Some(Request::from_parts(parts, self.with_members(members)?))
@@ -181,7 +181,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
 }
 
 /// Whether a request asks for more than to be sent, and paid for where that is needed.
-pub(in crate::client) fn has_directives(extensions: &Extensions) -> bool {
+pub(crate) fn has_directives(extensions: &Extensions) -> bool {
     extensions.get::<ResumeOnly>().is_some()
         || extensions.get::<AlreadyPaid>().is_some()
         || extensions.get::<AskAgain>().is_some()
@@ -191,7 +191,7 @@ pub(in crate::client) fn has_directives(extensions: &Extensions) -> bool {
 }
 
 /// Whether there is a proof of the caller's own.
-pub(in crate::client) fn has_proof(headers: &HeaderMap) -> bool {
+pub(crate) fn has_proof(headers: &HeaderMap) -> bool {
     [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| headers.contains_key(name))
 }
 

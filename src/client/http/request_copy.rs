@@ -8,7 +8,7 @@ use crate::client::{
 };
 
 /// A request that can be sent again.
-pub(in crate::client) struct RequestCopy<B> {
+pub(crate) struct RequestCopy<B> {
     parts: Parts,
     body: B,
 }
@@ -16,7 +16,7 @@ pub(in crate::client) struct RequestCopy<B> {
 impl<B: ReplayBody> RequestCopy<B> {
     /// Keeps a request: cheaply, for most answers are free. `None` where it cannot be sent again, or asks for more than to be
     /// sent.
-    pub(in crate::client) fn of(request: &Request<B>) -> Option<Self> {
+    pub(crate) fn of(request: &Request<B>) -> Option<Self> {
         let extensions = request.extensions();
         if has_directives(extensions) || has_proof(request.headers()) {
             return None;
@@ -32,12 +32,12 @@ impl<B: ReplayBody> RequestCopy<B> {
     }
 
     /// Whether an answer of this status has to be paid for: a HEAD gets the price, and can redeem nothing.
-    pub(in crate::client) fn is_billed(&self, status: StatusCode) -> bool {
+    pub(crate) fn is_billed(&self, status: StatusCode) -> bool {
         status == StatusCode::PAYMENT_REQUIRED && self.parts.method != Method::HEAD
     }
 
     /// Returns the request.
-    pub(in crate::client) fn into_request(self) -> Request<B> {
+    pub(crate) fn into_request(self) -> Request<B> {
         Request::from_parts(self.parts, self.body)
     }
 }

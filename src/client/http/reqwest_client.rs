@@ -15,7 +15,7 @@ use reqwest::{Body, Client, ClientBuilder, Url, redirect};
 use tower_service::Service;
 
 use crate::{
-    client::{ReplayBody, ResponseBody, box_error::BoxError, http::exclusive::Exclusive},
+    client::{ReplayBody, ResponseBody, box_error::BoxError, http::Exclusive},
     protocol::is_loopback,
 };
 

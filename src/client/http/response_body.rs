@@ -15,7 +15,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::client::flow::registry::Delivery;
+use crate::client::flow::Delivery;
 
 pin_project! {
     /// The body of an answer, as the client returned it.
@@ -79,32 +79,32 @@ impl<E: Error> Error for BodyError<E> {
 }
 
 /// What comes after the beginning that was read.
-pub(in crate::client) enum Rest<B> {
+pub(crate) enum Rest<B> {
     Unread(Pin<Box<B>>),
     Trailers(Box<HeaderMap>),
     Nothing,
 }
 
 impl<B> ResponseBody<B> {
-    pub(in crate::client) const fn untouched(body: B) -> Self {
+    pub(crate) const fn untouched(body: B) -> Self {
         Self { kind: Content::Untouched { body }, delivery: None, ending: Ending::Never }
     }
 
     /// The same, which must come to its end before that moment.
-    pub(in crate::client) fn ending(mut self, until: Option<Instant>) -> Self {
+    pub(crate) fn ending(mut self, until: Option<Instant>) -> Self {
         self.ending = until.map_or(Ending::Never, |until| Ending::At(Box::pin(sleep_until(until))));
         self
     }
 
     /// Returns the beginning that was read, and the rest.
-    pub(in crate::client) fn into_rest(self) -> (Bytes, Rest<B>) {
+    pub(crate) fn into_rest(self) -> (Bytes, Rest<B>) {
         match self.kind {
             Content::Untouched { body } => (Bytes::new(), Rest::Unread(Box::pin(body))),
             Content::Peeked { start, rest } => (start.unwrap_or_default(), rest),
         }
     }
 
-    pub(in crate::client) fn peeked(start: Bytes, rest: Rest<B>) -> Self {
+    pub(crate) fn peeked(start: Bytes, rest: Rest<B>) -> Self {
         Self {
             kind: Content::Peeked { start: Some(start).filter(|start| !start.is_empty()), rest },
             delivery: None,
@@ -121,7 +121,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
         let mut this = self.project();
         if this.delivery.as_ref().is_none_or(|delivery| !delivery.is_closing()) {
             if let Some(delivery) = this.delivery.as_mut() {
-                // Whoever asks for more waits for the end, and has no answer if it does not come.
+                // A caller that asks for more waits for the end, and has no answer if it does not come.
                 delivery.is_whole(false);
             }
             if let Ending::Over = this.ending {
@@ -215,7 +215,7 @@ impl<B: HttpBody<Data = Bytes>> Content<B> {
 
 impl<B: HttpBody<Data = Bytes>> ResponseBody<B> {
     /// The body of an answer that was sold: at its end the purchase is closed.
-    pub(in crate::client) fn delivering(mut self, mut delivery: Delivery) -> Self {
+    pub(crate) fn delivering(mut self, mut delivery: Delivery) -> Self {
         delivery.is_whole(self.kind.is_read());
         self.delivery = Some(Box::new(delivery));
         self

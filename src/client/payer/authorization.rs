@@ -55,7 +55,7 @@ impl AuthorizationRequest {
     }
 
     /// Returns whether this is what was asked for, but for its time.
-    pub(in crate::client) fn is_met_by(&self, signed: &Authorization) -> bool {
+    pub(crate) fn is_met_by(&self, signed: &Authorization) -> bool {
         (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
     }
 }
@@ -65,7 +65,7 @@ impl AuthorizationRequest {
 #[must_use]
 #[non_exhaustive]
 pub enum AuthorizationStatus {
-    /// Nobody has used it, and somebody may yet.
+    /// It is not used, and may yet be.
     Unused,
     /// It was used: the money is with the recipient.
     Used {

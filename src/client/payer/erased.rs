@@ -12,7 +12,7 @@ use crate::protocol::{
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-pub(in crate::client) trait ErasedPayer: Send + Sync + 'static {
+pub(crate) trait ErasedPayer: Send + Sync + 'static {
     fn submit_guard(&self) -> Boxed<'_, SubmitGuard>;
     fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
     fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;

@@ -6,6 +6,7 @@ mod error;
 mod guard;
 mod none;
 mod status;
+mod stored;
 mod transfer;
 
 use std::future::Future;

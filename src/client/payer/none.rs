@@ -4,7 +4,7 @@ use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, T
 use crate::protocol::{Address, PaymentSignature, TxHash};
 
 /// Pays nothing.
-pub(in crate::client) struct NoPayer;
+pub(crate) struct NoPayer;
 
 const REFUSAL: PayerError = PayerError::Refused("this client has no wallet");
 

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::stored;
 use crate::{
-    client::{PurchaseId, stored},
+    client::PurchaseId,
     protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash, v2::SignedAuthorization},
 };
 
@@ -87,14 +88,14 @@ pub enum TransferOrder {
     },
 }
 
-/// An authorization that is signed and ready to be shown. With it anybody can settle the payment, and pays only whom it names.
+/// An authorization that is signed and ready to be shown. Its holder can settle the payment, to the named account alone.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedAuthorization {
     /// The token that is paid with.
     pub token: Address,
     /// What was signed.
-    #[serde(with = "stored::signed")]
+    #[serde(with = "stored")]
     pub signed: SignedAuthorization,
     /// The message that the seller is shown, as JSON.
     pub message: String,
@@ -147,7 +148,7 @@ impl PreparedTransfer {
     }
 
     /// Notes the transaction that a custodian named.
-    pub(in crate::client) const fn is_named(&mut self, named: TxHash) {
+    pub(crate) const fn set_transaction(&mut self, named: TxHash) {
         if let TransferOrder::Keyed { transaction, .. } = &mut self.order {
             *transaction = Some(named);
         }
@@ -162,7 +163,7 @@ impl PreparedAuthorization {
     }
 }
 
-/// Without what is sent, with which anybody could send it.
+/// Without what is sent.
 impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedTransfer")

@@ -12,7 +12,7 @@ pub(super) enum Search {
     Unused,
     /// It is used, and the endpoint cannot show by what.
     Unseen,
-    /// This used it. In which block, and whether that is there, everybody has to be asked.
+    /// This used it. In which block, and whether that is there, all endpoints have to be asked.
     Taken(Proven),
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Prerequisites {
 }
 
 impl Prerequisites {
-    /// Asks for them. Whoever asks has the turn.
+    /// Asks for them, in the turn.
     pub(super) async fn of(account: &Account) -> Result<Self, PayerError> {
         let nonce = async { Ok::<_, PayerError>(account.key.next_nonce().await??) };
         let (fees, ether) = (async { Ok(account.key.fees().await?) }, async { Ok(account.key.ether().await?) });

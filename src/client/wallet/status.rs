@@ -45,7 +45,7 @@ pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -
 
 /// What one endpoint knows of transactions of which at most one can be in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum Seen {
     Absent,
     /// In no block yet, or in one that may yet vanish.
     Shallow,
@@ -69,16 +69,16 @@ async fn by_receipt(
     for answer in looks.iter().flatten() {
         match *answer {
             // What succeeded by one endpoint is not made again on the word of another.
-            Found::InBlock { transaction, succeeded: true, depth } if depth >= best => {
+            Seen::InBlock { transaction, succeeded: true, depth } if depth >= best => {
                 best = depth;
                 seen = Some(TransferStatus::Mined { transaction, confirmations: depth.saturating_add(1) });
             }
-            Found::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
+            Seen::InBlock { transaction, succeeded: false, depth } if depth >= final_after => {
                 seen = seen
                     .filter(|status| matches!(status, TransferStatus::Mined { .. }))
                     .or(Some(TransferStatus::Reverted { transaction }));
             }
-            Found::Absent => {}
+            Seen::Absent => {}
             _ => seen = seen.or(Some(TransferStatus::Pending)),
         }
     }
@@ -92,19 +92,19 @@ async fn by_receipt(
     let hash = [transaction];
     let reverted = async |node| {
         let look = look(node, &hash).await?;
-        Ok(matches!(look, Found::InBlock { succeeded: false, depth, .. } if depth >= final_after))
+        Ok(matches!(look, Seen::InBlock { succeeded: false, depth, .. } if depth >= final_after))
     };
     if account.key.nodes.all_say(reverted).await { Ok(seen) } else { Err(DISAGREE) }
 }
 
-async fn look(node: &Node, hashes: &[TxHash]) -> Result<Found, Failure> {
+async fn look(node: &Node, hashes: &[TxHash]) -> Result<Seen, Failure> {
     // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
     let head = node.head().await?.number;
-    let mut found = Found::Absent;
+    let mut found = Seen::Absent;
     for hash in hashes {
         let Some(receipt) = node.receipt(*hash).await? else { continue };
         found = judged(node, head, *hash, receipt).await?;
-        if matches!(found, Found::InBlock { .. }) {
+        if matches!(found, Seen::InBlock { .. }) {
             break;
         }
     }
@@ -112,16 +112,16 @@ async fn look(node: &Node, hashes: &[TxHash]) -> Result<Found, Failure> {
 }
 
 /// What a receipt says, given the head that was read before it.
-async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Found, Failure> {
+async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Seen, Failure> {
     // Without a block: announced, not mined.
-    let Some(mined_in) = receipt.mined_in else { return Ok(Found::Shallow) };
-    let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Found::Shallow) };
+    let Some(mined_in) = receipt.mined_in else { return Ok(Seen::Shallow) };
+    let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Seen::Shallow) };
     let block = node.block(mined_in.number).await?;
     if !block.is_some_and(|block| mined_in.is(&block)) {
-        return Ok(Found::Shallow);
+        return Ok(Seen::Shallow);
     }
     let succeeded = receipt.success.ok_or(Failure::Nonsense)?;
-    Ok(Found::InBlock { transaction, succeeded, depth })
+    Ok(Seen::InBlock { transaction, succeeded, depth })
 }
 
 /// The status that the account's nonce tells, where it was used long enough ago.
@@ -164,8 +164,8 @@ async fn by_nonce(
         Relation::Other => {
             let displaced = async |node| {
                 let taken = look(node, &hash).await?;
-                let is_deep = matches!(taken, Found::InBlock { depth, .. } if depth >= final_after);
-                Ok(is_deep && look(node, ours).await? == Found::Absent)
+                let is_deep = matches!(taken, Seen::InBlock { depth, .. } if depth >= final_after);
+                Ok(is_deep && look(node, ours).await? == Seen::Absent)
             };
             if account.key.nodes.all_say(displaced).await {
                 Ok(Some(TransferStatus::Impossible))

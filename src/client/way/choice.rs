@@ -6,23 +6,23 @@ use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
         BudgetDenial, PayError, PayerError, PaymentMethod,
-        dialect::{authorization_terms::AuthorizationTerms, bill::Bill},
-        flow::budget::Offer,
-        http::replay_request::RequestIdentity,
+        dialect::{AuthorizationTerms, Bill},
+        flow::Offer,
+        http::RequestIdentity,
         inner::ClientInner,
     },
     protocol::{Amount, Asset, Quote, TokenDomain},
 };
 
 /// A way to pay that the budget and the payer allow.
-pub(in crate::client) enum Way<'a> {
+pub(crate) enum Way<'a> {
     Transfer(&'a Quote, Vec<Asset>),
     Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
 }
 
 impl Way<'_> {
     /// Returns the quote that is paid.
-    pub(in crate::client) const fn quote(&self) -> &Quote {
+    pub(crate) const fn quote(&self) -> &Quote {
         match self {
             Self::Transfer(quote, _) => quote,
             Self::Authorization(terms, ..) => &terms.quote,
@@ -30,19 +30,19 @@ impl Way<'_> {
     }
 }
 
-/// Whoever asks: where the request goes, and whether it goes there in the open.
+/// The request: where it goes, and whether it goes there in the open.
 #[derive(Clone, Copy)]
-pub(in crate::client) struct Asking<'a> {
-    pub(in crate::client) inner: &'a ClientInner,
-    pub(in crate::client) identity: &'a RequestIdentity,
-    pub(in crate::client) plain_http: bool,
+pub(crate) struct Asking<'a> {
+    pub(crate) inner: &'a ClientInner,
+    pub(crate) identity: &'a RequestIdentity,
+    pub(crate) plain_http: bool,
     /// The most that the request may cost.
-    pub(in crate::client) max_price: Option<Amount>,
+    pub(crate) max_price: Option<Amount>,
 }
 
 impl Asking<'_> {
     /// What the budget says of a quote: gives what it may be paid with.
-    pub(in crate::client) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
+    pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
         if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);
             return Err(BudgetDenial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
@@ -60,7 +60,7 @@ impl Asking<'_> {
     ///
     /// # Errors
     /// Why the first one is not taken, where none is.
-    pub(in crate::client) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, PayError> {
+    pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, PayError> {
         let mut refusal = None;
         let mut refused = |error: PayError| {
             refusal.get_or_insert(error);

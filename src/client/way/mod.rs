@@ -1,5 +1,12 @@
 //! How the money moves: by a transfer that the payer sends, or an authorization that the seller settles.
 
-pub(in crate::client) mod authorization;
-pub(in crate::client) mod choice;
-pub(in crate::client) mod transfer;
+pub(crate) mod authorization;
+pub(crate) mod choice;
+mod dispatch;
+pub(crate) mod transfer;
+mod watch;
+
+pub(crate) use authorization::sign::Authorizing;
+pub(crate) use choice::{Asking, Way};
+pub(crate) use dispatch::DispatchContext;
+pub(crate) use transfer::{Followed, TransferDriver};

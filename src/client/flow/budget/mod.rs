@@ -9,7 +9,7 @@ use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc, time::
 
 pub use builder::{BudgetBuilder, BudgetError};
 pub use denial::BudgetDenial;
-pub(in crate::client) use offer::{Offer, is_in_time};
+pub(crate) use offer::{Offer, is_in_time};
 pub use proposal::Proposal;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// For how long a payment counts against the limits per host and per day.
-pub(in crate::client) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The decimals of ether, and of every coin in which an EVM chain takes its fees.
 const COIN_DECIMALS: u8 = 18;
@@ -74,16 +74,16 @@ type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> +
 
 /// What was spent in the last day, the payments under way included.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct Spent {
-    pub(in crate::client) by_host: Amount,
-    pub(in crate::client) in_all: Amount,
+pub(crate) struct Spent {
+    pub(crate) by_host: Amount,
+    pub(crate) in_all: Amount,
     /// On network fees.
-    pub(in crate::client) gas: Amount,
+    pub(crate) gas: Amount,
 }
 
 impl Budget {
     /// A budget of which nothing can be spent.
-    pub(in crate::client) fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self {
             assets: Vec::new(),
             decimals: 0,
@@ -107,12 +107,12 @@ impl Budget {
     }
 
     /// Returns what is known of a token that may be paid with.
-    pub(in crate::client) fn asset(&self, network: Network, contract: Address) -> Option<&Asset> {
+    pub(crate) fn asset(&self, network: Network, contract: Address) -> Option<&Asset> {
         self.assets.iter().find(|asset| (asset.network(), asset.contract()) == (network, contract))
     }
 
     /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.
-    pub(in crate::client) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
+    pub(crate) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
         let quote = offer.quote;
         if offer.host.is_empty() {
             return Err(BudgetDenial::NoHost);
@@ -158,7 +158,7 @@ impl Budget {
     }
 
     /// The name under which a host is counted: the domain that it is grouped under, else itself.
-    pub(in crate::client) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
+    pub(crate) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
         let is_under = |domain: &&String| {
             host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
@@ -166,7 +166,7 @@ impl Budget {
     }
 
     /// Whether `price` may be spent beside what was.
-    pub(in crate::client) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
+    pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
         // The day first: where no limit per host was set, none is named.
@@ -182,7 +182,7 @@ impl Budget {
     }
 
     /// Whether a transaction may cost so much beside those of the last day.
-    pub(in crate::client) fn affords_gas(&self, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
+    pub(crate) fn affords_gas(&self, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
         if fee > self.gas_per_payment {
             let (fee, limit) = (coin(fee), coin(self.gas_per_payment));
             return Err(BudgetDenial::GasPerPayment { fee, limit });
@@ -195,13 +195,13 @@ impl Budget {
     }
 
     /// What may still be spent, in all and on the host.
-    pub(in crate::client) fn left(&self, spent: Spent) -> (Amount, Amount) {
+    pub(crate) fn left(&self, spent: Spent) -> (Amount, Amount) {
         let left = |limit: Amount, spent: Amount| limit.checked_sub(spent).unwrap_or(Amount::ZERO);
         let in_all = left(self.per_day, spent.in_all);
         (in_all, in_all.min(left(self.per_host, spent.by_host)))
     }
 
-    pub(in crate::client) async fn approve(&self, proposal: Proposal) -> Result<(), BudgetDenial> {
+    pub(crate) async fn approve(&self, proposal: Proposal) -> Result<(), BudgetDenial> {
         match &self.approval {
             Some(approval) if !approval(proposal).await => Err(BudgetDenial::NotApproved),
             _ => Ok(()),

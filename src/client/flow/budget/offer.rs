@@ -6,26 +6,26 @@ use super::BudgetDenial;
 use crate::protocol::{ChainTime, Quote};
 
 /// What a budget is asked about a quote.
-pub(in crate::client) struct Offer<'a> {
-    pub(in crate::client) quote: &'a Quote,
+pub(crate) struct Offer<'a> {
+    pub(crate) quote: &'a Quote,
     /// Host and port; empty where the request names none.
-    pub(in crate::client) host: &'a str,
-    pub(in crate::client) plain_http: bool,
-    pub(in crate::client) now: ChainTime,
+    pub(crate) host: &'a str,
+    pub(crate) plain_http: bool,
+    pub(crate) now: ChainTime,
     /// How much time there must be left.
-    pub(in crate::client) least_time: Duration,
+    pub(crate) least_time: Duration,
 }
 
 impl Offer<'_> {
     /// Whether it can be paid in time.
-    pub(in crate::client) fn is_in_time(&self) -> Result<(), BudgetDenial> {
+    pub(crate) fn is_in_time(&self) -> Result<(), BudgetDenial> {
         is_in_time(self.quote, self.now, self.least_time)
     }
 }
 
 /// Whether a quote leaves the time that a payment takes: approval and the wait for other payments take
 /// theirs, so it is asked more than once.
-pub(in crate::client) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
+pub(crate) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
     let least = Duration::from_secs(least.as_secs());
     match quote.expiry.unix().checked_sub(now.unix()).map(Duration::from_secs) {
         None | Some(Duration::ZERO) => Err(BudgetDenial::Expired),

@@ -8,7 +8,7 @@ use http_body::Body;
 use tokio::time::timeout;
 
 use crate::{
-    client::{JournalEntry, PurchaseState, ResponseBody, flow::registry::PurchaseGuard, http::peek::Peek},
+    client::{JournalEntry, PurchaseState, ResponseBody, flow::PurchaseGuard, http::Peek},
     protocol::TxHash,
 };
 

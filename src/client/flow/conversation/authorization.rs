@@ -6,8 +6,8 @@ use super::{Conversation, FAILURES_MAX, Outcome, judgement::RENEWALS_MAX, unansw
 use crate::{
     client::{
         AuthorizationStatus, PayError, PurchaseEvent, PurchaseState,
-        dialect::{bill::Bill, reply},
-        flow::registry::PurchaseGuard,
+        dialect::{Bill, reply},
+        flow::PurchaseGuard,
         way::authorization::status::status,
     },
     protocol::{IntentId, ProblemCode, v2::Reason},

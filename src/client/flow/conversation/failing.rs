@@ -3,7 +3,7 @@
 use http::response::Parts;
 
 use crate::{
-    client::{PayError, PurchaseState, flow::registry::PurchaseGuard},
+    client::{PayError, PurchaseState, flow::PurchaseGuard},
     protocol::{ProblemCode, TxHash},
 };
 
@@ -45,7 +45,7 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
             PayError::Misunderstood { purchase, transaction, status: parts.status }
         }
         Failing::Unproven { code, signed } => {
-            // Open: a payer that signs redeems it yet. And unspent, so that nobody pays this seller the same again for nothing.
+            // Open: a payer that signs redeems it yet. And unspent, so that this seller is not paid the same again for nothing.
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
             PayError::Unproven { purchase, transaction, code, signed, reason: None }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::failing::Failing;
 use crate::{
-    client::{PurchaseState, dialect::reply::SellerReply},
+    client::{PurchaseState, dialect::SellerReply},
     protocol::{IntentId, ProblemCode},
 };
 
@@ -33,7 +33,7 @@ pub(super) enum Next {
 
 /// How a transfer was shown, and what came of it so far.
 #[derive(Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct Presented {
     pub(super) in_body: bool,
     pub(super) signed: bool,
     pub(super) renewals: u32,
@@ -42,7 +42,7 @@ pub(super) struct Shown {
 }
 
 /// What a reply to a transfer's proof asks for.
-pub(super) fn of_transfer(said: SellerReply, shown: Shown) -> Next {
+pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
     match said {
         SellerReply::Sold => Next::Close(PurchaseState::Answered),
         SellerReply::Declined => Next::Close(PurchaseState::Unspent),
@@ -85,7 +85,7 @@ pub(super) fn of_authorization(said: SellerReply) -> Next {
 mod tests {
     use super::*;
 
-    const PLAIN: Shown = Shown { in_body: false, signed: false, renewals: 0, broke_off: false };
+    const PLAIN: Presented = Presented { in_body: false, signed: false, renewals: 0, broke_off: false };
     const CODE: ProblemCode = ProblemCode::AlreadyConsumed;
     const PROVE: ProblemCode = ProblemCode::PaymentBound;
 
@@ -94,15 +94,15 @@ mod tests {
         let fresh = || SellerReply::Fresh(IntentId::new("fresh").unwrap());
         let table = [
             (SellerReply::Billed, PLAIN, Next::Fail(Failing::BilledAgain)),
-            (SellerReply::Billed, Shown { in_body: true, ..PLAIN }, Next::InHeader),
-            (SellerReply::Elsewhere, Shown { in_body: true, ..PLAIN }, Next::InHeader),
+            (SellerReply::Billed, Presented { in_body: true, ..PLAIN }, Next::InHeader),
+            (SellerReply::Elsewhere, Presented { in_body: true, ..PLAIN }, Next::InHeader),
             (SellerReply::Elsewhere, PLAIN, Next::Fail(Failing::Misunderstood)),
             (SellerReply::Refused(CODE), PLAIN, Next::Fail(Failing::Refused(CODE))),
-            (SellerReply::Refused(CODE), Shown { broke_off: true, ..PLAIN }, Next::Fail(Failing::Lost(CODE))),
+            (SellerReply::Refused(CODE), Presented { broke_off: true, ..PLAIN }, Next::Fail(Failing::Lost(CODE))),
             (SellerReply::Unproven(PROVE), PLAIN, Next::Sign(PROVE)),
             (
                 SellerReply::Unproven(PROVE),
-                Shown { signed: true, ..PLAIN },
+                Presented { signed: true, ..PLAIN },
                 Next::Fail(Failing::Unproven { code: PROVE, signed: true }),
             ),
             (
@@ -111,7 +111,7 @@ mod tests {
                 Next::Fail(Failing::Unproven { code: ProblemCode::InvalidSignature, signed: false }),
             ),
             (fresh(), PLAIN, Next::Renew(IntentId::new("fresh").unwrap())),
-            (fresh(), Shown { renewals: RENEWALS_MAX, ..PLAIN }, Next::Fail(Failing::TooManyIntents)),
+            (fresh(), Presented { renewals: RENEWALS_MAX, ..PLAIN }, Next::Fail(Failing::TooManyIntents)),
         ];
         for (said, shown, next) in table {
             let context = format!("{said:?}");

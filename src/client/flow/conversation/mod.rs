@@ -20,7 +20,7 @@ use tower_service::Service;
 use self::{
     answer::{close, read_ahead},
     failing::{Failing, fail},
-    judgement::{Next, Shown},
+    judgement::{Next, Presented},
     payer_signature::PayerSignature,
 };
 use crate::{
@@ -28,16 +28,10 @@ use crate::{
         JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
         box_error::BoxError,
         dialect::{
-            authorization_terms,
-            reply::{self, SellerReply},
-            transfer_proof::TransferProof,
+            SellerReply, TransferProof, authorization_terms,
+            reply::{self},
         },
-        flow::{
-            pacing::Pacing,
-            progress::Progress,
-            registry::PurchaseGuard,
-            seller::{Replied, Seller},
-        },
+        flow::{Pacing, Progress, PurchaseGuard, Replied, Seller},
         inner::ClientInner,
     },
     protocol::{ProblemCode, TxHash},
@@ -49,7 +43,7 @@ const FAILURES_MAX: u32 = 3;
 const BREAKS_MAX: u32 = 3;
 
 /// What a conversation comes to.
-pub(super) enum Outcome<R> {
+pub(crate) enum Outcome<R> {
     /// This is the caller's answer; the journal has the purchase's last state.
     Answered(Parts, ResponseBody<R>),
     /// The seller does not find the transaction: look at the chain again, then go on.
@@ -61,7 +55,7 @@ pub(super) enum Outcome<R> {
 }
 
 /// The conversation with a seller about one payment.
-pub(super) struct Conversation<'a> {
+pub(crate) struct Conversation<'a> {
     inner: &'a ClientInner,
     progress: Progress,
     deadline: Instant,
@@ -170,7 +164,7 @@ impl<'a> Conversation<'a> {
     /// What a reply asks for.
     fn next(&self, said: SellerReply, entry: &JournalEntry, transaction: Option<TxHash>) -> Next {
         let Some(transaction) = transaction else { return judgement::of_authorization(said) };
-        let shown = Shown {
+        let shown = Presented {
             in_body: self.place == ProofIn::Body,
             signed: self.signature.get(entry, transaction).is_some(),
             renewals: self.renewals,

@@ -48,7 +48,7 @@ fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<Address> {
     }
 }
 
-/// An intent as the contract has it. Any other could say something else to whoever is shown what is signed.
+/// An intent as the contract has it. Any other could say something else to a reader of what is signed.
 fn plain(intent: &str) -> Option<IntentId> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     IntentId::new(intent).ok().filter(|_| intent.bytes().all(plain))

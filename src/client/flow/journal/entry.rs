@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId, stored},
+    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId},
     protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
 };
 
@@ -43,7 +43,7 @@ impl PurchaseState {
 
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
-/// It holds signed transactions and authorizations, which anybody could send (they pay only whom they name), and never a key. It also
+/// It holds signed transactions and authorizations, which a thief could send (they pay only the accounts that they name), and never a key. It also
 /// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,6 @@ pub struct JournalEntry {
     /// The purchase's name.
     pub id: PurchaseId,
     /// When it was begun, by the payer's clock.
-    #[serde(with = "stored::unix")]
     pub at: ChainTime,
     /// Its state.
     pub state: PurchaseState,
@@ -69,7 +68,6 @@ pub struct JournalEntry {
     /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here.
     pub secret: Option<String>,
     /// The last moment at which a payment counts for that intent.
-    #[serde(with = "stored::unix")]
     pub expiry: ChainTime,
     /// The account that is paid.
     pub recipient: Address,
@@ -85,7 +83,6 @@ pub struct JournalEntry {
     pub transaction: Option<TxHash>,
     /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
     /// for which it counts against the budget begins here.
-    #[serde(with = "stored::unix_if_any")]
     pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
     pub delivered: bool,
@@ -184,13 +181,16 @@ impl JournalEntry {
         if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
     }
 
-    /// The transactions that may cancel its authorization now, of which at most one can be mined: those prepared last.
-    pub(in crate::client) fn cancellation(&self) -> &[PreparedTransfer] {
+    /// The transactions of which at most one can be mined now: its transfers, or those that cancel its authorization and were prepared last.
+    pub(crate) fn current(&self) -> &[PreparedTransfer] {
+        if self.authorized().is_none() {
+            return self.transfers();
+        }
         self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).next_back().unwrap_or_default()
     }
 
     /// The most that its transactions cost: of those with one nonce, one is mined.
-    pub(in crate::client) fn gas(&self) -> Amount {
+    pub(crate) fn gas(&self) -> Amount {
         let dearest = |same: &[PreparedTransfer]| same.iter().map(|one| one.fee).max().unwrap_or(Amount::ZERO);
         let cancellations = self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).map(dearest);
         cancellations.fold(dearest(self.transfers()), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
@@ -203,7 +203,7 @@ impl JournalEntry {
     }
 
     /// The token and the account of what was prepared: of several transfers that of its transaction, else the last.
-    pub(in crate::client) fn paid_with(&self) -> Option<(Address, Address)> {
+    pub(crate) fn paid_with(&self) -> Option<(Address, Address)> {
         if let Some(PreparedAuthorization { token, signed, .. }) = self.authorized() {
             return Some((*token, signed.authorization.from));
         }
@@ -211,13 +211,13 @@ impl JournalEntry {
     }
 
     /// The transfer that this transaction made; of one that only the seller's chain knows, the last.
-    pub(in crate::client) fn transfer_of(&self, transaction: Option<TxHash>) -> Option<&PreparedTransfer> {
+    pub(crate) fn transfer_of(&self, transaction: Option<TxHash>) -> Option<&PreparedTransfer> {
         let is_it = |transfer: &&PreparedTransfer| transaction.is_some() && transfer.transaction() == transaction;
         self.transfers().iter().find(is_it).or(self.transfers().last())
     }
 
     /// Adds a transfer, which excludes those before it.
-    pub(in crate::client) fn is_to_send(&mut self, prepared: PreparedTransfer) {
+    pub(crate) fn push_prepared(&mut self, prepared: PreparedTransfer) {
         match &mut self.payment {
             JournalPayment::Transfer(transfers) => transfers.push(prepared),
             JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
@@ -226,7 +226,7 @@ impl JournalEntry {
     }
 
     /// What is to be sent next: the last transfer, or the last cancellation.
-    pub(in crate::client) fn to_send(&mut self) -> Option<&mut PreparedTransfer> {
+    pub(crate) fn last_prepared_mut(&mut self) -> Option<&mut PreparedTransfer> {
         match &mut self.payment {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
                 prepared.last_mut()
@@ -236,34 +236,34 @@ impl JournalEntry {
     }
 
     /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
-    pub(in crate::client) fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
     }
 
     /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
     /// authorization that was used.
-    pub(in crate::client) fn has_moved(&self) -> bool {
+    pub(crate) fn has_moved(&self) -> bool {
         self.authorization().is_none() || self.is_settled()
     }
 
     /// Whether it waits for nothing but the same request, by which its payment or its answer is used: or for its age.
-    pub(in crate::client) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
     }
 
     /// Whether it may yet cost more than that: what was paid costs nothing more.
-    pub(in crate::client) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
+    pub(crate) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
         limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
     }
 
     /// Whether its authorization bought an answer, by the seller's word, which is not known to be with the caller.
-    pub(in crate::client) fn is_sold(&self) -> bool {
+    pub(crate) fn is_sold(&self) -> bool {
         let is_unsettled = self.state == PurchaseState::Paying && self.transaction.is_none();
         is_unsettled && self.settled.is_some() && self.authorization().is_some()
     }
 
     /// The same purchase as it was before its answer came: its payment is shown as it was shown then.
-    pub(in crate::client) fn asked_again(self) -> Self {
+    pub(crate) fn asked_again(self) -> Self {
         if self.authorization().is_some() {
             return Self { state: PurchaseState::Paying, transaction: None, ..self };
         }
@@ -271,18 +271,18 @@ impl JournalEntry {
     }
 
     /// Whether the chain has said that its authorization was used, though perhaps not by which transaction.
-    pub(in crate::client) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.transaction.is_some() || self.state == PurchaseState::Redeeming
     }
 
     /// The state after an answer to its authorization. What is settled by an unknown transaction stays so.
-    pub(in crate::client) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
+    pub(crate) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
         let unknown = self.state == PurchaseState::Redeeming && self.transaction.is_none();
         if unknown && state == PurchaseState::Unspent { PurchaseState::Redeeming } else { state }
     }
 
     /// Takes over the terms under which its authorization is shown from now on.
-    pub(in crate::client) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
+    pub(crate) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
         self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
         if let JournalPayment::Authorization { authorized, .. } = &mut self.payment {
             authorized.message = message;
@@ -290,32 +290,32 @@ impl JournalEntry {
     }
 
     /// Takes over what the chain says of its authorization.
-    pub(in crate::client) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
+    pub(crate) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
         self.state = PurchaseState::Redeeming;
         self.transaction = transaction.or(self.transaction);
     }
 
     /// Whether its transfer is one that the quote asks for.
-    pub(in crate::client) fn pays(&self, quote: &Quote) -> bool {
+    pub(crate) fn pays(&self, quote: &Quote) -> bool {
         self.covers(quote) && self.payment != JournalPayment::None
     }
 
     /// The same, but for what is not known here of a payment that was made elsewhere: its token.
-    pub(in crate::client) fn covers(&self, quote: &Quote) -> bool {
+    pub(crate) fn covers(&self, quote: &Quote) -> bool {
         self.amount >= quote.amount && self.is_paid_as(quote)
     }
 
     /// Whether it went to the recipient that the quote names, on its chain and in one of its tokens.
-    pub(in crate::client) fn is_paid_as(&self, quote: &Quote) -> bool {
+    pub(crate) fn is_paid_as(&self, quote: &Quote) -> bool {
         (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
             && self.token().is_none_or(|token| quote.contracts.contains(&token))
     }
 
-    pub(in crate::client) fn is_paid_by(&mut self, transaction: TxHash) {
+    pub(crate) fn is_paid_by(&mut self, transaction: TxHash) {
         (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 
-    pub(in crate::client) fn takes_terms_of(&mut self, quote: &Quote) {
+    pub(crate) fn takes_terms_of(&mut self, quote: &Quote) {
         self.intent = quote.intent.as_str().to_owned();
         self.expiry = quote.expiry;
     }

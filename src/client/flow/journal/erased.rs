@@ -6,7 +6,7 @@ use super::{Journal, JournalEntry, JournalError};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;
 
-pub(in crate::client) trait ErasedJournal: Send + Sync + 'static {
+pub(crate) trait ErasedJournal: Send + Sync + 'static {
     fn load(&self) -> Boxed<'_, Vec<JournalEntry>>;
     fn record<'a>(&'a self, entry: &'a JournalEntry) -> Boxed<'a, ()>;
 }

@@ -10,7 +10,7 @@ mod record;
 use std::future::Future;
 
 pub use entry::{JournalEntry, JournalPayment, PurchaseState, RETENTION};
-pub(in crate::client) use erased::ErasedJournal;
+pub(crate) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;
 pub use memory::MemoryJournal;

@@ -11,9 +11,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    client::{
-        Body as RequestBody, Budget, MemoryJournal, PurchaseState, flow::registry::PurchaseRegistry, settings::Settings,
-    },
+    client::{Body as RequestBody, Budget, MemoryJournal, PurchaseState, flow::PurchaseRegistry, settings::Settings},
     protocol::{Address, ChainTime},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
 };

@@ -43,7 +43,7 @@ impl Drop for Closing {
 
 /// Goes with the body of an answer that was sold. Until the body was read to its end the purchase stays open, so that the same
 /// request asks for the same answer: after a crash, too.
-pub(in crate::client) struct Delivery {
+pub(crate) struct Delivery {
     registry: Arc<RegistryInner>,
     purchase: PurchaseId,
     /// The purchase's last state.
@@ -65,17 +65,17 @@ impl Delivery {
     }
 
     /// Notes whether anything is left to read: a body is often dropped at its last byte, without a look behind it.
-    pub(in crate::client) const fn is_whole(&mut self, is_whole: bool) {
+    pub(crate) const fn is_whole(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
     }
 
     /// Whether the end of the body was reached.
-    pub(in crate::client) const fn is_closing(&self) -> bool {
+    pub(crate) const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
     /// Closes the purchase, durably.
-    pub(in crate::client) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(answered) = self.answered.take() {
             let closing = Closing::new(&self.registry, *answered);
             self.closing = Some(Mutex::new(Box::pin(async move {

@@ -14,7 +14,7 @@ use crate::{
 
 /// Exclusive access to one purchase. Dropped, it leaves the purchase to the next call of the same request; one that was
 /// never recorded leaves nothing, because nothing can have been sent.
-pub(in crate::client) struct PurchaseGuard {
+pub(crate) struct PurchaseGuard {
     registry: Arc<RegistryInner>,
     entry: JournalEntry,
     claim: Claim,
@@ -34,22 +34,22 @@ impl PurchaseGuard {
         Self { registry: Arc::clone(registry), entry, claim, recorded: true, sold: None }
     }
 
-    pub(in crate::client) const fn entry(&self) -> &JournalEntry {
+    pub(crate) const fn entry(&self) -> &JournalEntry {
         &self.entry
     }
 
-    pub(in crate::client) fn now(&self) -> ChainTime {
+    pub(crate) fn now(&self) -> ChainTime {
         self.registry.now()
     }
 
     /// Returns whether the transfer of another purchase, which may yet move, was made for that intent: of two transfers
     /// with one tag it could not be told which purchase paid for which.
-    pub(in crate::client) fn is_intent_taken(&self, intent: &str) -> bool {
+    pub(crate) fn is_intent_taken(&self, intent: &str) -> bool {
         self.registry.tables().open.is_paid_for(intent, self.entry.id)
     }
 
     /// Sets the most that the purchase's transactions cost aside, of which one is about to be recorded.
-    pub(in crate::client) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+    pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
         let now = self.registry.now();
         self.registry.tables().spent.set_gas_aside(self.entry.id, gas, now, budget)
     }
@@ -58,15 +58,12 @@ impl PurchaseGuard {
     ///
     /// # Errors
     /// [`JournalError::Finished`] where the purchase is closed, though not by this call: nothing may be sent for it any more.
-    pub(in crate::client) async fn record(
-        &mut self,
-        change: impl FnOnce(&mut JournalEntry),
-    ) -> Result<(), JournalError> {
+    pub(crate) async fn record(&mut self, change: impl FnOnce(&mut JournalEntry)) -> Result<(), JournalError> {
         self.change(change, None).await
     }
 
     /// Does the same where the money has moved already: a journal that fails or hangs costs no answer.
-    pub(in crate::client) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
+    pub(crate) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         match self.change(change, Some(PATIENCE)).await {
             Ok(()) | Err(JournalError::Finished) => {}
             Err(error) => {
@@ -103,7 +100,7 @@ impl PurchaseGuard {
     }
 
     /// Closes the purchase, because the seller does not give its answer any more. Not where another caller still reads it: `false`.
-    pub(in crate::client) async fn refuse(&mut self) -> bool {
+    pub(crate) async fn refuse(&mut self) -> bool {
         let is_read = self.registry.tables().open.is_read(self.entry.id);
         if !is_read {
             self.note(|entry| entry.state = PurchaseState::Refused).await;
@@ -122,22 +119,22 @@ impl PurchaseGuard {
     }
 
     /// Whether the purchase is closed, or about to be: the answer to another call came meanwhile, or it was finished before.
-    pub(in crate::client) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.recorded && !self.registry.tables().open.is_going_on(self.entry.id)
     }
 
     /// Notes the state that the purchase will have once its answer is with the caller. It stays open until then.
-    pub(in crate::client) fn sell(&mut self, change: impl FnOnce(&mut JournalEntry)) {
+    pub(crate) fn sell(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         self.sold = Some(self.changed(change));
     }
 
     /// Returns the entry as it will be once its answer is with the caller.
-    pub(in crate::client) fn outcome(&self) -> &JournalEntry {
+    pub(crate) fn outcome(&self) -> &JournalEntry {
         self.sold.as_ref().unwrap_or(&self.entry)
     }
 
     /// Leaves the purchase to the next call of the same request; returns what closes it, where its answer was sold.
-    pub(in crate::client) fn deliver(mut self) -> Option<Delivery> {
+    pub(crate) fn deliver(mut self) -> Option<Delivery> {
         let sold = self.sold.take().filter(|_| !self.is_finished())?;
         let registry = Arc::clone(&self.registry);
         drop(self);
@@ -146,7 +143,7 @@ impl PurchaseGuard {
     }
 
     /// Forgets a purchase of which nothing was sent, and nothing can be.
-    pub(in crate::client) fn discard(mut self) {
+    pub(crate) fn discard(mut self) {
         self.recorded = false;
         self.registry.tables().open.close(self.entry.id);
     }

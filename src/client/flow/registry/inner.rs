@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{open::OpenPurchases, spending::Spendings};
 use crate::{
-    client::{JournalEntry, JournalError, JournalPayment, flow::journal::ErasedJournal},
+    client::{JournalEntry, JournalError, JournalPayment, flow::ErasedJournal},
     clock::Clock,
     protocol::ChainTime,
 };

@@ -33,7 +33,7 @@ pub(super) struct Record {
 
 /// What works on a purchase.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::client) enum Claim {
+pub(crate) enum Claim {
     Call,
     Cancellation,
 }

@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use crate::{
     client::{
         Budget, BudgetDenial, JournalEntry, PurchaseId, PurchaseState,
-        flow::budget::{DAY, Spent},
+        flow::{DAY, Spent},
         http::host,
     },
     protocol::{Amount, ChainTime},

@@ -7,7 +7,7 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    client::{Body as RequestBody, ProofIn, dialect::transfer_proof::TransferProof, http::replay_request::Proof},
+    client::{Body as RequestBody, ProofIn, dialect::TransferProof, http::CarriedProof},
     protocol::TxHash,
 };
 
@@ -17,7 +17,7 @@ fn request(body: RequestBody) -> ReplayRequest<RequestBody> {
     ReplayRequest::new(Request::post("https://seller.example/x").body(body).unwrap())
 }
 
-fn proof() -> Proof {
+fn proof() -> CarriedProof {
     TransferProof::plain("intent", TxHash::new([1; 32])).placed(ProofIn::Header)
 }
 

@@ -1,5 +1,5 @@
 //! By an authorization that the seller settles: signed, followed by the chain's word, and cancelled.
 
-pub(in crate::client) mod cancel;
-pub(in crate::client) mod sign;
-pub(in crate::client) mod status;
+pub(crate) mod cancel;
+pub(crate) mod sign;
+pub(crate) mod status;

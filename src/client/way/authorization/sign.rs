@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use crate::{
     client::{
         AuthorizationRequest, BudgetDenial, JournalPayment, PayError, PayerError, PreparedAuthorization, PurchaseEvent,
-        dialect::authorization_terms::AuthorizationTerms,
-        flow::{progress::Progress, registry::PurchaseGuard},
+        dialect::AuthorizationTerms,
+        flow::{Progress, PurchaseGuard},
         inner::ClientInner,
         way::transfer::in_time,
     },
@@ -16,19 +16,19 @@ use crate::{
 };
 
 /// What an authorization is signed with.
-pub(in crate::client) struct Authorizing<'a> {
-    pub(in crate::client) inner: &'a ClientInner,
-    pub(in crate::client) progress: &'a Progress,
+pub(crate) struct Authorizing<'a> {
+    pub(crate) inner: &'a ClientInner,
+    pub(crate) progress: &'a Progress,
     /// When it has to be signed.
-    pub(in crate::client) deadline: Instant,
+    pub(crate) deadline: Instant,
     /// For how long it is to be valid.
-    pub(in crate::client) valid_for: Duration,
+    pub(crate) valid_for: Duration,
 }
 
 impl Authorizing<'_> {
     /// Signs for a purchase whose money is set aside, and records it. Returns another purchase of the same request instead, if one was left
     /// meanwhile.
-    pub(in crate::client) async fn sign(
+    pub(crate) async fn sign(
         &self,
         mut guard: PurchaseGuard,
         terms: &AuthorizationTerms,

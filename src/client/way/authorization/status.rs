@@ -3,10 +3,7 @@
 use crate::client::{AuthorizationStatus, JournalEntry, PayError, inner::ClientInner};
 
 /// Asks the chain. What was settled once, by its word, is not signed again on another word.
-pub(in crate::client) async fn status(
-    inner: &ClientInner,
-    entry: &JournalEntry,
-) -> Result<AuthorizationStatus, PayError> {
+pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, PayError> {
     let unsettled = |reason| PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
     let prepared = entry.authorized().ok_or_else(|| unsettled(None))?;
     match inner.payer.authorization_status(prepared, entry.at).await {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    client::{PayError, PayerError, dialect::authorization_terms::AuthorizationTerms, payer::ErasedPayer},
+    client::{PayError, PayerError, dialect::AuthorizationTerms, payer::ErasedPayer},
     protocol::{Address, Amount, Asset, TokenDomain},
 };
 

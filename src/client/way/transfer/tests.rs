@@ -10,9 +10,9 @@ use super::*;
 use crate::{
     client::{
         Budget, Journal, JournalError, JournalPayment, MemoryJournal, Payer, PreparedTransfer, PurchaseId, SubmitGuard,
-        flow::registry::PurchaseRegistry, payer::ErasedPayer,
+        flow::PurchaseRegistry, payer::ErasedPayer, settings::Settings,
     },
-    protocol::{Address, Amount, Asset, IntentId, Network, PaymentSignature},
+    protocol::{Address, Amount, Asset, ChainTime, IntentId, Network, PaymentSignature},
     testing::FakeClock,
 };
 
@@ -128,7 +128,7 @@ impl Stage {
 
     fn driver(&self, entry: JournalEntry) -> TransferDriver<'_> {
         let Self { payer, clock, settings, budget, registry, .. } = self;
-        let (id, context) = (entry.id, TransferContext { payer: &**payer, clock, settings, budget, registry });
+        let (id, context) = (entry.id, DispatchContext { payer: &**payer, clock, settings, budget, registry });
         let guard = self.registry.reserve(entry, budget).unwrap();
         let deadline = Instant::now() + self.settings.patience;
         TransferDriver::new(context, guard, Progress::new(id, "seller.example", "POST /x", None), deadline)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{client::PayerError, protocol::TxHash};
+use crate::client::PayerError;
 
 /// How often a transfer that no node has is sent again, where sending it is refused.
 const REFUSALS_MAX: u32 = 6;
@@ -13,49 +13,32 @@ const IMPOSSIBLE_MIN: u32 = 3;
 
 /// What is known of a transfer that is being followed.
 #[derive(Default)]
-pub(in crate::client) struct Watch {
+pub(crate) struct Watch {
     /// When it was last sent, or first seen.
-    pub(in crate::client) moved: Option<Instant>,
+    pub(crate) moved: Option<Instant>,
     refusals: u32,
     impossible: u32,
-    pub(in crate::client) reason: Option<PayerError>,
+    pub(crate) reason: Option<PayerError>,
 }
 
 impl Watch {
-    pub(in crate::client) fn is_over(&self, pause: Duration) -> bool {
+    pub(crate) fn is_over(&self, pause: Duration) -> bool {
         self.moved.is_some_and(|moved| moved.elapsed() >= pause)
     }
 
     /// Counts a status: one that makes another payment possible is believed only when it comes again and again.
-    pub(in crate::client) const fn saw(&mut self, is_impossible: bool) {
+    pub(crate) const fn saw(&mut self, is_impossible: bool) {
         self.impossible = if is_impossible { self.impossible + 1 } else { 0 };
     }
 
-    pub(in crate::client) const fn is_impossible(&self) -> bool {
+    pub(crate) const fn is_impossible(&self) -> bool {
         self.impossible >= IMPOSSIBLE_MIN
     }
 
     /// Notes how sending went; `true` where it was refused once too often.
-    pub(in crate::client) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
+    pub(crate) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
         self.reason = refusal;
         self.refusals += u32::from(self.reason.is_some());
         self.refusals >= REFUSALS_MAX
     }
-}
-
-/// What is to be sent.
-#[derive(Clone, Copy)]
-pub(super) enum Sending {
-    /// The same transfer again.
-    Again,
-    /// One with a higher fee, under the same nonce.
-    HigherFee,
-}
-
-/// What to do next.
-pub(super) enum Step {
-    Settled(TxHash),
-    /// This may be sent under a fresh quote only.
-    Requote(Sending),
-    Pause,
 }

@@ -1,0 +1,134 @@
+//! `Dispatch`: the transaction of a purchase, a transfer or a cancellation. It is recorded before it is sent, sent again, and outbid.
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::watch::Watch;
+use crate::{
+    client::{
+        Budget, JournalEntry, PayError, PayerError, PreparedTransfer,
+        flow::{PurchaseGuard, PurchaseRegistry},
+        payer::ErasedPayer,
+        settings::Settings,
+    },
+    clock::Clock,
+    protocol::{ChainTime, TxHash},
+};
+
+/// What a transaction is driven with.
+#[derive(Clone, Copy)]
+pub(crate) struct DispatchContext<'a> {
+    pub(crate) payer: &'a dyn ErasedPayer,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) settings: &'a Settings,
+    pub(crate) budget: &'a Budget,
+    pub(crate) registry: &'a PurchaseRegistry,
+}
+
+impl DispatchContext<'_> {
+    pub(super) fn now(&self) -> ChainTime {
+        ChainTime::from_unix(self.clock.unix())
+    }
+}
+
+pub(super) struct Dispatch<'a> {
+    pub(super) context: DispatchContext<'a>,
+    pub(super) guard: PurchaseGuard,
+    /// When everything that is waited for has to be over.
+    pub(super) deadline: Instant,
+    pub(super) watch: Watch,
+}
+
+impl<'a> Dispatch<'a> {
+    pub(super) fn new(context: DispatchContext<'a>, guard: PurchaseGuard, deadline: Instant) -> Self {
+        Self { context, guard, deadline, watch: Watch::default() }
+    }
+
+    /// Records a transaction, if its gas can be afforded.
+    ///
+    /// # Errors
+    /// [`PayError::Declined`] or [`PayError::Journal`]: it must not be sent.
+    pub(super) async fn record(
+        &mut self,
+        prepared: PreparedTransfer,
+        also: impl FnOnce(&mut JournalEntry),
+    ) -> Result<(), PayError> {
+        let mut entry = self.guard.entry().clone();
+        entry.push_prepared(prepared);
+        also(&mut entry);
+        self.guard.set_gas_aside(entry.gas(), self.context.budget)?;
+        self.guard.record(|own| *own = entry).await.map_err(PayError::Journal)
+    }
+
+    /// Sends what was recorded last. Whether it went out or not, its status tells.
+    pub(super) async fn send(&mut self) -> Result<(), PayerError> {
+        let Some(prepared) = self.guard.entry().current().last().cloned() else { return Ok(()) };
+        let sent = self.context.payer.send(&prepared).await;
+        self.watch.moved = Some(Instant::now());
+        match sent {
+            Ok(transaction) if prepared.transaction().is_none() => {
+                let named = |entry: &mut JournalEntry| {
+                    if let Some(sent) = entry.last_prepared_mut() {
+                        sent.set_transaction(transaction);
+                    }
+                };
+                self.guard.note(named).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "it is not known whether a transaction was sent");
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what no node has.
+    pub(super) async fn send_again(&mut self) -> Result<(), PayError> {
+        let turn = timeout_at(self.deadline, self.context.payer.submit_guard());
+        let _turn = turn.await.map_err(|_| self.unsettled())?;
+        // What is not in the journal for certain is not sent.
+        let recorded = self.guard.record(|_| {}).await;
+        recorded.map_err(|_| self.unsettled())?;
+        let refusal = self.send().await.err();
+        if self.watch.sent(refusal) { Err(self.unsettled()) } else { Ok(()) }
+    }
+
+    /// Offers more for the same place in the chain: at most one of the two can be mined. Returns what was recorded.
+    pub(super) async fn bump(&mut self) -> Option<Option<TxHash>> {
+        self.watch.moved = Some(Instant::now());
+        let current = self.guard.entry().current();
+        if current.len() > self.context.settings.bumps_max {
+            return None;
+        }
+        let bumped = match self.context.payer.replace(current).await {
+            Ok(bumped) => bumped?,
+            Err(error) => {
+                tracing::debug!(%error, "no transaction with a higher fee was prepared");
+                return None;
+            }
+        };
+        let transaction = bumped.transaction();
+        match self.record(bumped, |_| {}).await {
+            Ok(()) => Some(transaction),
+            Err(error) => {
+                tracing::warn!(%error, "no transaction with a higher fee is sent");
+                None
+            }
+        }
+    }
+
+    /// Waits before the chain is asked again.
+    pub(super) async fn pause(&mut self) -> Result<(), PayError> {
+        let pause = self.context.settings.poll_every;
+        if Instant::now() + pause > self.deadline {
+            return Err(self.unsettled());
+        }
+        sleep(pause).await;
+        Ok(())
+    }
+
+    pub(super) fn unsettled(&mut self) -> PayError {
+        let (entry, reason) = (self.guard.entry(), self.watch.reason.take());
+        PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason }
+    }
+}
