@@ -83,7 +83,7 @@ async fn used(
             Ok(Some(Trace::Used(transaction))) => {
                 return Ok(AuthorizationStatus::Used { transaction: Some(transaction) });
             }
-            Ok(Some(Trace::Canceled(at))) if !canceled.contains(&at) => canceled.push(at),
+            Ok(Some(Trace::Canceled(_, at))) if !canceled.contains(&at) => canceled.push(at),
             // Logs that are refused, or that do not reach back so far, say nothing about the payment.
             Ok(_) | Err(_) => {}
         }
@@ -103,5 +103,6 @@ async fn was_canceled(node: &Node, final_after: u64, nonce: &Nonce, at: &MinedIn
     if !is_deep || !node.block(at.number).await?.is_some_and(|block| at.is(&block)) {
         return Ok(false);
     }
-    Ok(trace::in_block(node, nonce, at.number).await? == Some(Trace::Canceled(*at)))
+    let trace = trace::in_block(node, nonce, at.number).await?;
+    Ok(matches!(trace, Some(Trace::Canceled(_, found)) if found == *at))
 }
