@@ -17,7 +17,7 @@ use tower_x402::{
         ReserveOutcome, Sale, Settling,
         conformance::{self, Harness},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, Payment, PaymentId, SignedTransfer, TxHash},
+    protocol::{Address, Binding, ChainTime, IntentKey, Payment, PaymentId, TxHash},
     testing::FakeClock,
 };
 
@@ -144,8 +144,9 @@ impl Broken {
             (Fault::AuthorizationByNonce, Payment::Transfer(transfer)) if transfer.binding.nonce().is_some() => {
                 transfer.with_token(Address::ZERO).with_payer(Address::ZERO).into()
             }
-            (Fault::AuthorizationByNonce, Payment::Authorization(signed)) => {
-                SignedTransfer { token: Address::ZERO, payer: Address::ZERO, ..signed }.into()
+            (Fault::AuthorizationByNonce, Payment::Authorization(mut signed)) => {
+                (signed.token, signed.payer) = (Address::ZERO, Address::ZERO);
+                signed.into()
             }
             (Fault::LapsedIsAnybodys, Payment::Authorization(signed)) if signed.transaction.is_none() => {
                 signed.with_transaction(TxHash::new([9; 32])).into()
