@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use super::{BookedSale, LedgerError};
+use super::{book::record::BookedSale, error::LedgerError};
 use crate::protocol::PaymentId;
 
 /// The sales that a [`Ledger`](super::Ledger) recorded and that wait for their announcement: an optional capability, which

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Settling;
+use super::settling::Settling;
 use crate::protocol::{ChainTime, IntentKey, Payment};
 
 /// How far the verifier's head may lag behind the chain.

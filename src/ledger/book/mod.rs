@@ -2,7 +2,7 @@
 
 mod day;
 mod query;
-mod record;
+pub(super) mod record;
 mod stream;
 mod totals;
 

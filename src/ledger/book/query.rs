@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use super::BookedSale;
+use super::record::BookedSale;
 
 /// Which sales are asked for: those of a span of time, of one resource or of all.
 ///

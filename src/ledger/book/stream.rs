@@ -10,7 +10,7 @@ use std::{
 
 use futures_core::Stream;
 
-use super::BookedSale;
+use super::record::BookedSale;
 use crate::ledger::LedgerError;
 
 /// How many sales are asked for at once.

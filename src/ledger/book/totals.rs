@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BookedSale, Sales, UtcDay};
+use super::{day::UtcDay, record::BookedSale, stream::Sales};
 use crate::{
     ledger::LedgerError,
     protocol::{Address, Amount, Network},

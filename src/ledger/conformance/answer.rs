@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{
     super::{AttemptOutcome, CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome, Sale},
-    Harness,
     fixture::{Fault, Fixture, LONG, must_be},
+    harness::Harness,
 };
 
 /// What the paywall keeps at most, unless told otherwise.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{AttemptOutcome, Ledger, ReserveOutcome},
-    Harness,
     fixture::{Fault, Fixture, must_be},
+    harness::Harness,
 };
 use crate::protocol::Transfer;
 

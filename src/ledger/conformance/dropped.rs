@@ -8,8 +8,8 @@ use std::{
 
 use super::{
     super::{AttemptOutcome, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
-    Harness,
     fixture::{BEGUN, Fault, Fixture, must_be},
+    harness::Harness,
 };
 
 /// More often than any question waits.

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
-    Harness,
+    harness::Harness,
 };
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{AttemptOutcome, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
-    Harness,
     fixture::{Fault, Fixture, LONG, must_be},
+    harness::Harness,
 };
 use crate::protocol::Transfer;
 

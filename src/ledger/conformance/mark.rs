@@ -2,8 +2,8 @@
 
 use super::{
     super::{AttemptOutcome, Claim, Ledger, ReserveOutcome},
-    Harness,
     fixture::{AGE, Fault, Fixture, HEAD, LONG, MARK, PAID, PAY_UNTIL, claim, mined, must_be},
+    harness::Harness,
 };
 use crate::protocol::{ChainTime, Transfer};
 

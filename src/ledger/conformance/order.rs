@@ -2,8 +2,8 @@
 
 use super::{
     super::{AttemptOutcome, Ledger, ReserveOutcome},
-    Harness,
     fixture::{Fault, Fixture, MARK, must_be},
+    harness::Harness,
 };
 use crate::protocol::Transfer;
 

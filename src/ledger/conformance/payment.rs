@@ -2,8 +2,8 @@
 
 use super::{
     super::{CommitOutcome, Ledger, ReserveOutcome},
-    Harness,
     fixture::{Fault, Fixture, PAID, must_be},
+    harness::Harness,
 };
 use crate::protocol::{Binding, ChainTime, Network, Transfer};
 

@@ -6,8 +6,8 @@ use tokio::sync::Barrier;
 
 use super::{
     super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
-    Harness,
     fixture::{BEGUN, Fault, Fixture, must_be, unsettled},
+    harness::Harness,
 };
 use crate::protocol::Transfer;
 

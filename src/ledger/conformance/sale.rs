@@ -2,8 +2,8 @@
 
 use super::{
     super::{AttemptOutcome, CommitOutcome, Ledger, ReserveOutcome},
-    Harness,
     fixture::{Fault, Fixture, HEAD, LONG, PAY_UNTIL, claim, must_be},
+    harness::Harness,
 };
 use crate::protocol::{Amount, Network, Transfer};
 

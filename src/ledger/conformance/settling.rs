@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome, Settling},
-    Harness,
     fixture::{BEGUN, Fault, Fixture, HEAD, LONG, MARK, PAID, claim, mined, must_be, unsettled},
+    harness::Harness,
     mark::{nudge, refused},
     race,
 };

@@ -1,8 +1,8 @@
 //! Accounts that are contracts.
 
 use super::{
-    Harness,
     fixture::{Fault, Fixture, must_be},
+    harness::Harness,
 };
 use crate::settle::Validity;
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::Harness;
+use super::harness::Harness;
 use crate::{
     protocol::{
         Address, Amount, PaymentSignature, TxHash,

@@ -3,8 +3,8 @@
 use std::{future::Future as _, pin::pin, task::Poll, time::Duration};
 
 use super::{
-    Harness,
     fixture::{Fault, Fixture, PRICE, must_be, units},
+    harness::Harness,
 };
 use crate::{
     settle::{Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Harness,
     fixture::{Fault, Fixture, PRICE, must_be, units},
+    harness::Harness,
 };
 use crate::{
     protocol::{Amount, Network},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::BudgetDenial;
+use super::denial::BudgetDenial;
 use crate::protocol::{ChainTime, Quote};
 
 /// What a budget is asked about a quote.
