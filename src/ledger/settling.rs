@@ -38,6 +38,17 @@ impl Settling {
         self.transaction = Some(transaction);
         self
     }
+
+    /// Returns the record of a payment that a settler confirmed, where nothing reads the chain: whenever it was mined, it was mined for this
+    /// intent. A transaction that was only sent has a head.
+    pub(crate) const fn confirmed(request: [u8; 16], transaction: TxHash) -> Self {
+        Self::new(request, ChainTime::from_unix(0)).with_transaction(transaction)
+    }
+
+    /// The transaction that a settler confirmed.
+    pub(crate) fn confirmed_by(&self) -> Option<TxHash> {
+        self.transaction.filter(|_| self.head.unix() == 0)
+    }
 }
 
 /// Omits the request's digest, which stands for a request that only its author should know.

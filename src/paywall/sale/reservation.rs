@@ -103,6 +103,15 @@ pub(crate) struct LeaseGuard {
     _held: HeldLease,
 }
 
+/// What the ledger is told of a settlement, under its lease.
+#[derive(Clone)]
+pub(crate) struct Records {
+    /// Each transaction, before it is sent.
+    pub(crate) sent: TransactionRecorder,
+    /// The transaction that settled it, where the settler's word is all there ever is. Whoever is told so later has no other witness.
+    pub(crate) settled: TransactionRecorder,
+}
+
 /// How the work under a lease ended.
 pub(crate) enum HoldOutcome<T> {
     Finished(T),
@@ -150,8 +159,34 @@ impl LeaseGuard {
         outcome
     }
 
+    /// Where a way to pay leaves what it learns while it settles the payment.
+    pub(crate) fn records(&mut self, settling: Settling) -> Records {
+        Records { sent: self.recorder(settling), settled: self.confirmer(settling.request) }
+    }
+
+    /// Records the transaction that settled the payment, and tries again for a while if the ledger does not answer.
+    fn confirmer(&self, request: [u8; 16]) -> TransactionRecorder {
+        let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
+        TransactionRecorder::new(move |transaction| {
+            let (ledger, lease) = (Arc::clone(&ledger), lease.clone());
+            async move {
+                let (end, settling) = (Instant::now() + COMMIT_WAIT, Settling::confirmed(request, transaction));
+                loop {
+                    match timeout(SETTLING_WAIT, ledger.settling(&lease, &settling)).await {
+                        Ok(Ok(RenewOutcome::Held)) => return true,
+                        failed if matches!(failed, Ok(Ok(_))) || Instant::now() + COMMIT_PAUSE >= end => {
+                            tracing::error!(%transaction, ?failed, "that the payment is settled could not be recorded");
+                            return false;
+                        }
+                        _ => sleep(COMMIT_PAUSE).await,
+                    }
+                }
+            }
+        })
+    }
+
     /// Records the transaction that settles the payment, before it is sent.
-    pub(crate) fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
+    fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
         let (ledger, lease, settling) = (Arc::clone(&self.ledger), self.lease.clone(), self.since_first(settling));
         let sent = Arc::clone(self.sent.get_or_insert_default());
         TransactionRecorder::new(move |transaction| {
