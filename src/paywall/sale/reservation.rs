@@ -108,8 +108,29 @@ pub(crate) struct LeaseGuard {
 pub(crate) struct Records {
     /// Each transaction, before it is sent.
     pub(crate) sent: TransactionRecorder,
-    /// The transaction that settled it, where the settler's word is all there ever is. Whoever is told so later has no other witness.
-    pub(crate) settled: TransactionRecorder,
+    ledger: Arc<dyn ErasedLedger>,
+    lease: Lease,
+    /// The digest of the request.
+    request: [u8; 16],
+}
+
+impl Records {
+    /// Records the payment as settled by this transfer, where the settler's word is all there ever is. Tries again for a while if the
+    /// ledger does not answer.
+    pub(crate) async fn settled_by(&self, paid: &Transfer) {
+        let end = Instant::now() + COMMIT_WAIT;
+        let settling = Settling::confirmed(self.request, paid.transaction, paid.block_time);
+        loop {
+            match timeout(SETTLING_WAIT, self.ledger.settling(&self.lease, &settling)).await {
+                Ok(Ok(RenewOutcome::Held)) => return,
+                failed if matches!(failed, Ok(Ok(_))) || Instant::now() + COMMIT_PAUSE >= end => {
+                    tracing::error!(transaction = %paid.transaction, ?failed, "that the payment is settled could not be recorded");
+                    return;
+                }
+                _ => sleep(COMMIT_PAUSE).await,
+            }
+        }
+    }
 }
 
 /// How the work under a lease ended.
@@ -161,28 +182,8 @@ impl LeaseGuard {
 
     /// Where a way to pay leaves what it learns while it settles the payment.
     pub(crate) fn records(&mut self, settling: Settling) -> Records {
-        Records { sent: self.recorder(settling), settled: self.confirmer(settling.request) }
-    }
-
-    /// Records the transaction that settled the payment, and tries again for a while if the ledger does not answer.
-    fn confirmer(&self, request: [u8; 16]) -> TransactionRecorder {
-        let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
-        TransactionRecorder::new(move |transaction| {
-            let (ledger, lease) = (Arc::clone(&ledger), lease.clone());
-            async move {
-                let (end, settling) = (Instant::now() + COMMIT_WAIT, Settling::confirmed(request, transaction));
-                loop {
-                    match timeout(SETTLING_WAIT, ledger.settling(&lease, &settling)).await {
-                        Ok(Ok(RenewOutcome::Held)) => return true,
-                        failed if matches!(failed, Ok(Ok(_))) || Instant::now() + COMMIT_PAUSE >= end => {
-                            tracing::error!(%transaction, ?failed, "that the payment is settled could not be recorded");
-                            return false;
-                        }
-                        _ => sleep(COMMIT_PAUSE).await,
-                    }
-                }
-            }
-        })
+        let (ledger, lease, request) = (Arc::clone(&self.ledger), self.lease.clone(), settling.request);
+        Records { sent: self.recorder(settling), ledger, lease, request }
     }
 
     /// Records the transaction that settles the payment, before it is sent.

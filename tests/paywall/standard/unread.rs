@@ -1,12 +1,12 @@
 //! A seller with a settler and nothing that reads the chain.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tower_x402::{
     Merchant, RequestBody,
-    ledger::MemoryLedger,
+    ledger::{Ledger, Maintenance as _, MemoryLedger},
     protocol::{ChainTime, SealingKeys, TxHash, v2::Reason},
     settle::{SettleError, Validity},
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, Settling},
@@ -17,13 +17,22 @@ use crate::support::{Counter, Handler, NOW, ask, assert_problem, echo, layered, 
 
 async fn open(lazily: bool, up: bool) -> Result<(Merchant, ScriptedSettler, FakeClock), tower_x402::BuildError> {
     let clock = FakeClock::new(NOW);
+    open_on(MemoryLedger::with_clock(clock.clone()), clock, lazily, up).await
+}
+
+async fn open_on(
+    ledger: impl Ledger,
+    clock: FakeClock,
+    lazily: bool,
+    up: bool,
+) -> Result<(Merchant, ScriptedSettler, FakeClock), tower_x402::BuildError> {
     let settler = ScriptedSettler::new(ScriptedVerifier::new(ChainTime::from_unix(NOW)));
     if !up {
         settler.outage(SettleError::unavailable());
     }
     let builder = Merchant::builder(recipient())
         .settler(settler.clone())
-        .ledger(MemoryLedger::with_clock(clock.clone()))
+        .ledger(ledger)
         .clock(clock.clone())
         .sealing_keys(SealingKeys::new([7; 32]));
     let builder = if lazily { builder.start_lazily() } else { builder };
@@ -201,4 +210,20 @@ async fn a_payment_without_a_quote_is_not_settled_first() {
     let answer_first = layered(&charge(), echo(counter.clone()));
     assert_eq!(ask(&answer_first, paid(&payment)).await.status(), 200);
     assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+}
+
+/// A restored backup may have such a record of what was sold since: its mark is raised.
+#[tokio::test(start_paused = true)]
+async fn what_was_settled_before_the_mark_was_raised_buys_nothing() {
+    let clock = FakeClock::new(NOW);
+    let ledger = Arc::new(MemoryLedger::with_clock(clock.clone()));
+    let (merchant, settler, clock) = open_on(Arc::clone(&ledger), clock, false, true).await.unwrap();
+    let counter = Counter::default();
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap().settle_first(), fails(counter.clone(), 1));
+    let payment = pays(&offered(&service).await);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 500);
+    clock.advance(std::time::Duration::from_secs(5));
+    let _ = ledger.raise_mark_to(ChainTime::from_unix(NOW + 4)).await.unwrap();
+    assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
+    assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }

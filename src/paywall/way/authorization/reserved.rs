@@ -185,10 +185,9 @@ impl ReservedAuthorization {
 
     /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
     pub(crate) async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
-        if let Some(transaction) =
-            begun.and_then(|begun| begun.confirmed_by()).filter(|_| !self.is_read() && self.quoted)
-        {
-            return Found::Settled(self.confirmed(transaction));
+        let confirmed = begun.filter(|_| self.quoted && !self.is_read()).and_then(|begun| begun.confirmed_by());
+        if let Some((transaction, at)) = confirmed {
+            return Found::Settled(Transfer { transaction, ..self.transfer(at) });
         }
         let recorded = begun.and_then(|begun| begun.transaction);
         if let Some(transfer) = self.settled_in(recorded).await {
@@ -262,7 +261,7 @@ impl ReservedAuthorization {
         let settled = self.settled(records).await;
         if let (false, Settled::Done(transfer) | Settled::Named(transfer)) = (self.is_read(), &settled) {
             // Where that fails, the sale that follows may still be recorded.
-            let _ = records.settled.record(transfer.transaction).await;
+            records.settled_by(transfer).await;
         }
         settled
     }
@@ -298,17 +297,12 @@ impl ReservedAuthorization {
         }
     }
 
-    /// The transfer that the settler made in this transaction, where nothing reads the chain.
-    fn confirmed(&self, transaction: TxHash) -> Transfer {
-        // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
-        let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
-        Transfer { transaction, ..self.transfer(now) }
-    }
-
     /// Waits until the verifier sees the payment in this transaction.
     async fn confirm(&self, transaction: TxHash) -> Settled {
         let Some(verifier) = self.merchant.chain() else {
-            return Settled::Done(self.confirmed(transaction));
+            // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
+            let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
+            return Settled::Done(Transfer { transaction, ..self.transfer(now) });
         };
         let deadline = Instant::now() + CONFIRM;
         let mut transaction = transaction;
