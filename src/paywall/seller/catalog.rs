@@ -29,7 +29,7 @@ struct Entry {
 }
 
 /// What all routes of one name share.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     /// What quotes say is sold. Set by the seller, or else by the first quote, to the name itself.
     label: Arc<OnceLock<Arc<str>>>,

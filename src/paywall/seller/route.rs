@@ -237,6 +237,7 @@ impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Route")
             .field("resource", &self.resource)
+            .field("listing", &self.listing)
             .field("prices", &self.prices)
             .field("bypass", &self.bypass)
             .field("body_limit", &self.body_limit)
@@ -249,7 +250,6 @@ impl fmt::Debug for Route {
             .field("bound_headers", &self.bound_headers)
             .field("consumes_body", &self.consumes_body.is_some())
             .field("answer_limit", &self.answer_limit)
-            .field("on_sold", &self.listing.on_sold.get())
             .field("settle_first", &self.settle_first)
             .field("redelivery", &self.redelivery)
             .field("page", &self.page)

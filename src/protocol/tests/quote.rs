@@ -8,6 +8,7 @@ use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
     Address, Amount, Asset, ChainTime, IntentId, IntentTerms, Network, Quote, QuoteError, QuoteTemplate, RedeemBy,
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR},
+    price_text::PriceText,
     template::RenderedQuote,
 };
 
