@@ -166,8 +166,9 @@ impl Merchant {
 
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
         let inner = self.inner();
+        let own = IntentKey::of_payment(&sale.payment);
         // Where the intent stands in the way, the payment counts: it must not be sold again.
-        for intent in sale.intent.into_iter().chain([IntentKey::of_payment(&sale.payment)]) {
+        for intent in sale.intent.into_iter().chain([own]) {
             let claim = Claim::builder(sale.resource.as_str(), intent)
                 .transfers(vec![paid.clone()])
                 .pay_until(head.after(inner.quote_ttl.saturating_add(inner.quote_grace)))
@@ -183,6 +184,8 @@ impl Merchant {
                     });
                 }
                 ReserveOutcome::PaymentUsed => return Ok(Recorded::Before),
+                // Nothing else is ever sold by the payment's own key.
+                ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
                 ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
                 ReserveOutcome::IntentConsumed | ReserveOutcome::TooManyAttempts { .. } => {}

@@ -6,7 +6,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tower_x402::{
     Merchant, RequestBody,
-    ledger::{Ledger, Maintenance as _, MemoryLedger},
+    ledger::{Ledger, Maintenance as _, MemoryLedger, SqliteLedger},
     protocol::{ChainTime, SealingKeys, TxHash, v2::Reason},
     settle::{SettleError, Validity},
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, Settling},
@@ -147,9 +147,15 @@ fn fails(counter: Counter, failures: usize) -> impl Handler {
 }
 
 /// What the settler confirmed is recorded: nothing else would ever tell of it.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn what_was_settled_first_buys_the_answer_by_the_same_header() {
-    let (merchant, settler, clock) = open(false, true).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = SqliteLedger::open(folder.path().join("sales.db")).await.unwrap();
+    spent_by_the_same_header(open(false, true).await.unwrap()).await;
+    spent_by_the_same_header(open_on(on_disk, FakeClock::new(NOW), false, true).await.unwrap()).await;
+}
+
+async fn spent_by_the_same_header((merchant, settler, clock): (Merchant, ScriptedSettler, FakeClock)) {
     let counter = Counter::default();
     let layer = merchant.charge("answer", "0.49 USDC").unwrap().settle_first();
     let service = layered(&layer, fails(counter.clone(), 2));
