@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::protocol::{ChainTime, TxHash};
 
+/// Added to the head of what a settler confirmed: no chain gets that old, and every database has the number.
+const CONFIRMED: u64 = 1 << 62;
+
 /// The record of a settlement that was begun. A ledger keeps it durably from [`Ledger::settling`](super::Ledger::settling) on, and
 /// returns it with the next lease of the same intent on the same payment.
 ///
@@ -37,6 +40,19 @@ impl Settling {
     pub const fn with_transaction(mut self, transaction: TxHash) -> Self {
         self.transaction = Some(transaction);
         self
+    }
+
+    /// Returns the record of a payment that a settler confirmed at that time, where nothing reads the chain. What was only sent has a head
+    /// that a chain may have.
+    pub(crate) const fn confirmed(request: [u8; 16], transaction: TxHash, at: ChainTime) -> Self {
+        Self::new(request, ChainTime::from_unix(at.unix() | CONFIRMED)).with_transaction(transaction)
+    }
+
+    /// The transaction that a settler confirmed, and when.
+    pub(crate) fn confirmed_by(&self) -> Option<(TxHash, ChainTime)> {
+        let at = self.head.unix();
+        let transaction = self.transaction.filter(|_| at & CONFIRMED != 0)?;
+        Some((transaction, ChainTime::from_unix(at & !CONFIRMED)))
     }
 }
 

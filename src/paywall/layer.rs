@@ -314,6 +314,9 @@ impl X402Layer {
     /// `PAYMENT-SIGNATURE`, or the intent with the transaction's hash, buys the answer when it is shown again. A payment that names no
     /// quote is then given only to its payer's signature, because its header can be copied from the chain.
     ///
+    /// Of a merchant without [verifier](crate::MerchantBuilder::verifier), no signature and no hash is taken: the same `PAYMENT-SIGNATURE`
+    /// buys the answer, by what the ledger has of the settler's word, and a payment that names no quote is refused before it is settled.
+    ///
     /// Transfers that the payer sends itself are made before the handler runs in any case.
     pub fn settle_first(self) -> Self {
         self.set(|route| route.settle_first = true)

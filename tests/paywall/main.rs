@@ -41,6 +41,7 @@ mod proofs;
 mod purchase;
 mod races;
 mod redelivery;
+mod restored;
 mod sold_hook;
 mod standard;
 mod strip_proof;

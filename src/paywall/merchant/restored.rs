@@ -46,23 +46,39 @@ impl LoggedSale {
     /// Reads the event `sold` as `tracing-subscriber` writes it, as text without colours or as JSON. `None` for every other line.
     #[must_use]
     pub fn from_line(line: &str) -> Option<Self> {
-        let value = match line.split_once(" sold payment=") {
-            Some((before, _)) if !before.ends_with(" not") => |line, name| value(line, &format!(" {name}=")),
-            _ => |line, name| value(line, &format!("\"{name}\":")),
+        let at = event_in(line);
+        let value = |name| match at.and_then(|at| line.get(at..)) {
+            Some(event) => value(event, &format!(" {name}=")),
+            None => value(line, &format!("\"{name}\":")),
         };
         // Text has no field of that name.
-        if value(line, "message").is_some_and(|message| message != "sold") {
+        if value("message").is_some_and(|message| message != "sold") {
             return None;
         }
-        let payment = value(line, "payment")?.parse().ok()?;
-        let intent = value(line, "intent").and_then(|hex| const_hex::decode_to_array(hex).ok());
-        Some(Self::new(payment, value(line, "resource").unwrap_or_default()).with_intent(intent.map(IntentKey::new)))
+        let payment = value("payment")?.parse().ok()?;
+        let intent = value("intent").and_then(|hex| const_hex::decode_to_array(hex).ok());
+        Some(Self::new(payment, value("resource").unwrap_or_default()).with_intent(intent.map(IntentKey::new)))
     }
 }
 
-/// What stands behind the last such beginning: the event's own fields stand behind those of its spans.
+/// How the event begins in a line of text.
+const TEXT: &str = " sold payment=";
+
+/// Where the event begins in a line of text: not where it is quoted from a client, as the field of a span or of another event. A client may
+/// also have left a single quotation mark in a span: then the event is known by its last field, which no quotation ends with.
+fn event_in(line: &str) -> Option<usize> {
+    let is_quoted = |before: &str| before.replace(r"\\", "").replace(r#"\""#, "").matches('"').count() % 2 == 1;
+    let all: Vec<_> = line.match_indices(TEXT).filter_map(|(at, _)| Some((at, line.get(..at)?))).collect();
+    let mut open = all.into_iter().filter(|(_, before)| !before.ends_with(" not"));
+    let amount = line.rsplit_once(" amount=").map_or("", |(_, amount)| amount);
+    let ends_the_line = !amount.is_empty() && amount.bytes().all(|byte| byte.is_ascii_digit());
+    let found = open.clone().find(|(_, before)| !is_quoted(before));
+    found.or_else(|| open.next_back().filter(|_| ends_the_line)).map(|(at, _)| at)
+}
+
+/// What stands behind the first such beginning.
 fn value<'l>(line: &'l str, beginning: &str) -> Option<&'l str> {
-    let (_, rest) = line.rsplit_once(beginning)?;
+    let (_, rest) = line.split_once(beginning)?;
     match rest.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),
         None => rest.split(' ').next(),
@@ -150,8 +166,9 @@ impl Merchant {
 
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
         let inner = self.inner();
+        let own = IntentKey::of_payment(&sale.payment);
         // Where the intent stands in the way, the payment counts: it must not be sold again.
-        for intent in sale.intent.into_iter().chain([IntentKey::of_payment(&sale.payment)]) {
+        for intent in sale.intent.into_iter().chain([own]) {
             let claim = Claim::builder(sale.resource.as_str(), intent)
                 .payments(vec![paid.clone()])
                 .pay_until(head.after(inner.quote_ttl.saturating_add(inner.quote_grace)))
@@ -167,6 +184,8 @@ impl Merchant {
                     });
                 }
                 ReserveOutcome::PaymentUsed => return Ok(Recorded::Before),
+                // Nothing else is ever sold by the payment's own key.
+                ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
                 ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
                 ReserveOutcome::IntentConsumed | ReserveOutcome::TooManyAttempts { .. } => {}
@@ -200,6 +219,15 @@ mod tests {
             (format!(r#"{{"message":"not sold","payment":"{PAYMENT}"}}"#), None),
             (format!("WARN deliver: lease lost; the answer is withheld payment={PAYMENT}"), None),
             ("INFO deliver: sold payment=7".to_owned(), None),
+            // What a client said, quoted in a line of something else.
+            (format!(r#"DEBUG request{{agent="x sold payment={PAYMENT} "}}: served"#), None),
+            (format!(r#"DEBUG request{{agent="\" sold payment={PAYMENT} "}}: served"#), None),
+            (format!(r#"INFO request{{agent="\" sold payment=7 "}}: deliver: {fields}"#), Some(&known)),
+            (format!(r#"INFO request{{uri=/?"}}: deliver: {fields}"#), Some(&known)),
+            (format!(r#"INFO request{{agent="x"}}: deliver: not sold agent="x sold payment={PAYMENT}""#), None),
+            (format!(r#"{{"message":"served","agent":"\"message\":\"sold\",\"payment\":\"{PAYMENT}\""}}"#), None),
+            (format!(r#"{{"message":"served","agent":"x sold payment={PAYMENT} "}}"#), None),
+            (format!(r#"{{"message":"sold","agent":"x sold payment=7 ",{json}}}"#), Some(&known)),
             (String::new(), None),
         ] {
             assert_eq!(LoggedSale::from_line(&line).as_ref(), read, "{line}");

@@ -40,7 +40,7 @@ pub enum UnredeemedReason {
     /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the ledger has no record
     /// of, because a backup was restored, or the sale was deleted from the book. What a log says of it decides.
     BelowMark,
-    /// It is below every price of the merchant.
+    /// It is below every present price of the merchant, and above the mark.
     BelowEveryPrice {
         /// The lowest price.
         lowest: Amount,
@@ -111,9 +111,9 @@ impl Merchant {
         let last = transfer.block_time.after(self.inner.max_payment_age);
         let lowest = self.inner.catalog.lowest_price();
         let reason = match lowest.filter(|lowest| transfer.amount < *lowest) {
+            // Whatever its age, and whatever prices are today: a sale that is not on record must not be given back.
+            _ if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             Some(lowest) => UnredeemedReason::BelowEveryPrice { lowest },
-            // Whatever its age: a sale that is not on record must not be given back.
-            None if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             None if last < head => UnredeemedReason::TooOld,
             None => UnredeemedReason::NotRedeemed,
         };

@@ -103,6 +103,36 @@ pub(crate) struct LeaseGuard {
     _held: HeldLease,
 }
 
+/// What the ledger is told of a settlement, under its lease.
+#[derive(Clone)]
+pub(crate) struct Records {
+    /// Each transaction, before it is sent.
+    pub(crate) sent: TransactionRecorder,
+    ledger: Arc<dyn ErasedLedger>,
+    lease: Lease,
+    /// The digest of the request.
+    request: [u8; 16],
+}
+
+impl Records {
+    /// Records the payment as settled by this transfer, where the settler's word is all there ever is. Tries again for a while if the
+    /// ledger does not answer.
+    pub(crate) async fn settled_by(&self, paid: &Transfer) {
+        let end = Instant::now() + COMMIT_WAIT;
+        let settling = Settling::confirmed(self.request, paid.transaction, paid.block_time);
+        loop {
+            match timeout(SETTLING_WAIT, self.ledger.settling(&self.lease, &settling)).await {
+                Ok(Ok(RenewOutcome::Held)) => return,
+                failed if matches!(failed, Ok(Ok(_))) || Instant::now() + COMMIT_PAUSE >= end => {
+                    tracing::error!(transaction = %paid.transaction, ?failed, "that the payment is settled could not be recorded");
+                    return;
+                }
+                _ => sleep(COMMIT_PAUSE).await,
+            }
+        }
+    }
+}
+
 /// How the work under a lease ended.
 pub(crate) enum HoldOutcome<T> {
     Finished(T),
@@ -150,8 +180,14 @@ impl LeaseGuard {
         outcome
     }
 
+    /// Where a way to pay leaves what it learns while it settles the payment.
+    pub(crate) fn records(&mut self, settling: Settling) -> Records {
+        let (ledger, lease, request) = (Arc::clone(&self.ledger), self.lease.clone(), settling.request);
+        Records { sent: self.recorder(settling), ledger, lease, request }
+    }
+
     /// Records the transaction that settles the payment, before it is sent.
-    pub(crate) fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
+    fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
         let (ledger, lease, settling) = (Arc::clone(&self.ledger), self.lease.clone(), self.since_first(settling));
         let sent = Arc::clone(self.sent.get_or_insert_default());
         TransactionRecorder::new(move |transaction| {

@@ -13,14 +13,13 @@ use crate::{
         sale::{
             ending::Ending,
             kept::Shown,
-            reservation::{HoldOutcome, LeaseGuard},
+            reservation::{HoldOutcome, LeaseGuard, Records},
         },
     },
     protocol::{
         ChainTime, Payment, ProblemCode, TxHash,
         v2::{Reason, SettleResponse},
     },
-    settle::TransactionRecorder,
 };
 
 /// How long a payment may take to be settled, and to be confirmed.
@@ -31,8 +30,8 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The record that the ledger keeps before anything is sent.
     fn record(&self) -> Settling;
 
-    /// Settles the payment. Each transaction goes to the recorder before it is sent.
-    fn settle<'a>(&'a self, recorder: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
+    /// Settles the payment, and records what it learns.
+    fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
     /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome;
@@ -94,8 +93,8 @@ pub(crate) async fn settle<A, ResB, E>(
             return Ending::NoSale(Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()));
         }
     }
-    let recorder = guard.recorder(unsettled.record());
-    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&recorder))).await {
+    let records = guard.records(unsettled.record());
+    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&records))).await {
         HoldOutcome::Finished(settled) => settled,
         HoldOutcome::LeaseLost => return Ending::LeaseLost,
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),

@@ -1,25 +1,38 @@
 //! A seller with a settler and nothing that reads the chain.
 
+use std::{convert::Infallible, sync::Arc};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
 use tower_x402::{
-    Merchant,
-    ledger::MemoryLedger,
+    Merchant, RequestBody,
+    ledger::{Ledger, Maintenance as _, MemoryLedger, SqliteLedger},
     protocol::{ChainTime, SealingKeys, TxHash, v2::Reason},
     settle::{SettleError, Validity},
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, Settling},
 };
 
-use super::{by_hash, intent, offered, paid, pays, settled};
-use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, post, recipient};
+use super::{by_hash, intent, offered, paid, pays, settled, unquoted::unquoted};
+use crate::support::{Counter, Handler, NOW, ask, assert_problem, echo, layered, post, recipient};
 
 async fn open(lazily: bool, up: bool) -> Result<(Merchant, ScriptedSettler, FakeClock), tower_x402::BuildError> {
     let clock = FakeClock::new(NOW);
+    open_on(MemoryLedger::with_clock(clock.clone()), clock, lazily, up).await
+}
+
+async fn open_on(
+    ledger: impl Ledger,
+    clock: FakeClock,
+    lazily: bool,
+    up: bool,
+) -> Result<(Merchant, ScriptedSettler, FakeClock), tower_x402::BuildError> {
     let settler = ScriptedSettler::new(ScriptedVerifier::new(ChainTime::from_unix(NOW)));
     if !up {
         settler.outage(SettleError::unavailable());
     }
     let builder = Merchant::builder(recipient())
         .settler(settler.clone())
-        .ledger(MemoryLedger::with_clock(clock.clone()))
+        .ledger(ledger)
         .clock(clock.clone())
         .sealing_keys(SealingKeys::new([7; 32]));
     let builder = if lazily { builder.start_lazily() } else { builder };
@@ -118,4 +131,105 @@ async fn a_clock_that_is_set_back_while_a_payment_is_settled_loses_no_sale() {
     assert!(tokio::time::timeout(settles, &mut asking).await.is_err(), "it is checked, and being settled");
     clock.set_unix(NOW - 60);
     assert_eq!(asking.await.status(), 200);
+}
+
+/// Fails in its first `failures` runs.
+fn fails(counter: Counter, failures: usize) -> impl Handler {
+    tower::service_fn(move |_: Request<RequestBody<Body>>| {
+        let failed = counter.run() <= failures;
+        let status = if failed { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
+        async move {
+            let mut response = Response::new(Body::from("done"));
+            *response.status_mut() = status;
+            Ok::<_, Infallible>(response)
+        }
+    })
+}
+
+/// What the settler confirmed is recorded: nothing else would ever tell of it.
+#[tokio::test]
+async fn what_was_settled_first_buys_the_answer_by_the_same_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = SqliteLedger::open(folder.path().join("sales.db")).await.unwrap();
+    spent_by_the_same_header(open(false, true).await.unwrap()).await;
+    spent_by_the_same_header(open_on(on_disk, FakeClock::new(NOW), false, true).await.unwrap()).await;
+}
+
+async fn spent_by_the_same_header((merchant, settler, clock): (Merchant, ScriptedSettler, FakeClock)) {
+    let counter = Counter::default();
+    let layer = merchant.charge("answer", "0.49 USDC").unwrap().settle_first();
+    let service = layered(&layer, fails(counter.clone(), 2));
+    let payment = pays(&offered(&service).await);
+    let told = settled(&ask(&service, paid(&payment)).await);
+    assert!(!told.success && told.transaction.is_some());
+    // Another quote, whose payer copied the authorization, is none of it.
+    let other = offered(&service).await;
+    let copied = super::sign(&other, super::authorization(&other, super::NONCE));
+    assert_problem(ask(&service, paid(&copied)).await, 409, "redemption_in_progress").await;
+    // The settler says that it is used; or it is behind.
+    for (verdict, status) in [(None, 500), (Some(Ok(Validity::Valid)), 200)] {
+        clock.advance(std::time::Duration::from_secs(3));
+        settler.answer_verify(verdict);
+        let answer = ask(&service, paid(&payment)).await;
+        assert_eq!(answer.status().as_u16(), status);
+        if status == 200 {
+            assert_eq!((settled(&answer).success, settled(&answer).transaction), (true, told.transaction));
+        }
+    }
+    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+    assert_problem(ask(&service, paid(&copied)).await, 409, "tx_already_used").await;
+    assert_eq!((counter.runs(), settler.settlements()), (3, 1));
+}
+
+/// A client that leaves while its payment is settled has paid.
+#[tokio::test(start_paused = true)]
+async fn what_is_settled_for_a_client_that_left_buys_the_answer_by_the_same_header() {
+    for first in [false, true] {
+        let (merchant, settler, clock) = open(false, true).await.unwrap();
+        let counter = Counter::default();
+        let layer = merchant.charge("answer", "0.49 USDC").unwrap();
+        let layer = if first { layer.settle_first() } else { layer };
+        let service = layered(&layer, echo(counter.clone()));
+        let payment = pays(&offered(&service).await);
+        settler.delay(std::time::Duration::from_secs(2));
+        let leaves = std::time::Duration::from_secs(3);
+        let asking = tokio::time::timeout(leaves, ask(&service, paid(&payment)));
+        assert!(asking.await.is_err(), "it is checked, and being settled");
+        tokio::time::sleep(leaves).await;
+        clock.advance(std::time::Duration::from_secs(61));
+        assert_eq!(ask(&service, paid(&payment)).await.status(), 200, "{first}");
+        assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+        assert_eq!((counter.runs(), settler.settlements()), (if first { 1 } else { 2 }, 1));
+    }
+}
+
+/// Its payer could never prove to be the payer: it is not settled before there is an answer.
+#[tokio::test(start_paused = true)]
+async fn a_payment_without_a_quote_is_not_settled_first() {
+    let (merchant, settler, _) = open(false, true).await.unwrap();
+    let counter = Counter::default();
+    let charge = || merchant.charge("answer", "0.49 USDC").unwrap();
+    let service = layered(&charge().settle_first(), echo(counter.clone()));
+    let payment = pays(&unquoted(&offered(&service).await));
+    assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+    assert_eq!((counter.runs(), settler.settlements()), (0, 0));
+    let answer_first = layered(&charge(), echo(counter.clone()));
+    assert_eq!(ask(&answer_first, paid(&payment)).await.status(), 200);
+    assert_problem(ask(&service, paid(&payment)).await, 409, "already_consumed").await;
+}
+
+/// A restored backup may have such a record of what was sold since: its mark is raised.
+#[tokio::test(start_paused = true)]
+async fn what_was_settled_before_the_mark_was_raised_buys_nothing() {
+    let clock = FakeClock::new(NOW);
+    let ledger = Arc::new(MemoryLedger::with_clock(clock.clone()));
+    let (merchant, settler, clock) = open_on(Arc::clone(&ledger), clock, false, true).await.unwrap();
+    let counter = Counter::default();
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap().settle_first(), fails(counter.clone(), 1));
+    let payment = pays(&offered(&service).await);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 500);
+    clock.advance(std::time::Duration::from_secs(5));
+    let _ = ledger.raise_mark_to(ChainTime::from_unix(NOW + 4)).await.unwrap();
+    assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
+    assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }

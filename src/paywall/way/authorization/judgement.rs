@@ -34,6 +34,8 @@ pub(crate) struct Case {
     pub(crate) quoted: bool,
     /// Its quote covers this request.
     pub(crate) honoured: bool,
+    /// It is settled before the handler runs.
+    pub(crate) first: bool,
     /// Something reads the chain.
     pub(crate) read: bool,
     /// It can no longer be settled, by the chain's head and by the clock. Never where nothing reads the chain.
@@ -82,6 +84,11 @@ pub(crate) enum Conclusion {
 /// Decides before the handler runs.
 pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
     match found {
+        // Made before there is an answer, it could be proved by a quote alone.
+        Found::Valid if !case.quoted && case.first && !case.read => match case.begun {
+            None => Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS),
+            Some(_) => Judgement::Unknown,
+        },
         // Without a quote all that is shown is public once it is sent: who shows it may be anybody. Once it is mined, or over, its payer
         // is told what to do. Where nothing reads the chain, neither is ever known, and the settler decides.
         Found::Valid if !case.quoted && case.begun.is_some_and(|begun| case.read || begun.transaction.is_some()) => {
@@ -159,7 +166,7 @@ mod tests {
     }
 
     fn case(quoted: bool, honoured: bool, begun: Option<Settling>) -> Case {
-        Case { quoted, honoured, read: true, over: false, request: THIS, from: HEAD, begun }
+        Case { quoted, honoured, first: false, read: true, over: false, request: THIS, from: HEAD, begun }
     }
 
     #[test]
@@ -226,6 +233,12 @@ mod tests {
         let unread = |begun| Case { read: false, ..case(false, true, begun) };
         assert_eq!(judge(Found::Valid, &unread(begun(THIS))), Judgement::Settle);
         assert_eq!(judge(Found::Valid, &unread(sent)), Judgement::Unknown);
+        // Nor could its payer prove that what was settled first was paid by it.
+        let first = |begun| Case { first: true, ..unread(begun) };
+        let refused = Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS);
+        assert_eq!(judge(Found::Valid, &first(None)), refused);
+        assert_eq!(judge(Found::Valid, &first(begun(THIS))), Judgement::Unknown);
+        assert_eq!(judge(Found::Valid, &Case { quoted: true, ..first(None) }), Judgement::Settle);
     }
 
     #[test]

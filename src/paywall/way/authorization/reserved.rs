@@ -9,7 +9,7 @@ use crate::{
     ledger::Settling,
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::{kept::Shown, opened::Opened, settle::Settled},
+        sale::{kept::Shown, opened::Opened, reservation::Records, settle::Settled},
         seller::{
             inner::MerchantInner,
             promises::{Account, Promise},
@@ -23,7 +23,7 @@ use crate::{
         redemption_message,
         v2::{PaymentRequirements, Reason, SettleResponse},
     },
-    settle::{Settlement, SignedPayment, TransactionRecorder, Validity},
+    settle::{Settlement, SignedPayment, Validity},
     verify::{NonceState, Verdict, VerifyError},
 };
 
@@ -62,6 +62,8 @@ pub(crate) struct ReservedAuthorization {
     quoted: bool,
     /// Whether that, or without one the present price, covers this request.
     honoured: bool,
+    /// Whether it is settled before the handler runs.
+    first: bool,
     terms: Terms,
     /// It was not settled before, where it names a quote.
     since: ChainTime,
@@ -87,7 +89,7 @@ impl ReservedAuthorization {
         let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
         let terms = opened.route.terms(opened.recipient, opened.terms.amount);
         let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
-        let (promise, from, unused) = (None, head, false);
+        let (promise, from, unused, first) = (None, head, false, opened.route.settle_first);
         Self {
             merchant,
             standard,
@@ -96,6 +98,7 @@ impl ReservedAuthorization {
             intent,
             quoted,
             honoured,
+            first,
             terms,
             since,
             request,
@@ -151,12 +154,17 @@ impl ReservedAuthorization {
 
     /// What is to be judged, where this settlement was begun before.
     pub(crate) fn case(&self, begun: Option<&Settling>) -> Case {
-        let read = self.merchant.chain().is_some();
+        let read = self.is_read();
         // A head that is ahead of the clock may be wrong.
         let now = self.head.min(ChainTime::from_unix(self.merchant.clock.unix()));
         let over = read && self.payment.authorization.authorization.valid_before <= now;
-        let Self { quoted, honoured, request, from, .. } = *self;
-        Case { quoted, honoured, read, over, request, from, begun: begun.copied() }
+        let Self { quoted, honoured, first, request, from, .. } = *self;
+        Case { quoted, honoured, first, read, over, request, from, begun: begun.copied() }
+    }
+
+    /// Whether anything reads the chain.
+    pub(crate) fn is_read(&self) -> bool {
+        self.merchant.chain().is_some()
     }
 
     /// The chain's head when it was reserved.
@@ -178,6 +186,10 @@ impl ReservedAuthorization {
 
     /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
     pub(crate) async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
+        let confirmed = begun.filter(|_| self.quoted && !self.is_read()).and_then(|begun| begun.confirmed_by());
+        if let Some((transaction, at)) = confirmed {
+            return Found::Settled(Transfer { transaction, ..self.transfer(at) });
+        }
         let recorded = begun.and_then(|begun| begun.transaction);
         if let Some(transfer) = self.settled_in(recorded).await {
             return Found::Settled(transfer);
@@ -245,9 +257,18 @@ impl ReservedAuthorization {
         if calls_it_used(&reason) { Found::Unavailable } else { Found::Refused(reason) }
     }
 
-    /// Settles it, and waits until the verifier confirms it.
-    pub(crate) async fn settle(&self, recorder: &TransactionRecorder) -> Settled {
-        match timeout(SETTLE, self.standard.settler.settle(&self.payment, recorder)).await {
+    /// Settles it, and waits until the verifier confirms it. Where nothing reads the chain, what the settler confirms is recorded.
+    pub(crate) async fn settle(&self, records: &Records) -> Settled {
+        let settled = self.settled(records).await;
+        if let (false, Settled::Done(transfer) | Settled::Named(transfer)) = (self.is_read(), &settled) {
+            // Where that fails, the sale that follows may still be recorded.
+            records.settled_by(transfer).await;
+        }
+        settled
+    }
+
+    async fn settled(&self, records: &Records) -> Settled {
+        match timeout(SETTLE, self.standard.settler.settle(&self.payment, &records.sent)).await {
             // In no transaction, nothing is settled that anyone can name.
             Ok(Settlement::Settled(transaction)) if transaction.is_zero() => self.look(None).await,
             Ok(Settlement::Settled(transaction)) => match self.confirm(transaction).await {

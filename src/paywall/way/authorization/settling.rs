@@ -1,6 +1,9 @@
 //! `ToSettle`: a reserved authorization that the sale settles.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
 
 use crate::{
     ledger::Settling,
@@ -8,6 +11,7 @@ use crate::{
         refusal::{Problem, Requote},
         sale::{
             kept::Shown,
+            reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
         way::authorization::{
@@ -16,12 +20,11 @@ use crate::{
         },
     },
     protocol::{TxHash, v2::SettleResponse},
-    settle::TransactionRecorder,
 };
 
 /// A reserved authorization, and the new quote for the case that it is refused.
 pub(super) struct ToSettle {
-    pub(super) reserved: ReservedAuthorization,
+    pub(super) reserved: Arc<ReservedAuthorization>,
     pub(super) requote: Requote,
 }
 
@@ -30,8 +33,14 @@ impl Unsettled for ToSettle {
         self.reserved.begun()
     }
 
-    fn settle<'a>(&'a self, recorder: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
-        Box::pin(self.reserved.settle(recorder))
+    fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+        let Some(runtime) = Handle::try_current().ok().filter(|_| !self.reserved.is_read()) else {
+            return Box::pin(self.reserved.settle(records));
+        };
+        let (reserved, records) = (Arc::clone(&self.reserved), records.clone());
+        // In a task of its own: what the settler says to a client that has left, nothing says again.
+        let settled = runtime.spawn(async move { reserved.settle(&records).await }.in_current_span());
+        Box::pin(async { settled.await.unwrap_or(Settled::Unknown(None)) })
     }
 
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome {

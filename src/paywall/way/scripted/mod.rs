@@ -13,6 +13,7 @@ use crate::{
             deliver::Purchase,
             kept::Shown,
             opened::Opened,
+            reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
         seller::inner::MerchantInner,
@@ -22,7 +23,6 @@ use crate::{
         Address, Amount, ChainTime, ProblemCode, Proof, Receipt, SignedTransfer, TxHash, Way,
         v2::{PaymentPayload, Reason, SchemePayload, SettleResponse},
     },
-    settle::TransactionRecorder,
 };
 
 mod tests;
@@ -100,7 +100,7 @@ impl Unsettled for Scripted {
         self.record
     }
 
-    fn settle<'a>(&'a self, _: &'a TransactionRecorder) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+    fn settle<'a>(&'a self, _: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
         Box::pin(async {
             match self.script.as_str() {
                 "settle" => Settled::Done(self.payment.clone().with_transaction(TxHash::new([0xcd; 32])).into()),
