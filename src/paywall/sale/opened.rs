@@ -14,7 +14,7 @@ use crate::{
         seller::{route::Route, time_limits::ledger_in_time},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, PaymentId, ProblemCode, RouteSeal, Transfer,
+        Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, Payment, PaymentId, ProblemCode, RouteSeal,
     },
 };
 
@@ -94,10 +94,10 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Whether the ledger would remember it if this transfer had bought an answer.
-    pub(crate) async fn is_remembered(&self, head: ChainTime, transfer: &Transfer) -> Result<(), Problem> {
+    /// Whether the ledger would remember it if this payment had bought an answer.
+    pub(crate) async fn is_remembered(&self, head: ChainTime, paid: &Payment) -> Result<(), Problem> {
         match ledger_in_time(self.route.merchant.ledger.begin(head)).await {
-            Ok(mark) if transfer.block_time > mark => Ok(()),
+            Ok(mark) if paid.time() > mark => Ok(()),
             Ok(_) => Err(self.too_old()),
             Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
         }

@@ -24,7 +24,7 @@ use crate::{
         ReserveOutcome, Sale, Settling,
     },
     metrics::HeldLease,
-    protocol::{IntentKey, Payment, TxHash},
+    protocol::{ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
 
@@ -115,16 +115,16 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Records the payment as settled by this transfer, where the settler's word is all there ever is. Tries again for a while if the
+    /// Records the payment as settled by this transaction, where the settler's word is all there ever is. Tries again for a while if the
     /// ledger does not answer.
-    pub(crate) async fn settled_by(&self, paid: &Transfer) {
+    pub(crate) async fn settled_by(&self, transaction: TxHash, at: ChainTime) {
         let end = Instant::now() + COMMIT_WAIT;
-        let settling = Settling::confirmed(self.request, paid.transaction, paid.block_time);
+        let settling = Settling::confirmed(self.request, transaction, at);
         loop {
             match timeout(SETTLING_WAIT, self.ledger.settling(&self.lease, &settling)).await {
                 Ok(Ok(RenewOutcome::Held)) => return,
                 failed if matches!(failed, Ok(Ok(_))) || Instant::now() + COMMIT_PAUSE >= end => {
-                    tracing::error!(transaction = %paid.transaction, ?failed, "that the payment is settled could not be recorded");
+                    tracing::error!(%transaction, ?failed, "that the payment is settled could not be recorded");
                     return;
                 }
                 _ => sleep(COMMIT_PAUSE).await,

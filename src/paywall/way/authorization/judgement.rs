@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     ledger::Settling,
     paywall::sale::settle::{Settled, is_of},
-    protocol::{ChainTime, Payment, Transfer, TxHash, v2::Reason},
+    protocol::{ChainTime, Payment, TxHash, v2::Reason},
 };
 
 /// What is known of a payment before the handler runs.
@@ -17,8 +17,8 @@ pub(crate) enum Found {
     Refused(Reason),
     /// Its nonce is used, and not for this: cancelled, or paid to another.
     Spent,
-    /// It was settled before, in this transfer.
-    Settled(Transfer),
+    /// It was settled before, so.
+    Settled(Payment),
     /// It was settled before, and is not deep enough in the chain.
     Pending(Duration),
     /// It was settled before, longer ago than payments count.
@@ -54,7 +54,7 @@ pub(crate) enum Judgement {
     /// Run the handler, then settle it.
     Settle,
     /// Run the handler: it is settled, under this intent.
-    Resume(Transfer),
+    Resume(Payment),
     /// Have its payer prove that it is the payer, by a signature: whoever reads the chain could show this.
     Prove(TxHash),
     /// Have it redeemed under a fresh intent.
@@ -95,7 +95,7 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
             Judgement::Unknown
         }
         Found::Valid => Judgement::Settle,
-        Found::Settled(transfer) => judge_settled(transfer, case),
+        Found::Settled(paid) => judge_settled(paid, case),
         // What was sent for it before may still be mined, until its time is over.
         Found::Refused(reason) if case.begun.is_none() || case.over => Judgement::Refuse(reason),
         // Without a quote it may have paid here longer ago than was searched.
@@ -109,20 +109,21 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
 }
 
 /// Decides about a payment that is settled and bought nothing yet. Its authorization is public.
-fn judge_settled(transfer: Transfer, case: &Case) -> Judgement {
+fn judge_settled(paid: Payment, case: &Case) -> Judgement {
+    let prove = || paid.transaction().map_or(Judgement::Unknown, Judgement::Prove);
     // Without a quote all that is shown is public.
     let Some(begun) = case.begun.filter(|_| case.quoted) else {
         return match case.quoted && !case.honoured {
             true => Judgement::Elsewhere,
-            false => Judgement::Prove(transfer.transaction),
+            false => prove(),
         };
     };
     if !case.honoured && begun.request != case.request {
         return Judgement::Elsewhere;
     }
-    match is_of(Some(transfer.transaction), transfer.block_time, &begun) {
-        true => Judgement::Resume(transfer),
-        false => Judgement::Prove(transfer.transaction),
+    match is_of(paid.transaction(), paid.time(), &begun) {
+        true => Judgement::Resume(paid),
+        false => prove(),
     }
 }
 
@@ -150,7 +151,7 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Network;
+    use crate::protocol::{Network, Transfer};
 
     const HEAD: ChainTime = ChainTime::from_unix(1_000);
     const THIS: [u8; 16] = [1; 16];
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn a_settled_payment_resumes_what_it_was_settled_for_and_nothing_else() {
         let sent = begun(OTHER).map(|begun| begun.with_transaction(TX));
-        let resume = Judgement::Resume;
+        let resume = |transfer: Transfer| Judgement::Resume(transfer.into());
         let prove = |transfer: Transfer| Judgement::Prove(transfer.transaction);
         for (quoted, honoured, begun, time, expected) in [
             (true, true, begun(THIS), 1_001, resume(mined(1_001))),
@@ -197,7 +198,7 @@ mod tests {
             (false, true, None, 1_001, prove(mined(1_001))),
         ] {
             let case = case(quoted, honoured, begun);
-            assert_eq!(judge(Found::Settled(mined(time)), &case), expected, "{case:?}");
+            assert_eq!(judge(Found::Settled(mined(time).into()), &case), expected, "{case:?}");
         }
     }
 

@@ -74,9 +74,9 @@ pub(super) async fn reserve_signed(
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)) });
         }
         // The process that settled it is gone.
-        Judgement::Resume(transfer) => match opened.is_remembered(head, &transfer).await {
+        Judgement::Resume(paid) => match opened.is_remembered(head, &paid).await {
             Ok(()) => {
-                guard.paid_by(transfer.into());
+                guard.paid_by(paid);
                 return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
             }
             Err(problem) => problem.into(),

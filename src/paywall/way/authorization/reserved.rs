@@ -188,11 +188,11 @@ impl ReservedAuthorization {
     pub(crate) async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
         let confirmed = begun.filter(|_| self.quoted && !self.is_read()).and_then(|begun| begun.confirmed_by());
         if let Some((transaction, at)) = confirmed {
-            return Found::Settled(Transfer { transaction, ..self.transfer(at) });
+            return Found::Settled(self.signed(at).with_transaction(transaction).into());
         }
         let recorded = begun.and_then(|begun| begun.transaction);
         if let Some(transfer) = self.settled_in(recorded).await {
-            return Found::Settled(transfer);
+            return Found::Settled(transfer.into());
         }
         let reason = match payable {
             Err(reason) => reason,
@@ -241,7 +241,7 @@ impl ReservedAuthorization {
         let Some(verifier) = self.merchant.chain() else { return self.believed(reason) };
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
-                Some(transfer) => Found::Settled(transfer),
+                Some(transfer) => Found::Settled(transfer.into()),
                 None => Found::Spent,
             },
             // It paid somebody else, or less.
@@ -260,9 +260,11 @@ impl ReservedAuthorization {
     /// Settles it, and waits until the verifier confirms it. Where nothing reads the chain, what the settler confirms is recorded.
     pub(crate) async fn settle(&self, records: &Records) -> Settled {
         let settled = self.settled(records).await;
-        if let (false, Settled::Done(transfer) | Settled::Named(transfer)) = (self.is_read(), &settled) {
+        if let (false, Settled::Done(paid) | Settled::Named(paid)) = (self.is_read(), &settled)
+            && let Some(transaction) = paid.transaction()
+        {
             // Where that fails, the sale that follows may still be recorded.
-            records.settled_by(transfer).await;
+            records.settled_by(transaction, paid.time()).await;
         }
         settled
     }
