@@ -29,7 +29,10 @@ pub(crate) fn write_refused_payment<ResB>(
     let RenderedQuote { body, mut headers, .. } =
         Bill::of(route, offers).render(route, terms, *redeem_by, method, Some(reason), url);
     let told = SettleResponse::failed(reason.clone(), route.merchant.network);
-    let told = payer.into_iter().fold(told, |told, payer| told.with_payer(*payer));
+    let told = match payer {
+        Some(payer) => told.with_payer(*payer),
+        None => told,
+    };
     headers.insert(PAYMENT_RESPONSE, told.to_header());
     headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
     if route.page.is_some() {
