@@ -21,7 +21,7 @@ pub(crate) struct Way {
 
 impl Way {
     /// By a method of that name, which needs nothing else.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "test-util"))]
     pub(crate) fn by_method(token: Address, timeout: u64, method: &str) -> Self {
         Self { token, timeout, extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)) }
     }

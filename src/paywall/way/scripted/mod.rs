@@ -25,6 +25,7 @@ use crate::{
     },
 };
 
+#[cfg(test)]
 mod tests;
 
 const PAYER: Address = Address::new([0x77; 20]);
