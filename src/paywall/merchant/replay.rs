@@ -12,8 +12,10 @@ impl Merchant {
     ///
     /// Call it at each start, once the routes are built. It makes good what a crash between a sale and its hook left undone: with
     /// it, each hook runs at least once for each sale. The hooks run one after the other, oldest sale first. What was announced is
-    /// not announced again, with one exception: a sale whose hook runs at this very moment in another process of this seller. Sales
-    /// of other recipients, and of resources without a hook, wait on. Sales that were
+    /// not announced again, with one exception: a sale whose hook runs at this very moment, in this process or another of this seller.
+    /// Sales of other recipients, and of resources without a hook, wait on. A mark names recipient and resource, and no
+    /// [realm](crate::MerchantBuilder::realm): services that share a ledger and a recipient give their resources different names, or one
+    /// would run its hook for the sales of another. Sales that were
     /// [given back](crate::ledger::SalesBook::note_refund) are no longer announced.
     ///
     #[cfg_attr(feature = "sqlite", doc = "```no_run")]

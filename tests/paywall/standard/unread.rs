@@ -233,3 +233,25 @@ async fn what_was_settled_before_the_mark_was_raised_buys_nothing() {
     assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
     assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }
+
+/// Whether it paid here, nobody knows any more: its payer is not asked to pay again.
+#[tokio::test(start_paused = true)]
+async fn what_the_ledger_has_forgotten_is_not_billed_anew() {
+    let (merchant, settler, clock) = open(false, true).await.unwrap();
+    let service = layered(&merchant.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()));
+    let offer = offered(&service).await;
+    for payment in [pays(&offer), super::sign(&unquoted(&offer), super::authorization(&offer, [8; 32]))] {
+        settler.script([Settling::SettledUnheard]);
+        assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    }
+    // Over, and not long ago.
+    let never_sent = super::sign(&offer, super::authorization(&offer, [9; 32]));
+    clock.advance(std::time::Duration::from_secs(20 * 60));
+    assert_problem(ask(&service, paid(&never_sent)).await, 409, "redemption_in_progress").await;
+    clock.advance(std::time::Duration::from_secs(4 * 24 * 60 * 60));
+    for _ in 0..3 {
+        for payment in [pays(&offer), super::sign(&unquoted(&offer), super::authorization(&offer, [8; 32]))] {
+            assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
+        }
+    }
+}

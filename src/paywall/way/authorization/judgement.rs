@@ -40,6 +40,8 @@ pub(crate) struct Case {
     pub(crate) read: bool,
     /// It can no longer be settled, by the chain's head and by the clock. Never where nothing reads the chain.
     pub(crate) over: bool,
+    /// Nothing reads the chain, and its time is over for so long that the ledger may have forgotten what became of it.
+    pub(crate) forgotten: bool,
     /// The digest of this request.
     pub(crate) request: [u8; 16],
     /// From when on a settlement that begins now can be mined, by the head and the clock.
@@ -96,6 +98,7 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
         }
         Found::Valid => Judgement::Settle,
         Found::Settled(paid) => judge_settled(paid, case),
+        Found::Refused(_) if case.forgotten && case.begun.is_none() => Judgement::TooOld,
         // What was sent for it before may still be mined, until its time is over.
         Found::Refused(reason) if case.begun.is_none() || case.over => Judgement::Refuse(reason),
         // Without a quote it may have paid here longer ago than was searched.
@@ -167,7 +170,17 @@ mod tests {
     }
 
     fn case(quoted: bool, honoured: bool, begun: Option<Settling>) -> Case {
-        Case { quoted, honoured, first: false, read: true, over: false, request: THIS, from: HEAD, begun }
+        Case {
+            quoted,
+            honoured,
+            first: false,
+            read: true,
+            over: false,
+            forgotten: false,
+            request: THIS,
+            from: HEAD,
+            begun,
+        }
     }
 
     #[test]
@@ -234,6 +247,12 @@ mod tests {
         let unread = |begun| Case { read: false, ..case(false, true, begun) };
         assert_eq!(judge(Found::Valid, &unread(begun(THIS))), Judgement::Settle);
         assert_eq!(judge(Found::Valid, &unread(sent)), Judgement::Unknown);
+        // What became of it may be forgotten.
+        for forgotten in [false, true] {
+            let reason = Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE;
+            let expected = if forgotten { Judgement::TooOld } else { Judgement::Refuse(reason.clone()) };
+            assert_eq!(judge(Found::Refused(reason), &Case { forgotten, ..unread(None) }), expected);
+        }
         // Nor could its payer prove that what was settled first was paid by it.
         let first = |begun| Case { first: true, ..unread(begun) };
         let refused = Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS);

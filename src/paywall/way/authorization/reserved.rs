@@ -35,6 +35,8 @@ const CONFIRM: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How much before its quote a payment may seem to have been settled, by the clocks of others.
 const SKEW: Duration = Duration::from_secs(120);
+/// How long after its time a payment may have been forgotten by the ledger, at the earliest: that keeps it for a day more.
+const FORGOTTEN: Duration = Duration::from_secs(12 * 60 * 60);
 /// How much before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
 const EARLY: Duration = Duration::from_secs(4);
 
@@ -158,8 +160,10 @@ impl ReservedAuthorization {
         // A head that is ahead of the clock may be wrong.
         let now = self.head.min(ChainTime::from_unix(self.merchant.clock.unix()));
         let over = read && self.payment.authorization.authorization.valid_before <= now;
+        let end = self.payment.authorization.authorization.valid_before.after(FORGOTTEN);
+        let forgotten = !read && end.unix() < self.merchant.clock.unix();
         let Self { quoted, honoured, first, request, from, .. } = *self;
-        Case { quoted, honoured, first, read, over, request, from, begun: begun.copied() }
+        Case { quoted, honoured, first, read, over, forgotten, request, from, begun: begun.copied() }
     }
 
     /// Whether anything reads the chain.
