@@ -34,12 +34,12 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let keeping = shop.route(&shop.layer.clone().redeliver(Redelivery::default()));
     let (again, delivered) = (paid(shop), keeping.clone());
     vec![
-        Path::new("redemption by body", 200, 31, route.clone(), move || by_body(&body())),
-        Path::new("redemption by header", 200, 31, route.clone(), move || by_header(&header())),
-        Path::new("redemption, tagged", 200, 36, route.clone(), move || by_header(&tagged())),
-        Path::new("redemption, bound by nonce", 200, 36, route, move || by_header(&by_nonce())),
-        Path::new("redemption, answer kept", 200, 49, keeping.clone(), move || by_header(&kept())),
-        Path::new("answer delivered again", 200, 57, keeping, move || {
+        Path::new("redemption by body", 200, 30, route.clone(), move || by_body(&body())),
+        Path::new("redemption by header", 200, 30, route.clone(), move || by_header(&header())),
+        Path::new("redemption, tagged", 200, 35, route.clone(), move || by_header(&tagged())),
+        Path::new("redemption, bound by nonce", 200, 35, route, move || by_header(&by_nonce())),
+        Path::new("redemption, answer kept", 200, 48, keeping.clone(), move || by_header(&kept())),
+        Path::new("answer delivered again", 200, 56, keeping, move || {
             let proof = again();
             now(delivered.clone().oneshot(by_header(&proof))).unwrap();
             by_header(&proof)

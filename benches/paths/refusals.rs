@@ -38,10 +38,10 @@ fn by_shape(shop: &Rc<Shop>) -> Vec<Path> {
     let bound = shop.route(&shop.layer.clone().bind_request());
     let long = object(64 * 1024 + 1);
     vec![
-        always("intent_required", 400, 22, format!(r#"{{"txHash":"{UNKNOWN}"}}"#)),
-        always("tx_required", 400, 21, format!(r#"{{"intentId":"{intent}"}}"#)),
+        always("intent_required", 400, 21, format!(r#"{{"txHash":"{UNKNOWN}"}}"#)),
+        always("tx_required", 400, 20, format!(r#"{{"intentId":"{intent}"}}"#)),
         always("invalid_redemption", 400, 21, "bm90IGEgcHJvb2Y=".to_owned()),
-        always("intent_not_found", 404, 23, proof(&intent.replace('A', "B"), UNKNOWN)),
+        always("intent_not_found", 404, 22, proof(&intent.replace('A', "B"), UNKNOWN)),
         Path::new("invalid_body", 400, 21, route.clone(), || post(&QUESTION.as_bytes()[..59])),
         Path::new("body_too_large", 413, 18, bound, move || post(long.clone())),
         Path::new("unsupported_encoding", 415, 18, route.clone(), || {
@@ -65,12 +65,12 @@ fn by_chain(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new(name, status, allocations, shop.route(&shop.layer), move || by_header(&proof))
     };
     vec![
-        always("tx_not_confirmed", 409, 25, UNKNOWN),
-        always("transfer_not_found", 422, 23, nothing),
-        always("insufficient_amount", 422, 25, little),
-        always("intent_expired", 410, 27, late),
-        always("payment_too_old", 422, 23, old),
-        always("verification_unavailable", 503, 25, silent),
+        always("tx_not_confirmed", 409, 24, UNKNOWN),
+        always("transfer_not_found", 422, 22, nothing),
+        always("insufficient_amount", 422, 24, little),
+        always("intent_expired", 410, 26, late),
+        always("payment_too_old", 422, 22, old),
+        always("verification_unavailable", 503, 24, silent),
     ]
 }
 
@@ -102,11 +102,11 @@ fn by_ledger(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new(name, status, allocations, route.clone(), move || by_header(&proof))
     };
     vec![
-        always("already_consumed", 409, 25, sold),
-        Path::new("tx_already_used", 409, 25, route.clone(), move || by_header(&proof(&again.intent(), transaction))),
-        always("redemption_in_progress", 409, 27, held),
-        always("too_many_attempts", 429, 27, tried),
-        Path::new("upstream_payment_required", 502, 30, billing, move || {
+        always("already_consumed", 409, 24, sold),
+        Path::new("tx_already_used", 409, 24, route.clone(), move || by_header(&proof(&again.intent(), transaction))),
+        always("redemption_in_progress", 409, 26, held),
+        always("too_many_attempts", 429, 26, tried),
+        Path::new("upstream_payment_required", 502, 29, billing, move || {
             by_header(&proof(&fresh.intent(), fresh.pay(UNITS)))
         }),
     ]

@@ -1,6 +1,6 @@
 //! The ways to pay: how the money moves, what a payment that is shown claims, and how it is settled.
 //!
-//! To add a way: a folder in here, and a line in [`WAYS`].
+//! To add a way: a folder in here, and a line in the list.
 
 pub(crate) mod authorization;
 #[cfg(all(test, feature = "test-util"))]
@@ -16,25 +16,31 @@ use crate::{
     protocol::{ProblemCode, Proof, Way},
 };
 
-/// Every way to pay, in the order in which quotes offer them: first those that official clients know. The first that recognises a
-/// proof takes it.
-static WAYS: &[&dyn WayToPay] = &[
+/// Lists the ways to pay. Each is called by its type, so that the ways of others cost a request nothing.
+macro_rules! ways {
+    ($($(#[$when:meta])* $way:path),+ $(,)?) => {
+        /// The ways to pay that the standard's quotes name, in the order of the list.
+        pub(crate) fn offers(merchant: &MerchantInner) -> Vec<Way> {
+            let mut offers = Vec::new();
+            $($(#[$when])* offers.extend($way.offers(merchant));)+
+            offers
+        }
+
+        /// Reserves the payment that buys this answer; `None` where the request is free. The first way that recognises the proof takes it.
+        pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
+            let Some(price) = request.amount().await.transpose() else { return Ok(None) };
+            $($(#[$when])* if $way.recognises(&proof) {
+                return $way.reserve(request, proof, price).await.map(Some);
+            })+
+            Err(ProblemCode::InvalidRedemption.into())
+        }
+    };
+}
+
+// Those that official clients know come first.
+ways![
     #[cfg(all(test, feature = "test-util"))]
-    &scripted::ByScript,
-    &authorization::ByAuthorization,
-    &transfer::ByTransfer,
+    scripted::ByScript,
+    authorization::ByAuthorization,
+    transfer::ByTransfer,
 ];
-
-/// The ways to pay that the standard's quotes name.
-pub(crate) fn offers(merchant: &MerchantInner) -> Vec<Way> {
-    WAYS.iter().flat_map(|way| way.offers(merchant)).collect()
-}
-
-/// Reserves the payment that buys this answer; `None` where the request is free.
-pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
-    let Some(price) = request.amount().await.transpose() else { return Ok(None) };
-    match WAYS.iter().find(|way| way.recognises(&proof)) {
-        Some(way) => way.reserve(request, proof, price).await.map(Some),
-        None => Err(ProblemCode::InvalidRedemption.into()),
-    }
-}

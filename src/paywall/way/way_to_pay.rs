@@ -1,6 +1,6 @@
 //! `WayToPay`: what every way to pay answers.
 
-use std::{future::Future, pin::Pin};
+use std::future::Future;
 
 use crate::{
     paywall::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// One way to pay.
-pub(crate) trait WayToPay: Sync {
+pub(crate) trait WayToPay {
     /// The entries of the standard's quote that this way honours.
     fn offers(&self, merchant: &MerchantInner) -> Vec<Way>;
 
@@ -18,13 +18,10 @@ pub(crate) trait WayToPay: Sync {
     fn recognises(&self, proof: &Proof) -> bool;
 
     /// Reserves the payment that a proof shows, for a request at this price.
-    fn reserve<'a>(
-        &'a self,
-        request: &'a PricedRequest,
+    fn reserve(
+        &self,
+        request: &PricedRequest,
         proof: Proof,
         price: Result<Amount, Rejection>,
-    ) -> Reserving<'a>;
+    ) -> impl Future<Output = Result<Purchase, Rejection>> + Send;
 }
-
-/// A reservation under way.
-pub(crate) type Reserving<'a> = Pin<Box<dyn Future<Output = Result<Purchase, Rejection>> + Send + 'a>>;

@@ -18,7 +18,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
         seller::{inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
-        way::way_to_pay::{Reserving, WayToPay},
+        way::way_to_pay::WayToPay,
     },
     protocol::{
         Amount, ChainTime, ProblemCode, Proof, Way,
@@ -50,18 +50,17 @@ impl WayToPay for ByAuthorization {
         matches!(proof, Proof::Payment(payment) if !is_submitted(payment))
     }
 
-    fn reserve<'a>(
-        &'a self,
-        request: &'a PricedRequest,
+    async fn reserve(
+        &self,
+        request: &PricedRequest,
         proof: Proof,
         price: Result<Amount, Rejection>,
-    ) -> Reserving<'a> {
-        Box::pin(async move {
-            match proof {
-                Proof::Payment(payment) => accept(request, *payment, price).await,
-                _ => Err(ProblemCode::InvalidRedemption.into()),
-            }
-        })
+    ) -> Result<Purchase, Rejection> {
+        match proof {
+            // Boxed, so that the other ways do not carry its state.
+            Proof::Payment(payment) => Box::pin(accept(request, *payment, price)).await,
+            _ => Err(ProblemCode::InvalidRedemption.into()),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! By script: a way to pay that exists in tests alone. It shows what a new way takes: this folder, and a line in [`WAYS`](super::WAYS).
+//! By script: a way to pay that exists in tests alone. It shows what a new way takes: this folder, and a line in the list.
 //!
 //! A payment is `{"script": "settle", "id": 7}`; what stands for `settle` is what becomes of it.
 
@@ -17,7 +17,7 @@ use crate::{
             settle::{Outcome, Settled, Unsettled},
         },
         seller::inner::MerchantInner,
-        way::way_to_pay::{Reserving, WayToPay},
+        way::way_to_pay::WayToPay,
     },
     protocol::{
         Address, Amount, ChainTime, ProblemCode, Proof, Receipt, SignedTransfer, TxHash, Way,
@@ -44,16 +44,14 @@ impl WayToPay for ByScript {
         matches!(proof, Proof::Payment(payment) if script(payment).is_some())
     }
 
-    fn reserve<'a>(
-        &'a self,
-        request: &'a PricedRequest,
+    async fn reserve(
+        &self,
+        request: &PricedRequest,
         proof: Proof,
         price: Result<Amount, Rejection>,
-    ) -> Reserving<'a> {
-        Box::pin(async move {
-            let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
-            reserve(request, &payment, price?).await
-        })
+    ) -> Result<Purchase, Rejection> {
+        let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
+        reserve(request, &payment, price?).await
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
         seller::inner::MerchantInner,
-        way::way_to_pay::{Reserving, WayToPay},
+        way::way_to_pay::WayToPay,
     },
     protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
 };
@@ -39,24 +39,22 @@ impl WayToPay for ByTransfer {
         }
     }
 
-    fn reserve<'a>(
-        &'a self,
-        request: &'a PricedRequest,
+    async fn reserve(
+        &self,
+        request: &PricedRequest,
         proof: Proof,
         price: Result<Amount, Rejection>,
-    ) -> Reserving<'a> {
-        Box::pin(async move {
-            let presented = match proof {
-                Proof::Redemption(redemption) => Some(redemption.into()),
-                Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
-                Proof::TransactionOnly(_) => None,
-                Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),
-            };
-            match presented {
-                Some(presented) => redeem(request, presented, price).await,
-                None => Err(without_intent(request, price)),
-            }
-        })
+    ) -> Result<Purchase, Rejection> {
+        let presented = match proof {
+            Proof::Redemption(redemption) => Some(redemption.into()),
+            Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
+            Proof::TransactionOnly(_) => None,
+            Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),
+        };
+        match presented {
+            Some(presented) => redeem(request, presented, price).await,
+            None => Err(without_intent(request, price)),
+        }
     }
 }
 
