@@ -101,7 +101,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
     /// A payment whose settlement was [begun](Self::settling) belongs to the intent that it was begun for, until either is sold. A
-    /// candidate of another intent that is not [settled](crate::protocol::Transfer::is_settled) is then refused as if it were held for
+    /// candidate of another intent that is not [settled](crate::protocol::Payment::is_settled) is then refused as if it were held for
     /// the length of the claim's own lease, because the signature may be public by now. The intent itself gets this payment again, in a
     /// lease that [carries the record](Lease::settling), and no other payment that is not settled. A candidate that is settled is free as
     /// ever: its payer proved the payment in another way.

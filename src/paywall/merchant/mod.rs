@@ -147,7 +147,7 @@ impl Merchant {
 
     /// Checks that sales can be made right now: that the verifier answers, and that the ledger can be written to.
     ///
-    /// It starts a merchant that [has not started yet](MerchantBuilder::start_lazily).
+    /// It starts a merchant that [has not started yet](crate::MerchantBuilder::start_lazily).
     ///
     /// # Errors
     /// [`HealthError`] names the backend that does not answer.
