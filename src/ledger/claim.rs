@@ -37,7 +37,7 @@ const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 ///     .head(now)
 ///     .build();
 /// // The smallest is tried first.
-/// assert_eq!(claim.payments()[0].position, 4);
+/// assert_eq!(claim.payments()[0].position(), Some(4));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {

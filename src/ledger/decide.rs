@@ -75,12 +75,12 @@ pub enum Decision<'c> {
 ///         ReserveOutcome,
 ///         rules::{Candidate, Decision, Entry, decide},
 ///     },
-///     protocol::{ChainTime, Network, Payment, TxHash},
+///     protocol::{ChainTime, Network, Payment, Transfer, TxHash},
 /// };
 /// let (mark, lease) = (ChainTime::from_unix(1_795_280_000), Duration::from_secs(60));
 /// let paid = |position| {
-///     Transfer::new(Network::BASE, TxHash::new([0xab; 32]), position)
-///         .with_block(22_000_000, ChainTime::from_unix(1_795_280_400))
+///     let transfer = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), position);
+///     Payment::from(transfer.with_block(22_000_000, ChainTime::from_unix(1_795_280_400)))
 /// };
 /// let (first, second) = (paid(0), paid(4));
 /// let mut held = Candidate::new(&first);
