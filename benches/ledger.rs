@@ -40,8 +40,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 use tower_x402::{
     ledger::{
         Claim, CommitOutcome, KeptAnswer, Ledger, MemoryLedger, PostgresLedger, RedisLedger, ReserveOutcome,
-        SqliteLedger,
-        redis::driver,
+        SqliteLedger, redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgConnection, SqliteConnection},
     },
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tower_x402::verify::{Verdict, evm::bench::judging};
+use tower_x402::verify::{Verdict, bench::judging};
 
 fn judge(criterion: &mut Criterion) {
     for logs in [1, 10, 500] {

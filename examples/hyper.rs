@@ -19,9 +19,7 @@ use hyper_util::{
 };
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
-use tower_x402::{
-    Merchant, Receipt, RequestBody, ledger::SqliteLedger, protocol::SealingKeys, verify::evm::EvmVerifier,
-};
+use tower_x402::{Merchant, Receipt, RequestBody, ledger::SqliteLedger, protocol::SealingKeys, verify::EvmVerifier};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -33,7 +33,7 @@ use tower_x402::{
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// hyper-util's client, which follows no redirects and so sends a proof of payment to nobody else.
+/// hyper-util's client, which follows no redirects so a proof of payment reaches the seller only.
 type Http = Client<HttpConnector, Body>;
 
 #[tokio::main]

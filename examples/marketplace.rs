@@ -15,7 +15,7 @@ use tower_x402::{
     BuildError, Merchant, MerchantBuilder, Receipt,
     ledger::SqliteLedger,
     protocol::{Address, SealingKeys},
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 #[tokio::main]

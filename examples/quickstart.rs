@@ -9,7 +9,7 @@ use std::{env, error::Error};
 
 use axum::{Json, Router, routing::post};
 use serde::Deserialize;
-use tower_x402::{Merchant, Receipt, ledger::SqliteLedger, protocol::SealingKeys, verify::evm::EvmVerifier};
+use tower_x402::{Merchant, Receipt, ledger::SqliteLedger, protocol::SealingKeys, verify::EvmVerifier};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

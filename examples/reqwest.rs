@@ -30,7 +30,7 @@ async fn main() -> Result<(), BoxError> {
 }
 
 pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxError> {
-    // The client that you have. One that pays follows no redirects: a proof of payment must go to nobody else.
+    // The client that you have. A paying client must not follow redirects: a proof of payment is for the seller only.
     let http = Client::builder().user_agent("my-program/1.0").redirect(Policy::none()).build()?;
     let client = paying(http.clone(), key, rpc_url).await?;
 

@@ -18,7 +18,7 @@ use axum::{
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use tokio::{net::TcpListener, time::sleep};
-use tower_x402::{BuildError, Merchant, ledger::SqliteLedger, protocol::SealingKeys, verify::evm::EvmVerifier};
+use tower_x402::{BuildError, Merchant, ledger::SqliteLedger, protocol::SealingKeys, verify::EvmVerifier};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

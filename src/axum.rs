@@ -15,7 +15,7 @@ use crate::protocol::Receipt;
 pub struct MissingReceipt;
 
 impl IntoResponse for MissingReceipt {
-    /// Returns a 500 whose text names the missing layer: the service is put together wrongly.
+    /// Returns a 500 that names the missing layer: the service lacks an [`X402Layer`](crate::X402Layer) here.
     fn into_response(self) -> Response {
         (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
     }

@@ -17,7 +17,7 @@
 //!     testing::{FakeClock, ScriptedVerifier},
 //! };
 //!
-//! // In production: `verify::evm::EvmVerifier::connect([rpc_url]).await?`, a ledger that outlives the process, and no clock.
+//! // In production: `verify::EvmVerifier::connect([rpc_url]).await?`, a ledger that outlives the process, and no clock.
 //! let chain = ScriptedVerifier::new(ChainTime::from_unix(1_795_280_000));
 //! let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
 //!     .verifier(chain.clone())
@@ -68,7 +68,7 @@
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
 //! | `page` (feature) | the 402 as a page for people, with a button for their wallet |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
-//! | [`discovery`] | what is sold here, for programs: OpenAPI with prices |
+//! | [`discovery`] | descriptions for programs: OpenAPI with prices |
 //! | [`protocol`] | what goes over the wire: values and headers |
 //! | [`clock`] | what time is it |
 //! | `testing` (feature `test-util`) | a scripted verifier and wallet, a fake clock; with `devchain` a local chain |
@@ -89,8 +89,8 @@
 //! - [Metrics](guide::metrics): names, labels, a dashboard
 //! - [Paying](guide::paying): redeeming by hand, refusals, the client
 //! - [Who can redeem a payment](guide::who_can_redeem)
-//! - [Security](guide::security): what is guarded, and what is not
-//! - [Threats](guide::threats): who attacks, and what you accept
+//! - [Security](guide::security): guarantees and limits
+//! - [Threats](guide::threats): attackers and accepted risks
 //! - [Test your service](guide::testing), without a chain
 //! - [Write a ledger, a verifier, a settler](guide::backends)
 //! - [API policy](guide::api_policy): what is public, versions, MSRV
@@ -103,14 +103,14 @@
 //! | Feature | What it brings |
 //! |---|---|
 //! | `axum` | [`Receipt`] as an axum extractor |
-//! | `evm` | `verify::evm`: verification of ERC-20 transfers over JSON-RPC |
+//! | `evm` | `verify::EvmVerifier`: verification of ERC-20 transfers over JSON-RPC |
 //! | `facilitator` | [`settle`]`::FacilitatorSettler`: a facilitator settles signed payments |
 //! | `page` | `page::Page`: the 402 as a page for browsers, with a QR code and a button for wallets |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
-//! | `wallet` | `client::WalletPayer` and [`settle`]`::WalletSettler`: pays, or settles signed payments, from a key of your own or any alloy signer; implies `client` |
+//! | `wallet` | `client::WalletPayer` and [`settle`]`::WalletSettler`: pays, or settles signed payments, from a key of your own or any alloy signer; with `client` |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
@@ -119,7 +119,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "axum")]
-pub mod axum;
+mod axum;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
@@ -139,12 +139,18 @@ pub mod settle;
 pub mod testing;
 pub mod verify;
 
+/// The crate whose signers [`WalletSettlerBuilder::signer`](settle::WalletSettlerBuilder::signer) and
+/// `client::WalletPayerBuilder::signer` take, in the version that fits.
+#[cfg(feature = "wallet")]
+pub use ::alloy;
+#[cfg(feature = "axum")]
+pub use axum::MissingReceipt;
 pub use paywall::{
-    BuildError, Consumption, HealthError, LoggedSale, Merchant, MerchantBuilder, Offer, Price, PriceTag, Pricing,
-    QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed,
+    BuildError, Chain, Consumption, HealthError, LoggedSale, Merchant, MerchantBuilder, Offer, Price, PriceTag,
+    Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed,
     UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
-pub use protocol::Receipt;
+pub use protocol::receipt::Receipt;
 
 #[cfg(all(doctest, feature = "axum", feature = "wallet", feature = "reqwest", feature = "evm", feature = "sqlite"))]
 #[doc = include_str!("../README.md")]

@@ -56,8 +56,8 @@ fn counted(path: &str) -> u64 {
         | "redemption by header"
         | "redemption, tagged"
         | "redemption, bound by nonce"
-        | "redemption, answer kept" => 13,
-        "signed payment" => 14,
+        | "redemption, answer kept" => 16,
+        "signed payment" => 21,
         _ => 0,
     }
 }

@@ -24,13 +24,13 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     vec![
         Path::new("quote", 402, 13, fixed.clone(), ask),
         Path::new("quote, plain tower", 402, 4, shop.layer.layer(handler), ask),
-        Path::new("quote, bound to the request", 402, 14, shop.route(&bound), ask),
-        Path::new("quote by closure", 402, 18, shop.route(&closure), ask),
-        Path::new("quote by async closure", 402, 27, shop.route(&later), ask),
+        Path::new("quote, bound to the request", 402, 15, shop.route(&bound), ask),
+        Path::new("quote by closure", 402, 19, shop.route(&closure), ask),
+        Path::new("quote by async closure", 402, 28, shop.route(&later), ask),
         Path::new("quote for 100 B", 402, 13, fixed.clone(), move || post(small.clone())),
         Path::new("quote for 4 KiB", 402, 13, fixed.clone(), move || post(middle.clone())),
         Path::new("quote for 64 KiB", 402, 13, fixed.clone(), move || post(large.clone())),
         Path::new("quote for 1 MiB", 402, 14, fixed, move || post(too_large.clone())),
-        Path::new("quote by closure for 64 KiB", 402, 18, shop.route(&closure), move || post(object(64 * 1024))),
+        Path::new("quote by closure for 64 KiB", 402, 19, shop.route(&closure), move || post(object(64 * 1024))),
     ]
 }

@@ -34,11 +34,11 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let keeping = shop.route(&shop.layer.clone().redeliver(Redelivery::default()));
     let (again, delivered) = (paid(shop), keeping.clone());
     vec![
-        Path::new("redemption by body", 200, 30, route.clone(), move || by_body(&body())),
-        Path::new("redemption by header", 200, 30, route.clone(), move || by_header(&header())),
-        Path::new("redemption, tagged", 200, 35, route.clone(), move || by_header(&tagged())),
-        Path::new("redemption, bound by nonce", 200, 35, route, move || by_header(&by_nonce())),
-        Path::new("redemption, answer kept", 200, 48, keeping.clone(), move || by_header(&kept())),
+        Path::new("redemption by body", 200, 29, route.clone(), move || by_body(&body())),
+        Path::new("redemption by header", 200, 29, route.clone(), move || by_header(&header())),
+        Path::new("redemption, tagged", 200, 34, route.clone(), move || by_header(&tagged())),
+        Path::new("redemption, bound by nonce", 200, 34, route, move || by_header(&by_nonce())),
+        Path::new("redemption, answer kept", 200, 47, keeping.clone(), move || by_header(&kept())),
         Path::new("answer delivered again", 200, 56, keeping, move || {
             let proof = again();
             now(delivered.clone().oneshot(by_header(&proof))).unwrap();

@@ -26,7 +26,7 @@ pub(crate) enum Command {
     History(History),
     /// Finishes every purchase that the journal has open, and pays nothing new
     Resume(Resume),
-    /// Makes the signed payment of an open purchase void on the chain, so that nobody can use it any more
+    /// Voids the signed payment of an open purchase on the chain
     Cancel(Cancel),
 }
 

@@ -32,7 +32,7 @@ async fn act(args: &Cancel) -> Result<u8, BoxError> {
     purchase::forget(&Requests::beside(path), &layer);
     match state {
         Some(PurchaseState::Void) => {
-            eprintln!("Cancelled: nothing was paid, and nobody can use the signed payment any more.");
+            eprintln!("Cancelled: nothing was paid, and the signed payment is void.");
             Ok(0)
         }
         Some(_) => {

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PaymentMethod, PreparedAuthorization,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PreparedAuthorization,
         PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
     },
     protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
@@ -69,6 +69,12 @@ impl Payer for Only {
         self.wallet.sign(message, account).await
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for Only {
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
         if self.dialect == Dialect::Transfer {
             return Err(NO_AUTHORIZATION);

@@ -7,7 +7,7 @@ use clap::{
     builder::BoolishValueParser,
     error::{ContextValue, ErrorKind},
 };
-use tower_x402::{protocol::Address, verify::evm::Finality};
+use tower_x402::{protocol::Address, verify::Finality};
 
 use super::{
     book::{RefundArgs, Sales, Span},
@@ -90,8 +90,8 @@ pub(crate) struct Args {
     /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
     #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality, global = true)]
     pub(crate) finality: Finality,
-    /// How much of the chain's time passes over a payment that is bound to no secret before whoever shows it first is given
-    /// its answer; its payer, by a signature, at once
+    /// How long an unbound payment is held, in chain time, before the first request that shows it gets the answer; its payer gets
+    /// it at once by a signature
     #[arg(long, env = "X402_HOLD_UNBOUND", value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) hold_unbound: Duration,
     /// Give answers only to who proves to be the payer: by the secret that the payment is bound to, or by a signature
@@ -105,7 +105,7 @@ pub(crate) struct Args {
     /// version 2 itself; each replica needs an account of its own
     #[arg(long, env = "X402_SETTLE_KEY", value_name = "FILE")]
     pub(crate) settle_key: Option<PathBuf>,
-    /// Also take transfers in the standard's header PAYMENT-SIGNATURE, from whoever proves to be the payer: the client-submitted
+    /// Also take transfers in the standard's header PAYMENT-SIGNATURE, from clients that prove to be the payer: the client-submitted
     /// family of x402 version 2
     #[arg(long, env = "X402_CLIENT_SUBMITTED", value_parser = BoolishValueParser::new())]
     pub(crate) client_submitted: bool,
@@ -132,7 +132,7 @@ pub(crate) struct Args {
     /// How long a request's head may take, a connection be idle, and its answers lie unread
     #[arg(long, env = "X402_HEAD_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub(crate) head_timeout: Duration,
-    /// How long what is in flight may take once the server is asked to end; less than whoever asks it waits
+    /// How long requests in flight may take at shutdown; less than the supervisor waits
     #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) shutdown_timeout: Duration,
     /// Serve what is counted and timed to Prometheus, at /metrics of this address; keep it private

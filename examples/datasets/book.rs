@@ -10,7 +10,7 @@ use tower_x402::{
     HealthError, Merchant, Unredeemed, UnredeemedReason,
     ledger::{RefundOutcome, SalesBook as _, SalesQuery, UtcDay},
     protocol::{ChainTime, PaymentId, SealingKeys, TxHash},
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::{args::Args, ledger::Book, merchant, rows, run::Failure};

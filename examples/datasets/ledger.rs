@@ -9,9 +9,8 @@ use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
-        BookedSale, KnownPayment, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger,
-        RefundOutcome, SalesBook, SalesQuery, SqliteLedger, redis::RedisConnectErrorKind,
-        sqlx::postgres::PgConnectOptions,
+        BookedSale, KnownPayment, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisConnectErrorKind,
+        RedisLedger, RefundOutcome, SalesBook, SalesQuery, SqliteLedger, sqlx::postgres::PgConnectOptions,
     },
     protocol::{ChainTime, PaymentId, TxHash},
 };

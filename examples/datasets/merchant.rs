@@ -6,10 +6,7 @@ use tokio::time::{Instant, sleep};
 use tower_x402::{
     BuildError, HealthError, Merchant, MerchantBuilder,
     protocol::{Address, Asset, Network, SealingKeys},
-    verify::{
-        Verifier as _, VerifyError, VerifyErrorKind,
-        evm::{EvmVerifier, EvmVerifierBuilder},
-    },
+    verify::{EvmVerifier, EvmVerifierBuilder, Verifier as _, VerifyError, VerifyErrorKind},
 };
 
 use super::{args::Args, keys, log::TARGET, run::Failure, settler};

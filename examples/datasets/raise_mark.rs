@@ -6,7 +6,7 @@
 use tower_x402::{
     clock::{Clock as _, SystemClock},
     protocol::ChainTime,
-    verify::{Verifier as _, evm::EvmVerifier},
+    verify::{EvmVerifier, Verifier as _},
 };
 
 use super::{

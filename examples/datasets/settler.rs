@@ -31,7 +31,7 @@ pub(crate) async fn add(builder: MerchantBuilder, args: &Args) -> Result<Merchan
 /// A key that cannot be used is the fault of the flags; a node that does not answer is not.
 fn failed(error: &SettleError) -> Failure {
     match error.kind() {
-        SettleErrorKind::BadKey => {
+        SettleErrorKind::InvalidKey => {
             Failure::flags("--settle-key is a file with a private key: 0x and 64 hexadecimal digits")
         }
         _ if error.is_transient() => Failure::world(error),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_x402::verify::evm::Finality;
+use tower_x402::verify::Finality;
 
 /// A number of blocks, `safe` or `finalized`.
 pub(crate) fn finality(text: &str) -> Result<Finality, &'static str> {

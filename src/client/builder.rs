@@ -27,11 +27,11 @@ impl PayLayer {
         }
     }
 
-    /// Returns a builder for a layer that has no wallet and pays nothing: it redeems what was paid elsewhere. Each request
-    /// names its transaction in an [`AlreadyPaid`](super::AlreadyPaid) extension; one that does not is refused with
-    /// [`PayError::Declined`](super::PayError::Declined) when it turns out to cost money.
+    /// Returns a builder for a layer without a wallet, which redeems payments that were made elsewhere. Each request
+    /// names its transaction in an [`AlreadyPaid`](super::AlreadyPaid) extension. Without the extension, a request with
+    /// a price ends in [`PayError::Declined`](super::PayError::Declined).
     ///
-    /// What it redeems is remembered until the process ends, unless it is given a [`journal`](PayLayerBuilder::journal).
+    /// It remembers its purchases until the process ends, or for good with a [`journal`](PayLayerBuilder::journal).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -101,8 +101,8 @@ impl PayLayerBuilder {
     /// Sets how to pay where a seller takes both an authorization and a transfer, and asks the same for each. Default: by
     /// [authorization](PaymentMethod::Authorization), which costs no gas and no wait.
     ///
-    /// A cheaper way goes first, whatever is preferred; and where the payer signs no authorizations, or the budget forbids the one way, the
-    /// other is taken.
+    /// A cheaper method always goes first. If the payer signs no authorizations, or the budget forbids one method, the
+    /// layer uses the other.
     pub const fn prefer(mut self, method: PaymentMethod) -> Self {
         self.settings.prefer = method;
         self
@@ -160,8 +160,8 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Sets how long after it was mined a payment is kept that bought nothing, or whose answer was not read. Default: 25 h, because
-    /// sellers accept payments for a day unless they set something else; the rest is for clocks that differ.
+    /// Sets how long the layer keeps a mined payment without an answer, or with an unread one. Default: 25 h. Sellers
+    /// accept payments for a day unless configured otherwise; the extra hour covers clock differences.
     ///
     /// Then it is closed as lost, and the same request pays anew. Set it higher for sellers that accept older payments.
     pub const fn payment_age(mut self, age: Duration) -> Self {
@@ -172,10 +172,10 @@ impl PayLayerBuilder {
     /// Sets up to which size, in bytes, an answer is read to its end before it is handed on. Default: 256 KiB; at most 16 MiB; 0 reads
     /// nothing ahead.
     ///
-    /// One that breaks off before its end is asked for again with the same payment, as is one whose reading a crash
-    /// interrupts: a seller that keeps its answers gives it again. Where the seller does not, the call ends in
-    /// [`PayError::AnswerLost`](super::PayError::AnswerLost). Larger answers, and those that are not complete within two seconds, are
-    /// handed on as they come; where they break off, the same request asks for them again.
+    /// After a broken answer, or a crash during its reading, the layer asks again with the same payment: a seller that
+    /// keeps its answers delivers it again. Otherwise the call ends in
+    /// [`PayError::AnswerLost`](super::PayError::AnswerLost). Larger answers, and answers that take longer than two
+    /// seconds, are streamed; if such an answer breaks off, the same request asks for it again.
     pub const fn read_ahead(mut self, bytes: usize) -> Self {
         self.settings.read_ahead = bytes;
         self
@@ -218,7 +218,7 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Reads the journal, with what is unfinished and what was spent, and builds the layer.
+    /// Reads unfinished purchases and past spending from the journal, and builds the layer.
     ///
     /// # Errors
     /// [`JournalError`] if the journal cannot be read in full: nothing is paid then.

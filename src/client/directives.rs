@@ -1,4 +1,4 @@
-//! What a caller may put into a request's extensions.
+//! Request extensions for callers.
 
 use std::time::Duration;
 
@@ -25,17 +25,18 @@ pub struct AskAgain(pub PurchaseId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlreadyPaid(pub TxHash);
 
-/// A request extension: the most that this request may cost, in base units, within what the budget allows. A dearer quote ends the call in
-/// [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice), and an unfinished purchase that may yet cost more in
-/// [`PayError::AboveMaxPrice`](super::PayError::AboveMaxPrice). What was paid already costs nothing more: such a purchase is resumed.
+/// A request extension: the most that this request may cost, in base units, within what the budget allows. A higher
+/// quote ends the call in [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice), and an unfinished purchase that
+/// may still cost more in [`PayError::AboveMaxPrice`](super::PayError::AboveMaxPrice). A purchase that is already paid
+/// costs nothing more and is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPrice(pub Amount);
 
 /// A request extension: asks what the answer costs, and pays nothing.
 ///
-/// The seller's 402 is returned as it is, with the [`Quote`](crate::protocol::Quote) that would be paid among its extensions. Where the
-/// budget, with what its day and this host have left, or the payer would not pay it now, the call ends in the error that says why. Nothing
-/// unfinished is resumed.
+/// The seller's 402 is returned as it is, with the [`Quote`](crate::protocol::Quote) that would be paid among its
+/// extensions. If the budget's rest for the day and the host, or the payer, would not allow it now, the call ends in
+/// the corresponding error. Unfinished purchases are not resumed.
 ///
 /// ```
 /// # use tower::{Service, ServiceExt as _};

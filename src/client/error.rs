@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::{BudgetDenial, JournalEntry, JournalError, PayerError, PurchaseId, box_error::BoxError};
-use crate::protocol::{ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
+use crate::protocol::{Amount, ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
 
 /// Where the money of a failed call is: see [`PayError::money`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum PayError {
     #[error("the request failed before the seller quoted a price: nothing was paid")]
     Http(#[source] BoxError),
     /// The request carried a proof of payment of the caller's own, and failed. What became of that payment is not known here.
-    #[error("the request with a proof of its own failed: what became of that payment is not known")]
+    #[error("the request with a proof of its own failed: the outcome of that payment is unknown; send it again")]
     Forwarded(#[source] BoxError),
     /// A signed payment was not cancelled. The seller may have used it, or may use it yet.
     #[error("the signed payment of purchase {purchase} was not cancelled: it may have been used, and can be used until {} (Unix time)", valid_before.unix())]
@@ -146,7 +146,7 @@ pub enum PayError {
     AboveMaxPrice {
         /// The purchase.
         purchase: PurchaseId,
-        /// What it may cost, as a decimal.
+        /// The limit, as a decimal.
         price: String,
         /// The limit, as a decimal.
         limit: String,
@@ -186,8 +186,9 @@ pub enum PayError {
     /// The seller gives the answer to the payer only, and was not convinced that this is the payer. The payment stays
     /// unspent, and nothing more is paid for this request while it is kept.
     ///
-    /// A payer that [signs](super::Payer::sign) redeems it by the same request. By hand it is redeemed by a request of its own, whose
-    /// proof has a `paymentSignature` of the paying account over [`redemption_message`](crate::protocol::redemption_message).
+    /// A payer that [signs](super::Payer::sign) redeems it by the same request. To redeem it by hand, send a request
+    /// with a `paymentSignature` of the paying account over
+    /// [`redemption_message`](crate::protocol::redemption_message).
     #[error("payment {transaction} not redeemed ({code}): {}; nothing more was paid", unproven(*signed, reason.is_some()))]
     Unproven {
         /// The purchase.
@@ -231,18 +232,22 @@ pub enum PayError {
     /// [`ResumeOnly`](super::ResumeOnly) presents it once more under the quote that it was made for, a request to the
     /// same seller at the old price uses it, and [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
     #[error(
-        "payment {transaction} of {paid} bought nothing and does not cover the new price of {asked}: nothing more was paid; resume the purchase, or abandon it to pay anew"
+        "payment {transaction} of {} bought nothing, and {}: nothing more was paid; resume the purchase, or abandon it to pay anew",
+        paid.to_decimal(*decimals), reason.text(*asked, *decimals)
     )]
     NotCovered {
         /// The purchase that the payment was made for.
         purchase: PurchaseId,
         /// The transaction.
         transaction: TxHash,
-        /// The amount that was paid, as a decimal.
-        paid: String,
-        /// The amount that is asked for now, as a decimal; with a remark where it is to be paid to another recipient, on
-        /// another chain or in another token.
-        asked: String,
+        /// The amount that was paid, in base units.
+        paid: Amount,
+        /// The decimals of the token that was paid.
+        decimals: u8,
+        /// The amount that the new quote asks for, in base units of the token that it names.
+        asked: Amount,
+        /// How the new quote differs.
+        reason: NotCovered,
     },
     /// The seller redirects the proof of payment. It was not sent there.
     #[error("payment {transaction} not redeemed: the seller redirected, and proofs are never forwarded")]
@@ -270,10 +275,10 @@ const fn unproven(signed: bool, failed: bool) -> &'static str {
             "the seller does not accept the payer's signature; check that the payer's own account paid, or contact the seller"
         }
         (false, true) => {
-            "the seller gives the answer to the payer only, and the payer could not sign; send the same request again"
+            "only the payer can redeem this payment, and the payer could not sign; send the same request again"
         }
         (false, false) => {
-            "the seller gives the answer to the payer only, and this payer does not sign; send the same request with a payer that signs for the account that paid"
+            "only the payer can redeem this payment, and this payer does not sign; send the same request with a payer that signs for the account that paid"
         }
     }
 }
@@ -367,6 +372,27 @@ impl PayError {
             | Self::Redirected { purchase, transaction }
             | Self::Unanswered { purchase, transaction, .. } => {
                 (Some(*purchase), Money::Spent { transaction: *transaction }, true)
+            }
+        }
+    }
+}
+
+/// Why a payment does not cover the seller's new quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotCovered {
+    /// The price rose.
+    Price,
+    /// The quote names another recipient, chain or token.
+    Terms,
+}
+
+impl NotCovered {
+    fn text(self, asked: Amount, decimals: u8) -> String {
+        match self {
+            Self::Price => format!("does not cover the new price of {}", asked.to_decimal(decimals)),
+            Self::Terms => {
+                "the seller now asks for payment to another recipient, on another chain or in another token".to_owned()
             }
         }
     }

@@ -87,7 +87,7 @@ pub enum PurchaseEvent {
     },
     /// The seller gave a fresh intent for the same payment.
     Renewed,
-    /// The seller wants to know who paid, and the payer is asked to sign.
+    /// The seller asks for a proof by the payer, and the payer is asked to sign.
     Signing,
     /// The seller asks to wait, or gave no answer, or one that broke off.
     Waiting {
@@ -101,7 +101,7 @@ pub enum PurchaseEvent {
 }
 
 impl PurchaseEvent {
-    /// Returns a name for logs, which holds nothing that the seller wrote.
+    /// Returns a name for logs, without any text of the seller.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl PurchaseEvent {
     }
 }
 
-/// What was bought: in the extensions of the response that was paid for.
+/// A purchase, in the extensions of a paid response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Purchase {
@@ -148,10 +148,11 @@ pub struct Purchase {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// The transaction; `None` where the seller was shown an authorization and did not say by what it was settled. Of an authorization
-    /// that was answered at once this is the seller's claim, and no proof of a payment: the chain was not asked.
+    /// The transaction; `None` if the seller settled an authorization without naming the transaction. For an
+    /// authorization that was answered at once, this is the seller's claim, not proof of a payment: the client has not
+    /// asked the chain.
     pub transaction: Option<TxHash>,
-    /// How many transactions were sent for it, of which one was mined; or 1 for an authorization.
+    /// The number of transactions that were sent, one of which was mined; 1 for an authorization.
     pub sent: usize,
     /// How often this call redeemed.
     pub attempts: u32,

@@ -37,7 +37,7 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, S, B, R> {
-        // The request as it is. What is answered without a bill is the answer.
+        // The request as it is. A reply without a bill is the answer.
         Asking {
             #[pin]
             asked: F,

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    Budget, flow::progress::OnProgress, flow::registry::PurchaseRegistry, payer::ErasedPayer, settings::Settings,
+    Budget, PayerError,
+    flow::{progress::OnProgress, registry::PurchaseRegistry},
+    payer::{ErasedAuthorizer, ErasedPayer},
+    settings::Settings,
     way::DispatchContext,
 };
 use crate::{clock::Clock, protocol::ChainTime};
@@ -20,6 +23,11 @@ pub(super) struct ClientInner {
 impl ClientInner {
     pub(super) fn now(&self) -> ChainTime {
         ChainTime::from_unix(self.clock.unix())
+    }
+
+    /// Returns the payer's capability to sign authorizations.
+    pub(super) fn authorizer(&self) -> Result<&dyn ErasedAuthorizer, PayerError> {
+        self.payer.authorizations().ok_or(PayerError::Refused("this payer signs no authorizations"))
     }
 
     /// Returns what a transaction is driven with.

@@ -80,11 +80,12 @@ impl PayLayer {
         self.inner.registry.unfinished()
     }
 
-    /// Closes an unfinished purchase whose answer you have, or do not need: the same request then pays anew.
+    /// Closes an unfinished purchase after you have its answer, or if you do not need it: the same request then pays
+    /// anew.
     ///
-    /// A purchase is closed by itself once the body of its answer was read to the end. This is for callers that drop a body before its
-    /// end on purpose, and for [`PayLayerBuilder::acknowledged_by_caller`](super::PayLayerBuilder::acknowledged_by_caller). Returns
-    /// `false` if there is no unfinished purchase of that name whose answer was sold.
+    /// A purchase closes by itself once its answer's body is read to the end. Use this method to drop a body early on
+    /// purpose, or with [`PayLayerBuilder::acknowledged_by_caller`](super::PayLayerBuilder::acknowledged_by_caller).
+    /// Returns `false` if there is no unfinished purchase of that name with a sold answer.
     ///
     /// ```
     /// # use tower_x402::client::{JournalError, PayLayer, Purchase, ResponseBody};
@@ -104,8 +105,8 @@ impl PayLayer {
         self.inner.registry.acknowledge(purchase).await
     }
 
-    /// Gives an unfinished purchase up: the same request then pays anew. What was paid for it is lost, unless the seller
-    /// settles it by hand. Returns `false` if there is none of that name, or a call is working on it.
+    /// Gives up an unfinished purchase: the same request then pays anew. Its payment is lost, unless the seller refunds
+    /// it. Returns `false` if there is no such purchase, or if a call is working on it.
     ///
     /// # Errors
     /// [`JournalError`] if that was not recorded: the purchase may be open again after a restart.
@@ -127,7 +128,7 @@ impl PayLayer {
     /// name with an authorization that is not known to be used, or a call is working on it.
     ///
     /// # Errors
-    /// [`PayError::NotCancelled`] if no transaction was sent, and [`PayError::Unsettled`] if it was, and what came of it is not known within
+    /// [`PayError::NotCancelled`] if no transaction was sent; [`PayError::Unsettled`] if its outcome is unknown within
     /// the layer's [patience](super::PayLayerBuilder::patience). The purchase stays as it is.
     pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
         let Some(guard) = self.inner.registry.to_cancel(purchase) else { return Ok(None) };

@@ -1,9 +1,9 @@
 //! The payer: a tower layer that pays for answers, and never twice for one.
 //!
-//! [`PayLayer`] goes around any HTTP client that is a tower service: hyper-util's legacy client, reqwest through
-//! [`ReqwestClient`], or a connection of your own. Within one `call` it receives a 402, asks the [`Budget`], pays with a
-//! [`Payer`] (a [`WalletPayer`], or yours), and gives the answer with a [`Purchase`] in its extensions. What is free passes
-//! through unchanged.
+//! [`PayLayer`] wraps any HTTP client that is a tower service: hyper-util's legacy client, reqwest through
+//! [`ReqwestClient`], or a connection of your own. Within one `call` it receives a 402, asks the [`Budget`], pays with
+//! a [`Payer`] (a [`WalletPayer`], or yours), and returns the answer with a [`Purchase`] in its extensions. Free
+//! answers pass through unchanged.
 //!
 //! It pays in two ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
 //!
@@ -53,33 +53,35 @@
 //!
 //! - **Nothing is paid that the budget does not allow**, and the budget is asked before anything is signed: limits per
 //!   payment, host and day; tokens, chains, recipients; a hook for a human. Every layer has a budget.
-//! - **At most one transfer pays for one request.** Each is in the [`Journal`], durably, before it is sent. Whatever
-//!   happens then (a dropped future, a crash, a time-out, 409, 503, a lost connection), the same payment is redeemed
-//!   again: by this call, or by the next one that makes the same request. Another transfer is made only where the journal
-//!   shows that the first can never be mined (then by the same call), or that the seller refused it for good (then by a
-//!   later one), or that it is older than any seller accepts. A payment that another request left over, or for which an
-//!   answer was delivered without a confirmation, and that the seller says is used up, is followed by another at once.
-//! - **At most one authorization is open for one request.** It is in the journal, durably, before any seller sees it, and it is shown
-//!   again whatever happens. What a seller says of it is not believed: the chain is asked. Another one is signed only once the chain
-//!   shows that the first was not used and never can be, because its time is over at a final block, or because it was
-//!   [cancelled](PayLayer::cancel); until then a refusal is [`PayError::Outstanding`]. Its nonce is the tag of a secret of its own, so nobody
-//!   else can redeem the transaction that settles it. It is valid no longer than the seller asks for, and than the layer's patience.
+//! - **At most one transfer pays for one request.** The [`Journal`] has each one, durably, before it is sent. After a
+//!   dropped future, a crash, a time-out, 409, 503 or a lost connection, this call or the next one with the same
+//!   request redeems the same payment. Another transfer needs a reason in the journal: the first can never be mined
+//!   (then the same call pays again), the seller refused it for good (then a later call does), or it is older than any
+//!   seller accepts. If a payment comes from another request, or its answer came without a confirmation, and the seller
+//!   says that it is used up, the call pays again at once.
+//! - **At most one authorization is open for one request.** The journal has it, durably, before any seller sees it, and
+//!   every repetition shows the same one. The client does not trust the seller's reports about it, and asks the chain.
+//!   It signs another one only after the chain shows that the first was not used and never can be, because it has
+//!   expired at a final block or was [cancelled](PayLayer::cancel); until then a refusal is [`PayError::Outstanding`].
+//!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it. Its
+//!   validity is limited by the seller's request and by the layer's patience.
 //! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
 //!   one is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
-//! - **Only who paid redeems, as far as the payer can say so.** [`WalletPayer`] tags each transfer for the intent that it pays, so that
-//!   nobody else can redeem it; under a fresh intent the tag's secret is shown beside it. A seller that asks for more
-//!   ([`payment_bound`](crate::protocol::ProblemCode::PaymentBound),
-//!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)) gets a signature, over a text that is made here: a text of the
-//!   seller's is never signed. Where the payer has none, the call ends in [`PayError::Unproven`], and the payment is kept.
+//! - **Payments are bound to their payer, if the payer supports it.** [`WalletPayer`] tags each transfer with its
+//!   intent, so that strangers cannot redeem it; a fresh intent is accompanied by the tag's secret. If a seller demands
+//!   more ([`payment_bound`](crate::protocol::ProblemCode::PaymentBound),
+//!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)), the payer signs a text that the layer
+//!   writes; it never signs a text from the seller. If the payer cannot sign, the call ends in [`PayError::Unproven`],
+//!   and the payment is kept.
 //! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. Small answers
 //!   are read to their end before they are handed on; larger and slower ones are handed on as they come
 //!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayError::AnswerLost`].
-//! - **A purchase is closed only once its caller has the answer.** It stays open until the [body](ResponseBody) was read to its end, or
-//!   until it is [acknowledged](PayLayer::acknowledge). A crash before that, a dropped body or one that breaks off leave it to the same
-//!   request, which asks for the same answer and pays nothing. [`PayLayerBuilder::acknowledged_by_caller`] is for callers that store
-//!   what they read, and [`AskAgain`] asks for the answer of a finished purchase.
+//! - **A purchase is closed only once its caller has the answer.** It stays open until the [body](ResponseBody) is read
+//!   to its end, or until it is [acknowledged](PayLayer::acknowledge). After a crash, or a dropped or broken body, the
+//!   same request asks for the same answer and pays nothing. [`PayLayerBuilder::acknowledged_by_caller`] is for callers
+//!   that store answers, and [`AskAgain`] asks for the answer of a finished purchase.
 //! - **An error says where the money is**: [`PayError::money`], [`PayError::purchase`], and whether sending the request again resumes that
 //!   payment: [`PayError::is_resumable`].
 //! - **A 402 that asks in no way that is known here** is returned as it is: other schemes, chains, methods and flows are passed over.
@@ -91,18 +93,16 @@
 //!
 //! # The same request
 //!
-//! Two requests are the same where method, address (query included) and body are; headers do not count, so those who
-//! answer to different people for different credentials give each a layer of its own. An unfinished purchase is resumed
-//! by the next call that makes the same request and finds no other call at work on it; so of two that are made at once,
-//! each pays for its own answer. Before it pays it looks again, last in the payer's turn: a payment that another call has left by then is
-//! used. A call that is made while the answer of an earlier one is still being read asks for that answer. While a purchase is being
-//! [cancelled](PayLayer::cancel), the same request pays nothing.
-//! [`ResumeOnly`] asks to finish, and to pay nothing new. Where the seller
-//! answered without confirming that it took the payment (a 400 of the service's own, a 200 without `PAYMENT-RESPONSE`), the
-//! response is handed over and the payment kept. The same request puts it to the seller's next quote, if that asks for no
-//! more than what was paid; if it asks for more, the call ends in [`PayError::NotCovered`] and pays nothing. Another request
-//! to the same seller uses it where the price is exactly the same. It is kept for as long as sellers accept payments:
-//! [`PayLayerBuilder::payment_age`]. An authorization is kept in the same way for as long as it can be used.
+//! Two requests are the same if method, address (with query) and body are equal. Headers are ignored; use one layer per
+//! set of credentials. The next call with the same request resumes an unfinished purchase, unless another call is
+//! working on it; two simultaneous calls each pay for their own answer. Before it pays, a call looks once more for a
+//! payment that another call has left, and uses it. A call during the reading of an earlier answer asks for that
+//! answer. During a [cancellation](PayLayer::cancel), the same request pays nothing. [`ResumeOnly`] finishes a purchase
+//! without a new payment. If the seller answers without a confirmation that it took the payment (the service's own 400,
+//! a 200 without `PAYMENT-RESPONSE`), the call returns the response and keeps the payment. The same request uses it for
+//! the seller's next quote if the payment covers it; otherwise the call ends in [`PayError::NotCovered`] and pays
+//! nothing. Another request to the same seller uses it for exactly the same price. The payment is kept for as long as
+//! sellers accept it: [`PayLayerBuilder::payment_age`]. An authorization is kept for as long as it can be used.
 //!
 //! # Bodies
 //!
@@ -113,16 +113,16 @@
 //!
 //! # One request
 //!
-//! Extensions of a request say more about it: [`MaxPrice`] limits what it may cost, [`Deadline`] how long the call and the body of its
-//! answer may take, and [`QuoteOnly`] asks for the price alone.
+//! Extensions of a request set its own limits: [`MaxPrice`] the price, [`Deadline`] the time of the call and its
+//! answer's body. [`QuoteOnly`] asks for the price alone.
 //!
 //! # Limits
 //!
 //! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
 //! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
-//! - A seller of the standard that settles an authorization and then fails has no duty to answer later: official servers refuse what
-//!   was used. Such a purchase ends in errors that name the transaction, and pays nothing more for a day
-//!   ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
+//! - The standard does not oblige a seller to answer later if it settles an authorization and then fails: official
+//!   servers refuse used authorizations. Such a purchase ends in errors that name the transaction, and pays nothing
+//!   more for a day ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
 //! - It reads an authorization's fate from the payer's nodes: where all of them lie, a second one may be signed.
 //! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
 //!   tags; see [security](crate::guide::security).
@@ -153,15 +153,12 @@ mod settings;
 mod wallet;
 mod way;
 
-/// The crate whose signers [`WalletPayerBuilder::signer`] takes, in the version that fits.
-#[cfg(feature = "wallet")]
-pub use ::alloy;
 /// The HTTP client that [`ReqwestClient`] wraps, in the version that fits.
 #[cfg(feature = "reqwest")]
 pub use ::reqwest;
 pub use builder::PayLayerBuilder;
 pub use directives::{AlreadyPaid, AskAgain, Deadline, MaxPrice, QuoteOnly, ResumeOnly};
-pub use error::{Money, PayError};
+pub use error::{Money, NotCovered, PayError};
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 pub use flow::journal::{
@@ -175,8 +172,8 @@ pub use http::reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
-    TransferOrder, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
+    SubmitGuard, TransferOrder, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::{ParsePurchaseIdError, PurchaseId};

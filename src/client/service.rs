@@ -38,7 +38,7 @@ impl<S> Pay<S> {
         &mut self.service
     }
 
-    /// Returns the client inside. Its clones, and what it has begun, pay as before.
+    /// Returns the inner client. Clones of the service, and running calls, still pay.
     pub fn into_inner(self) -> S {
         self.service
     }

@@ -67,7 +67,7 @@ impl Settings {
         self
     }
 
-    /// When the body of an answer whose head is here now has to be over.
+    /// The deadline of an answer's body, counted from its head.
     pub(super) fn body_until(&self) -> Option<Instant> {
         Instant::now().checked_add(self.body_timeout?)
     }

@@ -1,4 +1,5 @@
-//! How the journal writes what has no form of its own: moments as Unix seconds, an authorization with all that it needs to be read again.
+//! The journal's text for values without their own: times as Unix seconds, an authorization with everything needed to
+//! read it again.
 
 /// A moment, in Unix seconds.
 pub(in crate::client) mod unix {

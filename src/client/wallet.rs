@@ -25,8 +25,8 @@ pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, WalletSettings};
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
-    TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
+    SubmitGuard, TransferRequest, TransferStatus,
 };
 use crate::{
     evm::{self, wallet::signer::Sign},
@@ -37,10 +37,10 @@ use crate::{
 
 /// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
 ///
-/// Each payment has a nonce, and whatever is prepared for it has the same one: so the chain itself ensures that it
-/// is paid once. Its call data ends with the purchase's [tag](crate::protocol::PaymentTag), by which its transaction is
-/// told from every other one of the same amount, and is redeemed by nobody who does not know the purchase's intent. Where a seller asks
-/// for more, it [signs](Payer::sign) for the transaction.
+/// All transactions of a payment have the same nonce, so the chain itself ensures that it is paid once. The call data
+/// ends with the purchase's [tag](crate::protocol::PaymentTag), which distinguishes the transaction from others of the
+/// same amount and binds it to the purchase's intent. If a seller asks for more, the wallet [signs](Payer::sign) for
+/// the transaction.
 ///
 /// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
 /// nonce has been seen: signed by this account (its signature is checked), without the payment's tag, in a block
@@ -49,15 +49,15 @@ use crate::{
 /// alone can make the wallet pay again, up to the day's limit. Where it was long ago, it takes nodes that still have the account's old
 /// nonces and receipts (archive nodes); others leave the payment open, which costs nothing.
 ///
-/// **Authorizations.** Of tokens that have them (EIP-3009), it signs transfers that the seller sends: for USDC on Base and Base Sepolia
-/// under the domains that are known here, and else under the one that the token's contract states. An authorization ends as long after
-/// the newest block's time as it is to be valid, or after this machine's if that is later: a clock that is slow by up to five minutes
-/// shortens none. A block's time that is further ahead is not believed, and of several nodes the lower median counts. Signing waits for
-/// no other payment, and two seconds for the nodes at most. That one is [void](super::AuthorizationStatus::Void), after which
-/// another may be signed, takes as many nodes as above: all that answer have to say, of a block `final_after` deep, that its time
-/// was over there and its nonce not used, or that it was cancelled there. No clock of this machine counts, and a node without
-/// the state of that block has no say. What one node alone says is used is not void. A cancellation that is not that deep, or that not all
-/// nodes see, is an error until it is.
+/// **Authorizations.** For tokens with EIP-3009, the wallet signs transfers that the seller sends. The domains of USDC
+/// on Base and Base Sepolia are built in; for other tokens it reads the domain from the contract. The validity of an
+/// authorization counts from the newest block's time or the machine's clock, whichever is later, so a clock that is up
+/// to five minutes slow does not shorten it. A block time further ahead is not believed, and the lower median of
+/// several nodes counts. Signing waits for no other payment, and at most two seconds for the nodes. An authorization
+/// counts as [void](super::AuthorizationStatus::Void) only when every responding node, and a majority of those
+/// configured, agree: at a block `final_after` deep, it has expired unused or was cancelled. The machine's clock does
+/// not count, and a node without the state of that block has no vote. If a single node reports it as used, it is not
+/// void. A cancellation that is not deep enough, or that some nodes lack, is an error until then.
 ///
 /// Clones share one wallet. Create one for each account, in one process, and send from that account with nothing else:
 /// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
@@ -107,10 +107,10 @@ impl WalletPayer {
     /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
     /// Turn it off only for a token that takes no call data behind its arguments.
     ///
-    /// Without it, a payment is bound to nobody: the seller gives the answer to whoever shows the transaction first, unless it asks for a
-    /// signature. And two purchases at one price cannot be told apart. A payment whose nonce was then used by an equal transfer under a hash
-    /// that the journal does not have is neither paid nor impossible: it stays open until it is looked at by hand
-    /// ([`PayLayer::abandon`](super::PayLayer::abandon)).
+    /// Without the tag, a payment is unbound: the seller answers the first request that shows the transaction, unless
+    /// it demands a signature. Two purchases at one price are also indistinguishable. If an equal transfer with an
+    /// unknown hash uses a payment's nonce, the payment counts as neither paid nor impossible, and stays open until you
+    /// decide ([`PayLayer::abandon`](super::PayLayer::abandon)).
     #[must_use]
     pub const fn tagged(mut self, tagged: bool) -> Self {
         self.settings.tagged = tagged;
@@ -168,6 +168,12 @@ impl Payer for WalletPayer {
         sign_message(&*self.account.key.signer, message).await.map(Some)
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for WalletPayer {
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
         authorization::authorizes(&self.account, asset, amount).await
     }

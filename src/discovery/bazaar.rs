@@ -1,4 +1,4 @@
-//! `Bazaar`: the standard's extension by which facilitators list what they settle.
+//! `Bazaar`: the standard's extension for facilitators' lists of services.
 
 use http::Method;
 use serde_json::{Map, Value, json};

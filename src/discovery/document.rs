@@ -119,7 +119,7 @@ impl Discovery {
         text
     }
 
-    /// What a program has to know to buy.
+    /// The information that a program needs to buy.
     fn guidance(&self) -> String {
         let shop = self.shop();
         let mut text = String::from(
@@ -131,14 +131,26 @@ impl Discovery {
             );
         }
         if self.seller.takes_transfers() {
+            let networks = self.seller.networks();
             let _ = write!(
                 text,
                 " Or send the {} that the header Pay asks for, on {}, and repeat the request with the header x402-payment: \
                  {{\"intentId\":\"…\",\"txHash\":\"0x…\"}}, where the intent is that of X-Price-Intent. A 409 with Retry-After says when \
                  to ask again.",
                 shop.symbol,
-                self.seller.network()
+                networks.first().map(ToString::to_string).unwrap_or_default()
             );
+            if let [_, others @ ..] = &networks[..]
+                && !others.is_empty()
+            {
+                let others: Vec<_> = others.iter().map(ToString::to_string).collect();
+                let _ = write!(
+                    text,
+                    " {} may be paid on {} as well: then x402-payment names the network by a member `chainId`, a number.",
+                    shop.symbol,
+                    others.join(", ")
+                );
+            }
         }
         text
     }

@@ -65,7 +65,7 @@ impl Endpoint {
         Self::new(Method::POST, path)
     }
 
-    /// Sets what it does, in a line; the route's label by default.
+    /// Sets a one-line description; the route's label by default.
     pub fn summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = Some(summary.into());
         self
@@ -79,8 +79,8 @@ impl Endpoint {
 
     /// Sets the schema of the input.
     ///
-    /// For POST, PUT and PATCH this is the body, as JSON. For other methods it is an object whose properties are the parameters of
-    /// the query. A property with the name of a path's parameter describes that one.
+    /// For POST, PUT and PATCH this is the body, as JSON. For other methods it is an object with the query's parameters
+    /// as properties. A property with the name of a path's parameter describes that one.
     pub fn input(mut self, schema: Value) -> Self {
         self.input = Some(schema);
         self

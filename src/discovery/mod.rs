@@ -1,4 +1,4 @@
-//! How programs find out what is sold: an OpenAPI document with prices, a list of what is sold, and a text.
+//! Discovery for programs: an OpenAPI document with prices, a list of endpoints, and a text.
 //!
 //! A seller says of each route where it is and how it is called, by [`X402Layer::describe`](crate::X402Layer::describe);
 //! [`Merchant::discovery`](crate::Merchant::discovery) answers for all of them.
@@ -41,17 +41,18 @@
 //!
 //! # What is followed
 //!
-//! - `GET /openapi.json`: [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.0). The price of an operation is in `x-payment-info`, as
-//!   indexers read it (the package `@agentcash/discovery`): `price` is `{"mode":"fixed","currency":"USD","amount":"0.49"}`, or
-//!   `{"mode":"dynamic","currency":"USD"}` with `min` and `max` if they are [stated](Endpoint::price_between); `protocols` has
-//!   `{"x402":{}}` where quotes have `PAYMENT-REQUIRED`, and is empty where they ask for a transfer alone. USDC is priced in `USD`;
-//!   another token's price is in its symbol. `security` is empty: nobody needs an account.
+//! - `GET /openapi.json`: [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.0). The price of an operation is in
+//!   `x-payment-info`, as indexers read it (the package `@agentcash/discovery`): `price` is
+//!   `{"mode":"fixed","currency":"USD","amount":"0.49"}`, or `{"mode":"dynamic","currency":"USD"}` with `min` and `max`
+//!   if they are [stated](Endpoint::price_between); `protocols` has `{"x402":{}}` where quotes have `PAYMENT-REQUIRED`,
+//!   and is empty where they ask for a transfer alone. USDC is priced in `USD`; another token's price is in its symbol.
+//!   `security` is empty: no account is needed.
 //! - `GET /.well-known/x402`: `{"version":1,"resources":[…]}` with the URL of each endpoint whose path has no parameters. Indexers
 //!   are moving from this to OpenAPI.
 //! - `GET /` and `GET /llms.txt`: the same as text.
 //!
-//! Indexers then send an *empty* request to what they found, and list what answers it with a 402. A service that checks requests
-//! before it names a price should quote one that has no body at all.
+//! Indexers then send an *empty* request to each endpoint, and list the ones that answer with a 402. A service that
+//! checks requests before it names a price should quote one that has no body at all.
 
 mod bazaar;
 mod document;

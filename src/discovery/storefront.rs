@@ -16,7 +16,8 @@ pub(crate) trait Storefront: fmt::Debug + Send + Sync {
     /// The decimals of that currency.
     fn decimals(&self) -> u8;
 
-    fn network(&self) -> Network;
+    /// The networks on which payments are taken, the one that the header `Pay` names first.
+    fn networks(&self) -> Vec<Network>;
 
     /// Whether transfers are taken.
     fn takes_transfers(&self) -> bool;

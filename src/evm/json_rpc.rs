@@ -1,5 +1,5 @@
-//! `Transport`: one JSON-RPC call over HTTP to one node. It caps what it reads, compares ids, follows no redirect, and
-//! never prints what it carried nor where to: URLs hold keys.
+//! `Transport`: one JSON-RPC call over HTTP to one node. It caps the answer, compares ids, follows no redirect, and
+//! never prints its content or its URL, which may contain a key.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use crate::{metrics, protocol::is_loopback};
 /// The longest answer that is read unless said otherwise: a receipt of some three thousand transfers.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) method: &'static str,
@@ -33,9 +33,9 @@ pub(crate) enum Fault {
     /// The same, and it asks to be left alone for that long.
     #[cfg(feature = "evm")]
     Busy(Duration),
-    /// It answered this question, with nothing that can be used. Whoever chooses the question may have caused that.
+    /// Its answer to this question is unusable. The author of the question may have caused that.
     Answer,
-    /// Its answer is longer than what is read. Whoever chooses the question may have caused that, too.
+    /// Its answer exceeds the limit. The author of the question may have caused that, too.
     TooLong,
     /// It ran a contract call, which failed: it reverted, ran out of gas, or is no code that can be run.
     #[cfg(feature = "evm")]
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
 
 #[cfg(feature = "evm")]
 impl Fault {
-    /// Whether it is the endpoint's, whatever was asked.
+    /// Whether the fault is the endpoint's, independent of the question.
     pub(crate) const fn is_of_the_endpoint(self) -> bool {
         matches!(self, Self::Endpoint | Self::Busy(_))
     }
@@ -102,13 +102,13 @@ impl Transport {
         Self { answer_max, ..self }
     }
 
-    /// Asks, and gives what stands under `result`. The caller sets the time limit.
+    /// Sends the call, and returns the member `result`. The caller sets the time limit.
     #[cfg(feature = "evm")]
     pub(crate) async fn call(&self, question: &Question) -> Result<Box<RawValue>, Fault> {
         settled(self.ask(question).await?)
     }
 
-    /// Asks, and gives what stands under `result` or `error`. The caller sets the time limit.
+    /// Sends the call, and returns the member `result` or `error`. The caller sets the time limit.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Reply, Fault> {
         metrics::rpc_call(self.endpoint);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -183,8 +183,8 @@ impl RpcError {
         any.iter().any(|text| message.contains(text))
     }
 
-    /// Whether a contract call was run and failed, for whatever reason. Where it reverted, geth, reth and anvil say 3; everything else
-    /// is told apart from a failure of the node by its text alone.
+    /// Whether a contract call ran and failed, for any reason. For a revert, geth, reth and anvil return 3; only the
+    /// text distinguishes other failures from those of the node.
     pub(crate) fn is_failed_call(&self) -> bool {
         // "out of gas" with one node, "EVM error OutOfGas" with another.
         let letters = |byte: &u8| byte.is_ascii_alphabetic();

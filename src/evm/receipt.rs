@@ -1,4 +1,4 @@
-//! A receipt as a node tells it, as far as it says where its transaction was mined and how it ended. Its logs are for who needs them.
+//! The part of a node's receipt that tells where its transaction was mined, and its status. The logs are separate.
 
 use alloy::primitives::{B256, U64};
 use serde::Deserialize;

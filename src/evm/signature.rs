@@ -6,7 +6,7 @@ use alloy::primitives::{B256, Signature};
 
 use crate::protocol::Address;
 
-/// Returns what is signed where an account signs a text: its hash by EIP-191.
+/// Returns the EIP-191 hash that an account signs for a text.
 #[cfg(feature = "evm")]
 pub(crate) fn message_hash(message: &str) -> B256 {
     eip191_hash_message(message)

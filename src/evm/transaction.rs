@@ -18,7 +18,7 @@ use {
 
 use crate::protocol::{Address, TxHash};
 
-/// A transaction whose hash was computed and whose signer was recovered: no node can have made it up.
+/// A transaction with a computed hash and a recovered signer: no node can have invented it.
 pub(crate) struct SignedTransaction {
     pub(crate) hash: TxHash,
     pub(crate) signer: Address,
@@ -26,7 +26,7 @@ pub(crate) struct SignedTransaction {
 }
 
 impl SignedTransaction {
-    /// Reads a node's JSON. `None` where it is no transaction of a type that is known here, or carries no valid signature.
+    /// Reads a node's JSON. `None` if its transaction type is unknown, or its signature is invalid.
     pub(crate) fn read(json: &str) -> Option<Self> {
         let told: types::Transaction = serde_json::from_str(json).ok()?;
         Self::of(told.inner.into_inner())
@@ -34,7 +34,7 @@ impl SignedTransaction {
 
     pub(crate) fn of(envelope: TxEnvelope) -> Option<Self> {
         let signer = envelope.signature().recover_address_from_prehash(&envelope.signature_hash()).ok()?;
-        // Not `envelope.hash()`: that is what the node wrote.
+        // Not `envelope.hash()`: that comes from the node.
         let hash = TxHash::new(keccak256(envelope.encoded_2718()).0);
         Some(Self { hash, signer: Address::new(signer.into_array()), envelope })
     }
@@ -44,7 +44,7 @@ impl SignedTransaction {
     }
 }
 
-/// Who sent a transaction, and its call data.
+/// A transaction's sender and call data.
 #[cfg(feature = "evm")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SentTransaction {

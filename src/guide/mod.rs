@@ -7,7 +7,7 @@
 //! | [`first_answer`] | *sell your first answer*, under axum, hyper or in a `ServiceBuilder` |
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
-//! | [`coming_from_x402_axum`] | *come from x402-axum*: what is called how, and what differs |
+//! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
@@ -18,11 +18,11 @@
 //! | [`metrics`] | watch a server: names, labels, a dashboard |
 //! | [`paying`] | redeem by hand, read refusals, or let a client pay |
 //! | [`who_can_redeem`] | learn *who can redeem a payment*, tag a transfer, sign a redemption |
-//! | [`security`] | learn what is guarded, and what is not |
-//! | [`threats`] | weigh the *threats*: who attacks, what they get, what you accept |
+//! | [`security`] | learn the guarantees and their limits |
+//! | [`threats`] | weigh the *threats*: attackers, their gain, accepted risks |
 //! | [`testing`] | *test your service* |
 //! | [`backends`] | *write a ledger, a verifier or a settler* |
-//! | [`api_policy`] | learn what counts as public, and when it may change |
+//! | [`api_policy`] | learn the public interface and the rules for changes |
 //! | [`when_it_does_not_compile`] | cure the usual compile errors |
 
 /// Declares the guides. Their examples need features that a crate built without them does not have: there, the doc tests see

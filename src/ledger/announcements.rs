@@ -8,11 +8,11 @@ use crate::protocol::PaymentId;
 /// The sales that a [`Ledger`](super::Ledger) recorded and that wait for their announcement: an optional capability, which
 /// [`Ledger::announcements`](super::Ledger::announcements) returns. Every ledger of this crate has it.
 ///
-/// The commit of a lease that is [to be announced](super::Lease::announcing) marks the sale, in the same atomic step. The mark
-/// stays until the sale is [announced](Self::announced): a process that ends in between leaves it to the next one. It outlives
-/// the time for which the sale itself is remembered. A sale whose lease is not to be announced has no mark.
+/// The commit of a lease with [`announcing`](super::Lease::announcing) marks the sale, in the same atomic step. The
+/// mark stays until the sale is [announced](Self::announced): a process that ends in between leaves it to the next one.
+/// It outlives the record of the sale. Other sales have no mark.
 ///
-/// [`X402Layer::on_sold`](crate::X402Layer::on_sold) is what the paywall does with it.
+/// [`X402Layer::on_sold`](crate::X402Layer::on_sold) relies on it.
 pub trait Announcements: Send + Sync + 'static {
     /// Returns up to `most` of the sales that are marked, in the order of [`sold_at`](BookedSale::sold_at) and, of those that are equal
     /// in it, of the payment id's text; those behind `after`, where it is given. Fewer than `most`: there are no more.

@@ -1,4 +1,4 @@
-//! `Claim` and `Lease`: what is asked of a ledger, and what it grants.
+//! `Claim` and `Lease`: a request to a ledger, and its grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) const FURTHEST_END: Duration = Duration::from_secs(LONGEST_LEASE.as_secs() + CLOCK_SKEW.as_secs());
 
-/// How much later a transaction whose block was dropped may be mined again and still count as the same payment where
-/// nobody showed it meanwhile: twice the twelve hours after which an OP-stack chain can still drop unsafe blocks.
+/// How much later a dropped block's transaction may be mined again and still count as the same payment, without being
+/// shown in between: twice the twelve hours in which an OP-stack chain can drop unsafe blocks.
 const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request to reserve an intent together with one of several candidate payments.
@@ -50,8 +50,8 @@ pub struct Claim {
     lease: Duration,
 }
 
-/// Builds a [`Claim`]. What is not set: no candidate, times at the beginning of chain time, a payment age of a day and a lease of a
-/// minute.
+/// Builds a [`Claim`]. Defaults: no candidate, times at the beginning of chain time, a payment age of a day and a lease
+/// of a minute.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClaimBuilder(Claim);
@@ -114,7 +114,7 @@ impl Claim {
         })
     }
 
-    /// Returns the seller's name for what is bought.
+    /// Returns the seller's name of the resource.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
@@ -197,7 +197,7 @@ impl Lease {
         }
     }
 
-    /// Returns the same lease, whose commit marks the sale as one that waits for its [announcement](super::Announcements).
+    /// Returns the same lease; its commit marks the sale for [announcement](super::Announcements).
     pub fn announcing(self) -> Self {
         Self { announce: true, ..self }
     }
@@ -214,8 +214,8 @@ impl Lease {
         self
     }
 
-    /// Returns the same lease, of a payment that was granted before it was [settled](Payment::is_settled), with the payment as it was
-    /// settled since. Another payment, or one that is not settled either, changes nothing.
+    /// Returns the same lease with its payment as it was [settled](Payment::is_settled) after the grant. Another
+    /// payment, or an unsettled one, changes nothing.
     ///
     /// ```
     /// use tower_x402::{
@@ -245,7 +245,7 @@ impl Lease {
         self
     }
 
-    /// The payment to record instead of what was reserved, where it was settled since.
+    /// The payment to record instead of the reserved one, if it has been settled since.
     #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn settled_since(&self) -> Option<&Payment> {
         Some(&self.payment).filter(|payment| self.unsettled && payment.is_settled())
@@ -257,7 +257,7 @@ impl Lease {
         self.intent
     }
 
-    /// Returns the payment that is held; where it was [settled since](Self::settled_by), as it was settled.
+    /// Returns the held payment, in its settled form after [`settled_by`](Self::settled_by).
     #[must_use]
     pub const fn payment(&self) -> &Payment {
         &self.payment
@@ -269,9 +269,9 @@ impl Lease {
         self.fence
     }
 
-    /// Returns the record of a settlement that was begun for this intent and this payment under an earlier lease, as the ledger had it
-    /// when it granted this one. The payment may have been settled since. `None` where no settlement was begun, or none of them can
-    /// have used the payment.
+    /// Returns the record of a settlement that was begun for this intent and this payment under an earlier lease, as of
+    /// the grant of this one. The payment may have been settled since. `None` if no settlement was begun, or if none
+    /// can have used the payment.
     ///
     /// ```
     /// use tower_x402::{
@@ -289,8 +289,8 @@ impl Lease {
         self.settling.as_deref()
     }
 
-    /// Returns until when, in chain time, its sale must be kept: the claim's [`keep_until`](Claim::keep_until) of the payment, as it
-    /// was granted or as it was settled, whichever is later.
+    /// Returns until when, in chain time, its sale must be kept: the later [`keep_until`](Claim::keep_until) of the
+    /// granted and the settled payment.
     #[must_use]
     pub const fn keep_until(&self) -> ChainTime {
         self.keep_until

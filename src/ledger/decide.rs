@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ReserveOutcome;
 use crate::protocol::{ChainTime, Payment};
 
-/// What is on record for an intent or a payment.
+/// The record of an intent or a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// It was sold.
@@ -20,24 +20,24 @@ pub enum Entry {
     Lapsed,
 }
 
-/// One of a claim's transfers, with what is on record for it.
+/// One of a claim's payments, with its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate<'c> {
     /// The paid.
     pub paid: &'c Payment,
-    /// What is on record for the paid's payment.
+    /// The record of the candidate's payment.
     pub entry: Option<Entry>,
     /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
     /// claim's intent.
     pub barred: bool,
-    /// How long the claim's intent and this paid still have to cool down: what is left of [`cool_down`](super::rules::cool_down)
-    /// since the last attempt ended.
+    /// How long the claim's intent and this payment still have to cool down: the rest of
+    /// [`cool_down`](super::rules::cool_down) since the last attempt ended.
     pub cooling: Option<Duration>,
 }
 
 impl<'c> Candidate<'c> {
-    /// Returns a candidate of which nothing is on record.
+    /// Returns a candidate without a record.
     #[must_use]
     pub const fn new(paid: &'c Payment) -> Self {
         Self { paid, entry: None, barred: false, cooling: None }
@@ -62,8 +62,8 @@ pub enum Decision<'c> {
     Free(Candidate<'c>),
 }
 
-/// Decides about a claim by the low-water mark, what is on record for its intent, the length of the lease that it asks for, and its
-/// candidates in their order, which are read up to the first free one.
+/// Decides about a claim by the low-water mark, the record of its intent, the length of the requested lease, and the
+/// candidates in order, up to the first free one.
 ///
 /// Everything must be read at one moment, and the reservation must be written at the same one, or by a write that fails if anything
 /// of it has changed. [`ReserveOutcome`] has the order of the refusals.

@@ -62,7 +62,7 @@ impl LedgerError {
         Self::new(LedgerErrorKind::Unavailable)
     }
 
-    /// Creates the error of a backend whose contents another version wrote.
+    /// Creates the error of a backend with contents of another version.
     #[must_use]
     pub const fn incompatible() -> Self {
         Self::new(LedgerErrorKind::Incompatible)

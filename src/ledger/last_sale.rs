@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Lease;
 use crate::protocol::{ChainTime, PaymentId};
 
-/// The last sale that this process recorded. A server that does not know it is another one, such as a standby that lagged behind
-/// when it was promoted, or was restored: it would sell again what was sold since.
+/// The last sale that this process recorded. A server without it has lost records, such as a promoted standby that
+/// lagged or a restored backup, and would sell payments again.
 #[derive(Debug, Default)]
 pub(super) struct LastSale(Mutex<Option<Recorded>>);
 

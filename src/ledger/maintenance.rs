@@ -1,4 +1,4 @@
-//! `Maintenance`: what operators ask of a ledger, and the paywall never does.
+//! `Maintenance`: the operator's view of a ledger.
 
 use std::{future::Future, sync::Arc};
 
@@ -7,7 +7,7 @@ use crate::protocol::ChainTime;
 
 /// The operator's side of a [`Ledger`]: its size and its low-water mark.
 ///
-/// Every ledger of this crate implements it. Selling needs none of it.
+/// Every ledger of this crate implements it. Sales do not depend on it.
 ///
 /// ```
 /// use tower_x402::{
@@ -52,8 +52,9 @@ pub trait Maintenance: Ledger {
     /// not [begun](Ledger::begin): then nothing changes, since it will begin in the present.
     ///
     /// For a restored backup, and for a fail-over to a replica that may lack the last sales. Pass the verifier's
-    /// [`horizon`](crate::verify::Verifier::horizon). Sales that were lost are then refused as too old; so is every payment up to
-    /// `time` that was not redeemed yet. Record what a log has of them first: [`Merchant::restore_sales`](crate::Merchant::restore_sales).
+    /// [`horizon`](crate::verify::Verifier::horizon). Payments of lost sales are then refused as too old, and so is
+    /// every payment up to `time` that was not redeemed yet. First record the sales of a log:
+    /// [`Merchant::restore_sales`](crate::Merchant::restore_sales).
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.
@@ -62,8 +63,8 @@ pub trait Maintenance: Ledger {
     /// Lowers the low-water mark to `time`, unless it is there or below, and returns the mark after that. `None` if the ledger has
     /// not [begun](Ledger::begin): then nothing changes.
     ///
-    /// For an operator who imported the record of every sale of a payment later than `time`. Every sale whose record is missing can
-    /// be made once more.
+    /// For an operator who has imported the records of all sales of payments later than `time`. A payment with a
+    /// missing record can be sold again.
     ///
     /// # Errors
     /// As [`raise_mark_to`](Self::raise_mark_to).
@@ -74,9 +75,9 @@ pub trait Maintenance: Ledger {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holdings {
-    /// Leases that are held, those included that ran out and were not taken over yet.
+    /// Leases that are held, including expired ones that were not taken over.
     pub held: u64,
-    /// Sales that are remembered. Those that were forgotten, and are in the book of sales alone, do not count.
+    /// Sales on record, without those that are only in the book of sales.
     pub remembered: u64,
 }
 

@@ -1,13 +1,15 @@
-//! Records what was sold. A [`Ledger`] consumes an intent and a transfer together, once; it knows nothing of chains or HTTP.
+//! The record of sales. A [`Ledger`] consumes an intent and a payment together, once; it knows nothing of chains or
+//! HTTP.
 //!
 //! A pair of intent and transfer is *free*, then *reserved* under a lease, then free again or *consumed* for good. A lease that is
 //! not renewed runs out, and the next [`reserve`](Ledger::reserve) takes it over. The fencing token of a lease ensures that a
 //! former holder can no longer renew, commit or release it.
 //!
-//! [`Maintenance`] is what operators need beside that, and [`SalesBook`] what sellers do. [`Announcements`] has the sales that wait for
-//! a seller's hook.
+//! [`Maintenance`] is for operators, and [`SalesBook`] for sellers. [`Announcements`] has the sales that wait for a
+//! seller's hook.
 
 mod announcements;
+mod any;
 mod attempts;
 mod book;
 mod claim;
@@ -25,7 +27,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 mod sale;
 mod settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -37,8 +39,8 @@ mod stored;
 
 /// The rules of every ledger, as pure functions, for a ledger of your own.
 ///
-/// [`decide`](rules::decide) says which answer a claim gets, and [`cool_down`](rules::cool_down) when a pair may be tried again. The
-/// ledger reads what they need, and writes what follows from them, in one transaction.
+/// [`decide`](rules::decide) decides about a claim, and [`cool_down`](rules::cool_down) about the pause before another
+/// attempt. The ledger reads their inputs and writes their results in one transaction.
 pub mod rules {
     pub use super::{
         attempts::cool_down,
@@ -48,7 +50,11 @@ pub mod rules {
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+/// The driver of the Redis ledger, for a connection of your own.
+#[cfg(feature = "redis")]
+pub use ::redis as redis_driver;
 pub use announcements::Announcements;
+pub use any::{AnyLedger, OpenLedgerError, OpenLedgerErrorKind};
 pub use book::{
     BookedSale, DayTotal, KnownPayment, ParseUtcDayError, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay,
 };
@@ -61,7 +67,7 @@ pub use memory::{Counts, MemoryLedger};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresLedger, PostgresLedgerBuilder};
 #[cfg(feature = "redis")]
-pub use redis::RedisLedger;
+pub use redis::{Durability, RedisConnectError, RedisConnectErrorKind, RedisLedger, RedisLedgerBuilder};
 pub use sale::{KeptAnswer, Sale};
 pub use settling::Settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -74,7 +80,7 @@ pub use sqlx;
 
 use crate::protocol::{ChainTime, IntentKey, PaymentId};
 
-/// Records what was sold, so that each payment and each intent buys one answer.
+/// Records sales, so that each payment and each intent buys one answer.
 ///
 /// One recipient on one chain has one ledger, however many merchants, routes and processes there are: two ledgers would sell each
 /// transfer twice. Every method is one transaction or one script. Its outcome is decided by a single write under unique indexes,
@@ -91,8 +97,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// Begins the ledger's memory and returns its low-water mark: `now` if the ledger had none, otherwise the mark that it has.
     /// Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
     ///
-    /// `now` is a time that no payment shown so far has passed. What another ledger sold before this one is therefore not sold
-    /// again.
+    /// `now` is a time that no payment shown so far has passed. An earlier ledger's sales are therefore not sold again.
     fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
@@ -100,18 +105,20 @@ pub trait Ledger: Send + Sync + 'static {
     /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
     /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
-    /// A payment whose settlement was [begun](Self::settling) belongs to the intent that it was begun for, until either is sold. A
-    /// candidate of another intent that is not [settled](crate::protocol::Payment::is_settled) is then refused as if it were held for
-    /// the length of the claim's own lease, because the signature may be public by now. The intent itself gets this payment again, in a
-    /// lease that [carries the record](Lease::settling), and no other payment that is not settled. A candidate that is settled is free as
-    /// ever: its payer proved the payment in another way.
+    /// Once its settlement has [begun](Self::settling), a payment belongs to its intent, until either is sold. A claim
+    /// of another intent on the unsettled payment is then refused as if the payment were held for the length of the
+    /// claim's own lease, because the signature may be public by now. The intent itself gets this payment again, in a
+    /// lease that [carries the record](Lease::settling), and no other unsettled payment. A
+    /// [settled](crate::protocol::Payment::is_settled) candidate stays free: its payer proved the payment in another
+    /// way.
     ///
     /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
     /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
     /// lease ran out), doubled by each further attempt, up to 15 min. Meanwhile the claim is refused. It is not given its next
     /// transfer, which belongs to another customer.
     ///
-    /// A sale whose transfer is shown with a later block time than is recorded, and settled, is kept by that.
+    /// If a sold, settled transfer is shown with a later block time than the recorded one, the later time decides how
+    /// long the sale is kept.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
@@ -136,16 +143,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew)). Repeatable: returns
     /// [`CommitOutcome::Done`] also if this lease was committed before.
     ///
-    /// Where the payment was settled since it was reserved ([`Lease::settled_by`]), the sale is recorded with the lease's transfer
-    /// instead of what was reserved, in the same atomic step: its transaction, position and block. It is kept until
+    /// If the payment was settled after its reservation ([`Lease::settled_by`]), the sale is recorded with the lease's
+    /// transfer instead, in the same atomic step: its transaction, position and block. It is kept until
     /// [`Lease::keep_until`].
     ///
     /// A sale that is [to be announced](Lease::announcing) is marked in the same atomic step, if the ledger has
     /// [announcements](Self::announcements). A repeated commit marks nothing again.
     ///
-    /// An `answer` is stored in the same atomic step, and returned by [`consumed`](Self::consumed) for as long as it is to be
-    /// kept. A repeated commit neither changes nor prolongs what was stored. A ledger that lacks the space may keep no answer; it
-    /// records the sale all the same.
+    /// An `answer` is stored in the same atomic step, and [`consumed`](Self::consumed) returns it until its time ends.
+    /// A repeated commit neither changes nor prolongs a stored answer. A ledger without space may omit the answer, but
+    /// still records the sale.
     fn commit(
         &self,
         lease: &Lease,
@@ -155,7 +162,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and was not committed.
     fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Returns what this intent bought; `None` if it is not consumed.
+    /// Returns the sale of this intent; `None` if it is not consumed.
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send;
 
     /// Returns the record that the settlement of this payment was [begun](Self::settling) for this intent; `None` if there is none.
@@ -168,17 +175,20 @@ pub trait Ledger: Send + Sync + 'static {
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Forgets what may be forgotten when the chain's head is at `head`, and returns the number of sales among it: sales whose
-    /// [`keep_until`](Lease::keep_until) is before it, with their answers, and the low-water mark is raised to the block time of each;
-    /// answers whose time is over, idle leases, old counts of attempts, and records of settlements whose payments cannot return.
+    /// Forgets old records, with the chain's head at `head`, and returns the number of forgotten sales. Sales with an
+    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers, and the low-water mark rises to the
+    /// block time of each. Expired answers, idle leases, old counts of attempts, and records of settlements that can no
+    /// longer return are forgotten, too.
     ///
-    /// The paywall calls it beside the requests: at the first reservation of a process, then once a minute while there are
-    /// reservations, and more often where there are many. Every step of it must be short, since sales go on meanwhile. Two at once do no
-    /// harm, and what is not forgotten now is forgotten later. A ledger may forget at other times too.
+    /// The paywall calls it in the background: at the first reservation of a process, then once a minute while there
+    /// are reservations, and more often under load. Every step of it must be short, because sales go on meanwhile.
+    /// Concurrent calls must be harmless, and a call may leave records for a later one. A ledger may forget at other
+    /// times, too.
     fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 
-    /// Returns the sales that wait for their announcement, where the ledger marks them. By default it does not, and
-    /// [`on_sold`](crate::X402Layer::on_sold) is refused: a crash between a sale and its hook would lose the announcement.
+    /// Returns the sales that wait for their announcement, if the ledger marks them. By default it does not, and
+    /// [`on_sold`](crate::X402Layer::on_sold) is refused: a crash between a sale and its hook would lose the
+    /// announcement.
     fn announcements(&self) -> Option<&impl Announcements> {
         None::<&announcements::NoAnnouncements>
     }
@@ -260,9 +270,9 @@ pub enum ReserveOutcome {
     PaymentUsed,
     /// Another lease holds the intent; or no transfer is free, and at least one is held.
     Busy {
-        /// The time until the lease in the way runs out unless it is renewed; of several, the first. Most leases end sooner. Of a
-        /// payment whose settlement was begun for another intent, or of another payment than the intent's own settlement is of, the length
-        /// of the claim's lease.
+        /// The time until the conflicting lease expires unless it is renewed; of several leases, the first. Most leases
+        /// end sooner. If the payment is being settled for another intent, or the intent is settling another payment:
+        /// the claim's lease length.
         retry_after: Duration,
     },
     /// The handler was started too often for this intent and the transfer that it would be granted.

@@ -1,4 +1,4 @@
-//! `Sale` and `KeptAnswer`: what a ledger tells of a consumed intent, and what it keeps of the answer.
+//! `Sale` and `KeptAnswer`: a ledger's record of a consumed intent, and the kept answer.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// An answer to keep with its sale, so that it can be delivered again.
 ///
-/// A ledger stores the bytes as they are and gives them back for the time that is asked for, by its own clock. They are the
+/// A ledger stores the bytes as they are and returns them for the requested time, by its own clock. They are the
 /// buyer's data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeptAnswer {
@@ -15,7 +15,7 @@ pub struct KeptAnswer {
 }
 
 impl KeptAnswer {
-    /// Returns an answer to be kept that long. What is in it only the layer knows.
+    /// Returns an answer to keep that long. Its content is opaque to the ledger.
     #[must_use]
     pub fn new(content: impl Into<Bytes>, keep_for: Duration) -> Self {
         Self { content: content.into(), keep_for }
@@ -36,13 +36,13 @@ impl KeptAnswer {
 
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 impl KeptAnswer {
-    /// What there is to store: nothing of an answer that is kept for no time.
+    /// The bytes to store; none if the answer is kept for no time.
     pub(super) fn to_keep(answer: Option<&Self>) -> Option<&Self> {
         answer.filter(|answer| !answer.keep_for.is_zero())
     }
 }
 
-/// How long it is, not what it says.
+/// Shows its length, not its content.
 impl fmt::Debug for KeptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KeptAnswer({} bytes for {:?})", self.content.len(), self.keep_for)
@@ -59,7 +59,7 @@ pub struct Sale {
 }
 
 impl Sale {
-    /// Returns a sale of which no answer is kept.
+    /// Returns a sale without a kept answer.
     pub const fn new() -> Self {
         Self { answer: None }
     }
@@ -71,7 +71,7 @@ impl Sale {
     }
 }
 
-/// Whether there is an answer, not what it says.
+/// Shows whether there is an answer, not its content.
 impl fmt::Debug for Sale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sale").field("answer", &self.answer.as_ref().map(Bytes::len)).finish()

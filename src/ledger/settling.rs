@@ -1,10 +1,11 @@
-//! `Settling`: what a ledger records of a signed payment before it is sent to be settled.
+//! `Settling`: the record of a signed payment before its settlement.
 
 use std::fmt;
 
 use crate::protocol::{ChainTime, TxHash};
 
-/// Added to the head of what a settler confirmed: no chain gets that old, and every database has the number.
+/// Marks the head of a payment that a settler confirmed: no chain gets that old, and every database can store the
+/// number.
 const CONFIRMED: u64 = 1 << 62;
 
 /// The record of a settlement that was begun. A ledger keeps it durably from [`Ledger::settling`](super::Ledger::settling) on, and
@@ -21,15 +22,15 @@ const CONFIRMED: u64 = 1 << 62;
 pub struct Settling {
     /// The digest of the request that the payment is settled for.
     pub request: [u8; 16],
-    /// The time of the chain's head before the payment was settled under this intent for the first time. What was mined earlier was
-    /// settled by others.
+    /// The time of the chain's head before the first settlement under this intent. An earlier transfer was settled by
+    /// others.
     pub head: ChainTime,
-    /// The transaction that settles the payment, where it is known.
+    /// The transaction that settles the payment, if known.
     pub transaction: Option<TxHash>,
 }
 
 impl Settling {
-    /// Returns the record of a settlement for the request of this digest, whose transaction is not known yet.
+    /// Returns the record of a settlement for the request of this digest, without a transaction yet.
     #[must_use]
     pub const fn new(request: [u8; 16], head: ChainTime) -> Self {
         Self { request, head, transaction: None }
@@ -42,8 +43,8 @@ impl Settling {
         self
     }
 
-    /// Returns the record of a payment that a settler confirmed at that time, where nothing reads the chain. What was only sent has a head
-    /// that a chain may have.
+    /// Returns the record of a payment that a settler confirmed at that time, for merchants without a verifier. A
+    /// payment that was only sent has a head that a chain may have.
     pub(crate) const fn confirmed(request: [u8; 16], transaction: TxHash, at: ChainTime) -> Self {
         Self::new(request, ChainTime::from_unix(at.unix() | CONFIRMED)).with_transaction(transaction)
     }

@@ -27,11 +27,11 @@ pub(super) const SCHEMA: i64 = 2;
 pub(super) const BATCH: i64 = 128;
 /// How long a count of attempts, and an idle lease, is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
-/// How long a ledger thinks about one question unless told otherwise: answered within two seconds, come what may.
+/// The default time limit of one question.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
 /// A lease is no longer than this, so that no sum overflows.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
-/// After so many grants lost to others the claim is told to come back.
+/// After so many lost grants, the claim has to be repeated later.
 const TRIES: usize = 16;
 /// When to come back then.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -153,7 +153,7 @@ pub(super) struct Grant<'c> {
     pub(super) takes_over: bool,
 }
 
-/// What was written, not yet for good: the pair's attempts before this one, and the mark, read after the write.
+/// The result of an uncommitted write: the pair's earlier attempts, and the mark, read after the write.
 pub(super) struct Written {
     pub(super) fence: i64,
     /// This one included.
@@ -164,13 +164,13 @@ pub(super) struct Written {
     pub(super) settling: Option<Settling>,
     /// As [`SnapshotRow::barred`].
     pub(super) barred: bool,
-    /// Intent or payment is in the book of what was sold and forgotten.
+    /// Intent or payment is in the book of forgotten sales.
     pub(super) booked: bool,
 }
 
 impl Written {
-    /// Whether the grant holds by what is known now that no other transaction can change it: the write may have been let
-    /// through by a record that was forgotten since the look, or by a release that began a pause.
+    /// Whether the grant holds now that no other transaction can change it: between look and write, a record may have
+    /// been forgotten, or a release may have begun a pause.
     pub(super) fn holds(&self, paid: &Payment) -> bool {
         !self.booked
             && (!self.barred || paid.is_settled())
@@ -194,8 +194,8 @@ fn pause(times: i64, since: i64) -> Option<Duration> {
     cool_down(times).checked_sub(span(since)).filter(|rest| !rest.is_zero())
 }
 
-/// What is on record, of a sale or a lease. What is in the book is sold, and has no lease. A lease that ends too late for any has run
-/// out: the clock was set back.
+/// The record of a sale or a lease. A payment in the book is sold, and has no lease. A lease with an impossibly late
+/// end has expired: the clock was set back.
 fn entry(sold: bool, left: Option<i64>) -> Option<Entry> {
     match left {
         _ if sold => Some(Entry::Sold),
@@ -229,10 +229,10 @@ impl Snapshot {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// What is sold and was mined again later than is on record: it has to be kept longer.
+    /// A sold payment that was mined again later than recorded: it has to be kept longer.
     pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Payment> {
         let later = |(paid, row): (&'c Payment, &SnapshotRow)| {
-            // What is shown before it is settled has no block.
+            // An unsettled payment has no block.
             let is_shown_mined = row.sold && paid.is_settled();
             let is_later = is_shown_mined && row.block_time.is_some_and(|known| known < seconds(paid.time()));
             is_later.then_some(paid)
@@ -261,7 +261,7 @@ pub(super) trait SqlBackend: Sync {
     /// Looks once.
     fn look(&self, claim: &Claim) -> impl Future<Output = Result<Seen, LedgerError>> + Send;
 
-    /// Keeps what is sold by this later block time.
+    /// Keeps a sale by this later block time.
     fn prolong(&self, claim: &Claim, paid: &Payment) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Writes, in one transaction. `None`: another was faster.

@@ -1,5 +1,4 @@
-//! What is counted and timed, under stable names: see [the guide](crate::guide::metrics), whose table a test compares with what is
-//! described here.
+//! Metrics under stable names. A test compares them with the table of [the guide](crate::guide::metrics).
 //!
 //! Without the feature `metrics` every function of this room is empty and every timer passes its future through as it is. No label is
 //! of unbounded cardinality: resources are named by the seller, outcomes and questions are words of this crate, tokens are those that

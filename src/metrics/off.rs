@@ -3,6 +3,8 @@
 
 use std::{fmt, future::Future, sync::Arc};
 
+use crate::protocol::Network;
+
 #[inline]
 pub(crate) fn describe() {}
 
@@ -27,7 +29,7 @@ pub(crate) fn refused(_: &Arc<str>, _: &'static str) {}
 pub(crate) fn redeemed(_: &Arc<str>, _: &'static str) {}
 
 #[inline]
-pub(crate) fn sold(_: &Arc<str>, _: &dyn fmt::Display, _: impl FnOnce() -> u64) {}
+pub(crate) fn sold(_: &Arc<str>, _: Network, _: &dyn fmt::Display, _: impl FnOnce() -> u64) {}
 
 #[inline]
 pub(crate) fn answered_after(_: &Arc<str>, _: impl FnOnce() -> u64) {}

@@ -1,9 +1,11 @@
-//! What is counted, through the facade: it goes to whichever recorder the program installed, and nowhere without one.
+//! Metrics through the facade: they go to the recorder that the program installed, if any.
 #![allow(dead_code, reason = "each of the other features that are on calls some of these")]
 
 use std::{fmt, future::Future, sync::Arc, time::Instant};
 
 use ::metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+use crate::protocol::Network;
 
 const QUOTES: &str = "x402_quotes_total";
 const REFUSALS: &str = "x402_refusals_total";
@@ -24,7 +26,7 @@ const REORGANISED: &str = "x402_reorganised_sales_total";
 /// What became of a question that was asked.
 const ANSWERED: &str = "answered";
 const FAILED: &str = "failed";
-/// Nobody waits for the answer any more: it took too long, or who asked is gone.
+/// The caller no longer waits for the answer: it took too long, or the caller is gone.
 const ABANDONED: &str = "abandoned";
 
 /// Tells the recorder what each name means.
@@ -79,11 +81,13 @@ pub(crate) fn redeemed(resource: &Arc<str>, outcome: &'static str) {
 }
 
 /// An answer that was sold, for so many base units of the token.
-pub(crate) fn sold(resource: &Arc<str>, token: &dyn fmt::Display, base_units: impl FnOnce() -> u64) {
+pub(crate) fn sold(resource: &Arc<str>, network: Network, token: &dyn fmt::Display, base_units: impl FnOnce() -> u64) {
     redeemed(resource, "sold");
-    let token: Arc<str> = token.to_string().into();
-    counter!(SALES, "resource" => Arc::clone(resource), "token" => Arc::clone(&token)).increment(1);
-    counter!(BASE_UNITS, "resource" => Arc::clone(resource), "token" => token).increment(base_units());
+    let [network, token]: [Arc<str>; 2] = [network.to_string().into(), token.to_string().into()];
+    counter!(SALES, "resource" => Arc::clone(resource), "network" => Arc::clone(&network), "token" => Arc::clone(&token))
+        .increment(1);
+    counter!(BASE_UNITS, "resource" => Arc::clone(resource), "network" => network, "token" => token)
+        .increment(base_units());
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds of a payment's age")]

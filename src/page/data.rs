@@ -1,4 +1,4 @@
-//! What the page's script is told: the quote, and the payments that a wallet is asked for, ready made.
+//! The data for the page's script: the quote, and the prepared requests to a wallet.
 
 use const_hex::ToHexExt as _;
 use serde_json::{Map, Value, json};
@@ -47,7 +47,7 @@ pub(super) fn network_name(network: Network) -> String {
     }
 }
 
-/// The chain, as wallets name it; with what they have to know of it before they can use it (EIP-3085), if that is known here.
+/// The chain, as wallets name it, with the details that they need to add it (EIP-3085), if known.
 fn network(network: Network) -> Value {
     let hex = format!("{:#x}", network.chain_id());
     let known = match network {
@@ -67,7 +67,7 @@ fn network(network: Network) -> Value {
     json!({ "id": network.chain_id(), "hex": hex, "add": add })
 }
 
-/// What an account must have: of which token, how its balance is asked for, and how much in base units.
+/// The balance that an account needs: the token, the call that reads the balance, and the amount in base units.
 fn money(quote: &Quote) -> Option<Value> {
     let token = quote.contracts.first()?;
     Some(json!({
@@ -89,7 +89,7 @@ fn transfer(quote: &Quote) -> Option<Value> {
     }))
 }
 
-/// The authorization (EIP-3009), bound to this intent by its nonce, but for who signs it and until when.
+/// The authorization (EIP-3009), bound to this intent by its nonce, without signer and end of validity.
 fn signed(quote: &Quote, required: &PaymentRequired) -> Option<Value> {
     let offers = required.accepts.iter().filter_map(|option| option.exact());
     let accepted = offers.into_iter().find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;

@@ -1,4 +1,4 @@
-//! The 402 as a page for people: one document with everything in it, which shows what is sold, takes the payment and shows the
+//! The 402 as a page for people: one self-contained document that shows the offer, takes the payment and shows the
 //! answer.
 //!
 //! ```

@@ -22,7 +22,7 @@ pub(super) fn headers(script: &str, style: &str, has_logo: bool) -> HeaderMap {
         ),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-        // The address bar may hold a question that is nobody else's business.
+        // The address bar may contain a private question.
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
         // Some wallets open a window and talk with it.
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin-allow-popups")),

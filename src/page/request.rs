@@ -7,8 +7,8 @@ const MOST: usize = 120;
 
 /// The values of these parameters of the query, with their names where there are several; `None` where there are none.
 ///
-/// Whoever makes up an address chooses them, and they stand beside a price. So it is one short line, and addresses in it, of money
-/// and of pages, are left out.
+/// The author of a link chooses them, and they appear beside a price. The page therefore shows one short line, without
+/// addresses of accounts or pages.
 pub(super) fn question(uri: &Uri, described: &[String]) -> Option<String> {
     let mut pairs: Vec<_> = uri.query()?.split('&').filter_map(pair).collect();
     pairs.retain(|(name, _)| described.contains(name));

@@ -1,4 +1,4 @@
-//! `Page`: the settings of the page, and what is made of them once for all answers.
+//! `Page`: the settings of the page, and the parts that are computed once for all answers.
 
 use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
@@ -68,7 +68,7 @@ impl Page {
         self.fresh()
     }
 
-    /// Adds style rules behind the page's own. What they name by `url(…)` or `@import` is not loaded.
+    /// Adds style rules behind the page's own. `url(…)` and `@import` load nothing.
     ///
     /// The colours are the variables `--bg`, `--card`, `--ink`, `--soft`, `--line`, `--field`, `--accent`, `--on` (text on the
     /// accent), `--note`, `--good` and `--bad`, each for a light and a dark scheme.
@@ -127,7 +127,7 @@ impl Page {
         if FROM_THE_RIGHT.iter().any(|known| known.eq_ignore_ascii_case(language)) { "rtl" } else { "ltr" }
     }
 
-    /// The words of a text, with what is in braces still there.
+    /// The words of a text, with placeholders in braces.
     pub(super) fn words(&self, text: Text) -> &str {
         self.texts.get(&text).map_or(text.english(), String::as_str)
     }

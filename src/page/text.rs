@@ -32,7 +32,7 @@ macro_rules! texts {
 }
 
 texts! {
-    /// Above what is sold.
+    /// Above the description of the offer.
     Buying = "buying", "You are buying";
     /// Above what the visitor asked.
     Asked = "asked", "You asked";
@@ -66,7 +66,7 @@ texts! {
     Elsewhere = "elsewhere", "Pay from another wallet";
     /// Beside the QR code.
     Scan = "scan", "Scan this code with your wallet, or send a transfer with these details:";
-    /// What the QR code is, for those who do not see it.
+    /// A description of the QR code, for visitors who do not see it.
     QrLabel = "qr", "QR code: pay {price} {symbol} on {network} to {recipient}";
     /// Below the QR code.
     PlainTransfer = "plain_transfer", "A plain transfer is public: anyone who sees it on the chain can ask for its answer before you. A wallet in this browser pays safely, and the wallet that paid can show with a signature that the payment is its own.";
@@ -148,7 +148,7 @@ texts! {
     BuyAgain = "buy_again", "Buy again";
     /// Before the seller's address.
     Contact = "contact", "Questions? Write to the seller:";
-    /// What was typed is none.
+    /// The typed text is no hash.
     NoHash = "no_hash", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f.";
     /// A heading.
     Answer = "answer", "Your answer";
@@ -179,7 +179,7 @@ texts! {
     /// A refusal.
     Insufficient = "error.insufficient_amount", "This transaction pays {paid}, and the price is {required}. Payments are not added up. Write to the seller before you pay again.";
     /// A refusal.
-    PaymentBound = "error.payment_bound", "This payment was made with another purchase, or by somebody else. Whoever paid can show it with a signature.";
+    PaymentBound = "error.payment_bound", "This payment was made with another purchase, or by another account. Its payer can redeem it with a signature.";
     /// A refusal.
     PayerProof = "error.payer_proof_required", "This seller asks who paid: sign with the wallet that sent the payment.";
     /// A refusal.

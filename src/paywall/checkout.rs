@@ -36,7 +36,7 @@ use crate::{
 };
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
-/// What may have to wait, boxed for it.
+/// A boxed future, for work that may have to wait.
 pub(crate) type Running<ResB, E> = Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>;
 /// What the head, or head and body, show of a proof.
 type Shown = Result<Option<Proof>, InvalidRedemption>;
@@ -49,7 +49,7 @@ pub(crate) struct Checkout<S, B> {
     inner: S,
     /// Whether `inner` was polled ready: then it is dropped before anything is waited for.
     polled: bool,
-    /// What the head shows, where an answer may be kept for it: that one is delivered whatever the body says.
+    /// The proof in the head, if an answer may be kept for it: that answer is delivered regardless of the body.
     may_be_sold: Option<Box<Redemption>>,
 }
 
@@ -158,7 +158,7 @@ where
         }
     }
 
-    /// What was shown decides. Most answers are quotes: one that need not wait is made on the spot.
+    /// The proof decides. Most replies are quotes, and a quote without a wait is made at once.
     #[inline]
     fn decide(self, shown: Shown) -> Next<S, B, ResB, S::Error> {
         let request = &self.request;
@@ -168,7 +168,7 @@ where
             Ok(None) if request.query_shows_proof() => {
                 Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
             }
-            Ok(None) if !request.route.merchant.start.is_done() => self.run(Self::quote),
+            Ok(None) if !request.route.merchant.first().start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
                 Some(Some(answer)) => Next::Answer(answer),
@@ -225,7 +225,7 @@ where
         }
     }
 
-    /// The same for what a page's form showed: a person reads what is refused.
+    /// The same for a page's form: a person reads the refusal.
     async fn redeem_by_form(self, shown: Redemption) -> Answer<ResB, S::Error> {
         let page = FormPage::of(&self.request, Some(shown.clone()));
         let answer = self.redeem(Proof::Redemption(shown)).await?;

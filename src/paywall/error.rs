@@ -49,6 +49,12 @@ pub enum BuildError {
         "no verifier: with `.client_submitted()` call `.verifier(…)` too, or nothing can see the transfers that are shown"
     )]
     NoVerifierForTransfers,
+    /// A settler was set beside a verifier that checks no [signatures](crate::verify::Verifier::signatures), so nothing could see whether
+    /// a signed payment was used.
+    #[error(
+        "no signatures: with `.settler(…)` the verifier must check signatures, or nothing can see whether one was used"
+    )]
+    NoSignatures,
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,
@@ -103,6 +109,12 @@ pub enum BuildError {
         expected: u8,
         /// The decimals of this one.
         found: u8,
+    },
+    /// Two chains of a merchant are of the same network.
+    #[error("{network} is set twice: give each network one chain, with all of its tokens")]
+    NetworkTwice {
+        /// The network.
+        network: Network,
     },
     /// A price is not a positive decimal number with at most the token's decimals.
     #[error("invalid price: it must be a positive decimal such as `0.49 USDC`, with at most {decimals} decimals")]
@@ -218,13 +230,28 @@ pub enum HealthError {
     /// The chain's head is before the time up to which the ledger refuses payments, as it is for a moment after a ledger has
     /// begun: a payment made now might be refused.
     #[error(
-        "the chain is {seconds} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
+        "the chain is {} s before the time up to which the ledger refuses payments, so nothing is sold yet; \
          if that lasts, check this machine's clock and the node, or, for a chain that mines on demand, turn off the \
-         verifier's `max_head_age`"
+         verifier's `max_head_age`",
+        by.as_secs()
     )]
     HeadBehindMark {
-        /// The distance in seconds.
-        seconds: u64,
+        /// The distance.
+        by: Duration,
+    },
+    /// The merchant does not sell on the network that was asked for.
+    #[error("nothing is sold on {network}: name one of the merchant's networks, or add it with `.chain(…)`")]
+    NotSoldOn {
+        /// The network.
+        network: Network,
+    },
+    /// One of the merchant's several [networks](crate::MerchantBuilder::chain) cannot sell. The others may.
+    #[error("on {network}: {error}")]
+    Network {
+        /// The network.
+        network: Network,
+        /// What is wrong there.
+        error: Box<HealthError>,
     },
 }
 
@@ -237,6 +264,8 @@ impl HealthError {
             Self::Ledger(error) => error.is_transient(),
             Self::Settler(error) => error.is_transient(),
             Self::HeadBehindMark { .. } => true,
+            Self::NotSoldOn { .. } => false,
+            Self::Network { error, .. } => error.is_transient(),
         }
     }
 }

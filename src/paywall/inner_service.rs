@@ -1,4 +1,4 @@
-//! What a service must be to have its answers sold, put so that the compiler can say what is missing.
+//! The requirements for an inner service, written so that the compiler can name the missing one.
 //!
 //! Both traits hold for every service that fits. They are not exported: code that is generic over a service asks for `Service`
 //! and `Clone`, and has them by that.
@@ -34,7 +34,7 @@ where
     type ResponseBody = ResB;
 }
 
-/// A service of which each request takes a clone.
+/// A service that is cloned for each request.
 #[diagnostic::on_unimplemented(
     message = "`X402Layer` needs a service that is `Clone`, and `{Self}` is not",
     label = "each request takes a clone of this service",

@@ -67,7 +67,7 @@ impl X402Layer {
         self
     }
 
-    /// Sets what the quote says is sold, 1 to 100 characters; the resource's name by default.
+    /// Sets the description in the quote, 1 to 100 characters; the resource's name by default.
     ///
     /// One name has one label, for every layer of that name. It can be set until the first quote.
     ///
@@ -85,7 +85,7 @@ impl X402Layer {
     /// With one exception: if such a request shows a payment in its header, a 402 of the service's own becomes 502, because a
     /// payer must never be sent another bill.
     ///
-    /// A decision that must be waited for, or that depends on what an outer layer found, is for
+    /// For a decision that takes time, or that depends on an outer layer, use
     /// [`free_when_async`](Self::free_when_async).
     pub fn free_when(self, free: impl Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync + 'static) -> Self {
         self.set(|route| route.bypass.free_when = Some(Arc::new(free)))
@@ -93,9 +93,10 @@ impl X402Layer {
 
     /// Lets requests bypass the paywall by an async closure.
     ///
-    /// It sees the whole head, with the extensions of outer layers, such as who is logged in, and copies out of it what its
-    /// future needs. It runs once for each request that [`free_when`](Self::free_when) does not let pass, before the body is
-    /// touched. If it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503 `price_unavailable`.
+    /// It sees the whole head, with the extensions of outer layers, such as the user of a session, and has to copy the
+    /// parts that its future needs. It runs once for each request that [`free_when`](Self::free_when) does not let
+    /// pass, before the body is read. If it takes longer than [`price_timeout`](Self::price_timeout), the answer is 503
+    /// `price_unavailable`.
     ///
     /// ```
     /// # use tower_x402::X402Layer;
@@ -136,8 +137,8 @@ impl X402Layer {
 
     /// Lets CORS preflights pass to the service.
     ///
-    /// The handler runs for them, unpaid. Their responses leave without a body, and with only the headers that a preflight is
-    /// about: `Access-Control-*`, `Vary`, `Allow`, `Cache-Control`, `Date` and `Server`.
+    /// The handler runs for them, unpaid. Their responses leave without a body, and keep only the headers of a
+    /// preflight: `Access-Control-*`, `Vary`, `Allow`, `Cache-Control`, `Date` and `Server`.
     ///
     /// Prefer a CORS layer outside this one, where preflights never reach it.
     pub fn allow_preflight(self) -> Self {
@@ -146,9 +147,9 @@ impl X402Layer {
 
     /// Sets the largest body that is read, in bytes; 64 KiB by default.
     ///
-    /// If the price or a binding depends on the body, a larger one is refused. At a fixed price it is quoted, and the quote asks
-    /// for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or `txHash` anywhere,
-    /// because a payment that is shown there is not read.
+    /// If the price or a binding depends on the body, a larger one is refused. At a fixed price it is quoted, and the
+    /// quote asks for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or
+    /// `txHash` anywhere, because the layer does not read a proof there.
     ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for zero.
@@ -161,10 +162,10 @@ impl X402Layer {
 
     /// Sets how long a body that is read before the handler runs may take to arrive; 10 seconds by default.
     ///
-    /// Read are bodies that may hold a proof, or on which the price or a binding depends, and those of a redemption by header
-    /// whose announced length is within [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler
-    /// while the payment is held. For those, this is how long the handler waits for the next byte before the hold ends with
-    /// 408 `body_timeout`; see [`body_rate`](Self::body_rate).
+    /// The layer reads a body that may contain a proof, a body that decides about the price or a binding, and the body
+    /// of a redemption by header with an announced length within [`body_limit`](Self::body_limit). Any other body of a
+    /// redemption streams to the handler while the payment is held. For those, this is how long the handler waits for
+    /// the next byte before the hold ends with 408 `body_timeout`; see [`body_rate`](Self::body_rate).
     ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for zero.
@@ -175,13 +176,14 @@ impl X402Layer {
         Ok(self.set(|route| route.body_timeout = timeout))
     }
 
-    /// Sets how fast, in bytes per second, a body must arrive that the handler reads while a payment is held; 8 KiB by default.
+    /// Sets the lowest rate, in bytes per second, of a body that the handler reads while a payment is held; 8 KiB by
+    /// default.
     ///
-    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one more second for each this many
-    /// bytes that arrived. After that it is dropped, its payment is released, and the answer is 408 `body_timeout`; the attempt
-    /// counts, because the handler was started. Without this limit a client that sends a body slowly could hold the payment of
-    /// another, since transaction hashes are public. Time in which the handler does not read is not counted, and once the head
-    /// of its response is there the body may take any time.
+    /// A handler may wait for such a body for [`body_timeout`](Self::body_timeout), and for one more second for each
+    /// this many bytes that arrived. After that it is dropped, its payment is released, and the answer is 408
+    /// `body_timeout`; the attempt counts, because the handler was started. Without this limit a client that sends a
+    /// body slowly could hold the payment of another, since transaction hashes are public. Time without reads by the
+    /// handler does not count, and there is no limit after the head of its response.
     ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for zero.
@@ -194,8 +196,9 @@ impl X402Layer {
 
     /// Accepts proofs in the `x402-payment` header only.
     ///
-    /// Bodies are never scanned, and may use the names of the two members themselves. The quote says so in its `detail`. A
-    /// client that puts its proof into the body all the same is quoted again, so document this for yours.
+    /// Bodies are never scanned, and may use the names of the two members themselves. The quote says so in its
+    /// `detail`. A client that still puts its proof into the body gets another quote, so document this for your
+    /// clients.
     pub fn header_only(self) -> Self {
         self.set(|route| route.header_only = true)
     }
@@ -206,24 +209,24 @@ impl X402Layer {
     /// `PAYMENT-SIGNATURE`, and the latter may hold a signed payment that is not settled yet. By default the headers stay and are
     /// marked [sensitive](http::HeaderValue::set_sensitive), which keeps their values out of `Debug` output.
     ///
-    /// The headers are removed from free requests, too. Where the proof is in the body, its members (`intentId`, `txHash`,
-    /// `paymentSecret`, `paymentSignature`) are removed, so that a service that refuses unknown members can be sold; the other
-    /// members keep their order and their values. `Content-Length` is corrected, and digests of the body such as `Content-Digest`
-    /// are removed. With a proof in the header the body stays as it is.
+    /// The headers are removed from free requests, too. If the proof is in the body, its members (`intentId`, `txHash`,
+    /// `paymentSecret`, `paymentSignature`) are removed, so that a service with strict members works; the other members
+    /// keep their order and their values. `Content-Length` is corrected, and digests of the body such as
+    /// `Content-Digest` are removed. With a proof in the header the body stays as it is.
     pub fn strip_proof(self) -> Self {
         self.set(|route| route.strip_proof = true)
     }
 
     /// Leaves `Range` and `If-Range` in paid requests.
     ///
-    /// By default both are removed from a request that is redeemed, because the whole answer is sold, and a part would cost as
-    /// much. With this setting a 206 is a sale like any other, and both headers belong to what makes two requests the same.
+    /// By default both are removed from a request that is redeemed, because the whole answer is sold, and a part would
+    /// cost as much. With this setting a 206 is a sale like any other, and both headers belong to the request's digest.
     /// Listing either of them in [`bind_headers`](Self::bind_headers) has the same effect.
     pub fn keep_ranges(self) -> Self {
         self.bind_headers([header::RANGE, header::IF_RANGE])
     }
 
-    /// Adds request headers to what makes two requests the same, which matters for the price of a closure and with
+    /// Adds request headers to the digest that makes two requests the same, for the price of a closure and for
     /// [`bind_request`](Self::bind_request).
     ///
     /// If the price depends on a header, list it here; otherwise a quote for a cheap value can be redeemed for an expensive one.
@@ -251,9 +254,9 @@ impl X402Layer {
 
     /// Sets which responses are sold, by status and headers.
     ///
-    /// By default 101, 2xx, and 3xx other than 304, but no response whose `grpc-status` header is other than 0. A gRPC failure
-    /// that only the trailers report comes too late: that answer was sold. Failures of JSON-RPC and MCP have the status 200 and
-    /// are sold, too, unless [`consume_when_body`](Self::consume_when_body) says otherwise.
+    /// By default 101, 2xx, and 3xx other than 304, but no response whose `grpc-status` header is other than 0. A gRPC
+    /// failure in the trailers comes too late: that answer is sold. Failures of JSON-RPC and MCP have status 200 and
+    /// are sold, too, unless [`consume_when_body`](Self::consume_when_body) decides otherwise.
     ///
     /// A handler overrides the rule for one response by a [`Consumption`](crate::Consumption) in the response's extensions. A
     /// 402 of the handler's own is never sold.
@@ -263,8 +266,8 @@ impl X402Layer {
 
     /// Sets which responses are sold, by status, headers and the whole body.
     ///
-    /// The rule is asked about each response that [`consume_when`](Self::consume_when) would sell, and only a response that both
-    /// rules sell is sold. Use it where a failure looks like a success in its head, as those of JSON-RPC and MCP do:
+    /// The rule decides about each response that [`consume_when`](Self::consume_when) would sell. Use it if a failure
+    /// has the head of a success, as in JSON-RPC and MCP:
     ///
     /// ```
     /// # fn of(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
@@ -277,9 +280,9 @@ impl X402Layer {
     /// `answer_timeout`. A body longer than [`answer_limit`](Self::answer_limit) cannot be judged: it is neither sold nor
     /// delivered, and the client gets 502 `answer_too_large`. The payment stays good in both cases.
     ///
-    /// A response that the rule does not sell is delivered all the same and counts as an attempt, as any failure. The rule sees the
-    /// body as it leaves: put compression outside this layer. A [`Consumption`](crate::Consumption) in the response's extensions
-    /// overrides both rules, and then nothing is read.
+    /// A response that the rule does not sell is still delivered, and counts as an attempt, like any failure. The rule
+    /// sees the body as it leaves: put compression outside this layer. A [`Consumption`](crate::Consumption) in the
+    /// response's extensions overrides both rules, and then nothing is read.
     pub fn consume_when_body(
         self,
         rule: impl Fn(StatusCode, &HeaderMap, &Bytes) -> bool + Send + Sync + 'static,
@@ -304,34 +307,37 @@ impl X402Layer {
 impl X402Layer {
     /// Settles a signed payment before the handler runs, instead of after it.
     ///
-    /// Set it where the handler does anything outside its answer: a top-up, an order, a mail. By default the handler runs first, and
-    /// its payer may have emptied the wallet by the time the payment is settled. With this setting each
-    /// [`Receipt`](crate::Receipt) of the route has a [`transaction`](crate::Receipt::transaction), and a payment that cannot be
-    /// settled runs no handler.
+    /// Set it if the handler has effects outside its answer: a top-up, an order, a mail. By default the handler runs
+    /// first, and its payer may have emptied the wallet by the time the payment is settled. With this setting each
+    /// [`Receipt`](crate::Receipt) of the route has a [`transaction`](crate::Receipt::transaction), and a payment that
+    /// cannot be settled runs no handler.
     ///
-    /// The price of it is a payment that is made before the answer is there. If the handler then fails, the payment is unspent. The
-    /// response has `PAYMENT-RESPONSE` with `success: false`, `settlement_pending` and the transaction, and the same
-    /// `PAYMENT-SIGNATURE`, or the intent with the transaction's hash, buys the answer when it is shown again. A payment that names no
-    /// quote is then given only to its payer's signature, because its header can be copied from the chain.
+    /// In return, the payment precedes the answer. If the handler then fails, the payment is unspent. The response has
+    /// `PAYMENT-RESPONSE` with `success: false`, `settlement_pending` and the transaction, and the same
+    /// `PAYMENT-SIGNATURE`, or the intent with the transaction's hash, buys the answer when it is shown again. A
+    /// payment that names no quote is then given only to its payer's signature, because its header can be copied from
+    /// the chain.
     ///
-    /// Of a merchant without [verifier](crate::MerchantBuilder::verifier), no signature and no hash is taken: the same `PAYMENT-SIGNATURE`
-    /// buys the answer, by what the ledger has of the settler's word, and a payment that names no quote is refused before it is settled.
+    /// A merchant without a [verifier](crate::MerchantBuilder::verifier) accepts no signature and no hash: the same
+    /// `PAYMENT-SIGNATURE` buys the answer, by the ledger's record of the settler's report, and a payment without a
+    /// quote is refused before it is settled.
     ///
     /// Transfers that the payer sends itself are made before the handler runs in any case.
     pub fn settle_first(self) -> Self {
         self.set(|route| route.settle_first = true)
     }
 
-    /// Runs a hook after each sale is recorded: for what is done once and for money that came, such as a credit or a mail.
+    /// Runs a hook after each sale is recorded: for work that needs received money, such as a credit or a mail.
     ///
-    /// The sale that it gets has a transaction. The hook runs in a task of its own, beside the answer, which does not wait for it, and
-    /// it runs also where the client has left. All routes of this name have the hook.
+    /// Its sale has a transaction. The hook runs in a separate task, so the answer does not wait for it, and it runs
+    /// even if the client has left. All routes of this name have the hook.
     ///
-    /// The ledger marks the sale when it records it, and drops the mark once the hook has ended. A process that ends in between leaves
-    /// the hook undone until [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the next start; the same holds for
-    /// a hook that panicked, and where the sale was recorded and the ledger's answer was lost (`outcome_unknown`). With that call, each
-    /// hook runs *at least* once for each sale, so key what it does by [`payment`](crate::ledger::BookedSale::payment). The memory
-    /// ledger's marks are lost with the process, as are its sales.
+    /// The ledger marks the sale when it records it, and drops the mark once the hook has ended. A process that ends in
+    /// between leaves the hook undone until [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the
+    /// next start; the same holds for a hook that panicked, and where the sale was recorded and the ledger's answer was
+    /// lost (`outcome_unknown`). With that call, each hook runs *at least* once for each sale, so key its effects by
+    /// [`payment`](crate::ledger::BookedSale::payment). The memory ledger loses its marks with the process, like its
+    /// sales.
     ///
     /// # Errors
     /// [`BuildError::ConflictingResource`] if this name has a hook already; [`BuildError::NoAnnouncements`] if the ledger marks no
@@ -349,9 +355,10 @@ impl X402Layer {
         Ok(self)
     }
 
-    /// Keeps the answers that are sold here, so that one that gets lost on its way is delivered again.
+    /// Keeps sold answers, so that an answer that is lost on its way can be delivered again.
     ///
-    /// By default none is kept, unless the route's page [says so](QuotePage::redelivery): what is sold and lost is gone. See [`Redelivery`] for what is stored, where and for how long.
+    /// By default answers are not kept, unless the route's page [asks for it](QuotePage::redelivery): a sold answer
+    /// that is lost on its way is gone. See [`Redelivery`] for the content, the place and the time of the storage.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
         self.set(|route| route.set_redelivery(redelivery))
     }
@@ -362,16 +369,16 @@ impl X402Layer {
     /// [merchant's](crate::MerchantBuilder::quote_page), if that has one.
     ///
     /// The route then also takes the form of such a page, for browsers without script: a POST of
-    /// `application/x-www-form-urlencoded` whose fields `intentId` and `txHash` (and `paymentSecret`, `paymentSignature`) are a
-    /// redemption. The service sees a GET of the same URL without a body, and its answer is the page that the browser shows. Other
-    /// forms pass as ever, and a form that names a proof without being one is refused.
+    /// `application/x-www-form-urlencoded` whose fields `intentId` and `txHash` (and `paymentSecret`,
+    /// `paymentSignature`) are a redemption. The service sees a GET of the same URL without a body, and its answer is
+    /// the page that the browser shows. Other forms pass as before, and an incomplete proof in a form is refused.
     ///
     /// So the service must answer for both methods: in axum, `get(handler).post(handler).route_layer(paid)`.
     pub fn quote_page(self, page: impl QuotePage) -> Self {
         self.set(|route| route.page = Some(PageHook::new(page)))
     }
 
-    /// Answers browsers as everybody else: takes back a page that the merchant has for all routes.
+    /// Answers browsers like all other clients, without the merchant's page for all routes.
     pub fn without_page(self) -> Self {
         self.set(|route| route.page = None)
     }
@@ -381,8 +388,8 @@ impl X402Layer {
     /// Says where this route is and how it is called, for [`Merchant::discovery`](crate::Merchant::discovery) and, where there is a
     /// settler, in `PAYMENT-REQUIRED` (the standard's extension `bazaar`, as much of it as the header has room for).
     ///
-    /// A route with several methods is described once for each. One that is mounted at several paths is cloned first: requests are
-    /// told of the first endpoint of their method.
+    /// Describe a route with several methods once for each. Clone a layer before you mount it at several paths: a
+    /// request is matched with the first endpoint of its method.
     ///
     /// ```
     /// # use tower_x402::{BuildError, Merchant};

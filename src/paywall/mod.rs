@@ -1,8 +1,8 @@
 //! The paywall: the tower middleware.
 //!
-//! A request travels through the rooms in one direction: a `door` reads it, a `dialect` says what it shows, a `way` says what that
-//! claims of the chain, a `sale` reserves it, runs the handler and records the sale, and the door writes the answer. `seller` has what
-//! all of them read: the merchant and its routes.
+//! A request travels through the rooms in one direction: a `door` reads it, a `dialect` parses its proof, a `way`
+//! relates the proof to the chain, a `sale` reserves the payment, runs the handler and records the sale, and the door
+//! writes the answer. `seller` holds the merchant and its routes, which all of them read.
 
 mod body;
 mod checkout;
@@ -27,6 +27,7 @@ pub use layer::X402Layer;
 pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
+    chain::Chain,
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };

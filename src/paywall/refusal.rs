@@ -11,7 +11,7 @@ use crate::{
         seller::{pricing::Refusal, route::Route},
     },
     protocol::{
-        Address, Amount, IntentTerms, ProblemCode, RedeemBy,
+        Address, Amount, IntentTerms, Network, ProblemCode, RedeemBy,
         v2::{Reason, SettleResponse},
     },
 };
@@ -19,21 +19,21 @@ use crate::{
 /// When to ask again where a backend did not answer, or another redemption is under way.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a refusal says beside its code.
+/// The details of a refusal beside its code.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) code: ProblemCode,
     pub(crate) retry_after: Option<Duration>,
     /// A fresh intent for this very request.
     pub(crate) intent: Option<String>,
-    /// What was paid, and what was asked.
+    /// The payment, and the price.
     pub(crate) short: Option<(Amount, Amount)>,
     pub(crate) contact: Option<String>,
-    /// What the payer signs.
+    /// The message for the payer's signature.
     pub(crate) message: Option<String>,
-    /// What became of a signed payment, in the standard's form.
+    /// The outcome of a signed payment, in the standard's form.
     pub(crate) settlement: Option<Box<SettleResponse>>,
-    /// In place of what the code says to do next.
+    /// The next step, in place of the code's own.
     pub(crate) detail: Option<&'static str>,
 }
 
@@ -55,10 +55,12 @@ impl From<ProblemCode> for Problem {
 impl From<HealthError> for Problem {
     fn from(error: HealthError) -> Self {
         let code = match error {
-            HealthError::Verifier(_) | HealthError::Settler(_) | HealthError::HeadBehindMark { .. } => {
-                ProblemCode::VerificationUnavailable
-            }
+            HealthError::Verifier(_)
+            | HealthError::Settler(_)
+            | HealthError::HeadBehindMark { .. }
+            | HealthError::NotSoldOn { .. } => ProblemCode::VerificationUnavailable,
             HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
+            HealthError::Network { error, .. } => return (*error).into(),
         };
         Self::after(code, ASK_AGAIN)
     }
@@ -95,7 +97,13 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// Asks who redeems to show that it is the payer, by a signature over `message`.
+    /// The payment is on a network on which the seller takes none.
+    pub(crate) fn unknown_network() -> Self {
+        let detail = "The member `chainId` names a network on which this seller takes no payments. Correct it to the network of the transaction, if that is one of those in the quote; otherwise find out why it was paid there. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// Asks the client to prove that it is the payer, by a signature over `message`.
     pub(crate) fn to_prove(code: ProblemCode, message: String) -> Self {
         Self { message: Some(message), ..code.into() }
     }
@@ -106,11 +114,13 @@ impl Problem {
 pub(crate) struct RefusedPayment {
     pub(crate) requote: Requote,
     pub(crate) reason: Reason,
-    /// Who signed, as far as that is known.
+    /// The network of the payment.
+    pub(crate) network: Network,
+    /// The signer, if known.
     pub(crate) payer: Option<Address>,
 }
 
-/// What a new quote for a request is made of, once the request itself is the handler's.
+/// The parts of a new quote for a request that the handler owns by then.
 #[derive(Clone, Debug)]
 pub(crate) struct Requote {
     pub(crate) route: Arc<Route>,
@@ -122,8 +132,8 @@ pub(crate) struct Requote {
 
 impl Requote {
     /// Refuses a payment with a new quote.
-    pub(crate) fn refuse(self, reason: Reason, payer: Option<Address>) -> Rejection {
-        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, payer }))
+    pub(crate) fn refuse(self, reason: Reason, network: Network, payer: Option<Address>) -> Rejection {
+        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, network, payer }))
     }
 }
 
@@ -140,7 +150,7 @@ pub(crate) enum Rejection {
     Quoted(Box<RefusedPayment>),
 }
 
-/// The service is put together wrongly: nothing is served or charged.
+/// The service is misconfigured: nothing is served or charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// A price of nothing is no price.
@@ -180,7 +190,7 @@ impl From<Fault> for Rejection {
 }
 
 impl Rejection {
-    /// What became of a request that is answered so, in a word.
+    /// The outcome of such a request, in a word.
     pub(crate) const fn outcome(&self) -> &'static str {
         match self {
             Self::Problem(problem) => problem.code.as_str(),

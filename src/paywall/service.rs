@@ -22,7 +22,7 @@ use crate::paywall::{
     seller::{nested, route::Route},
 };
 
-/// A service whose answers are sold. Created by [`X402Layer`](crate::X402Layer).
+/// A service that sells its answers. Created by [`X402Layer`](crate::X402Layer).
 ///
 /// It answers `Request<B>` if the service inside answers `Request<RequestBody<B>>`, is `Clone`, and has a future, an error and a
 /// response body that are `Send`. It never adds an error of its own: a refusal is a response, with its

@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc};
 
 use super::PaymentTag;
 
-/// What a transfer says about who may redeem it.
+/// A transfer's rule about its redemption.
 ///
-/// A transfer that says nothing is *unbound*: whoever shows its transaction first can redeem it. A *bound* one is given only to who
-/// shows its secret, or a signature of its payer.
+/// The first request that shows an *unbound* transfer can redeem it. A *bound* one needs its secret, or a signature of
+/// its payer.
 ///
 /// ```
 /// use tower_x402::protocol::{Binding, PaymentTag};
@@ -73,14 +73,14 @@ impl Binding {
         self.call_data.as_deref().is_some_and(|call_data| tag.is_in(call_data))
     }
 
-    /// Returns whether the transfer was made from an authorization whose nonce is this tag.
+    /// Returns whether the transfer was made from an authorization with this tag as its nonce.
     #[must_use]
     pub fn has_nonce(&self, tag: &PaymentTag) -> bool {
         self.nonce.as_ref() == Some(tag.as_bytes())
     }
 }
 
-/// Names the ways, not what is in them: call data may be long.
+/// Names the kinds of binding, without their content: call data may be long.
 impl fmt::Debug for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut ways = f.debug_set();
@@ -100,14 +100,14 @@ impl fmt::Debug for Binding {
 pub enum ProvedBy {
     /// Not at all: the transfer is unbound, and this redemption came first.
     Nothing,
-    /// By the secret whose tag is in the call data of the payer's transaction.
+    /// By the secret of the tag in the call data of the payer's transaction.
     Tag,
-    /// By the secret whose tag is the nonce of the authorization that the transfer was made from.
+    /// By the secret of the tag that is the nonce of the transfer's authorization.
     Nonce,
     /// By a signature of the payer.
     Signature,
-    /// By the authorization itself, which nobody but its payer had before it was settled; or, once this merchant has settled it, by the
-    /// intent that it was settled for.
+    /// By the authorization itself, which only its payer had before it was settled; or, once this merchant has settled
+    /// it, by its intent.
     Authorization,
 }
 

@@ -7,12 +7,13 @@ use http::Method;
 
 use super::{Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, price_text::PriceText};
 
-/// The longest URL that is written, in bytes. What is longer is cut: clients show it, and decide nothing by it.
+/// The longest URL in a quote, in bytes. A longer one is cut: clients only display it.
 const URL_MAX: usize = 256;
 
-/// One way to pay a route: the token, and what hangs on the way.
+/// One way to pay a route: network, token, and what hangs on the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
+    network: Network,
     token: Address,
     timeout: u64,
     /// The members of `extra` in JSON, but for the intent.
@@ -22,23 +23,23 @@ pub(crate) struct Way {
 impl Way {
     /// By a method of that name, which needs nothing else.
     #[cfg(all(test, feature = "test-util"))]
-    pub(crate) fn by_method(token: Address, timeout: u64, method: &str) -> Self {
-        Self { token, timeout, extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)) }
+    pub(crate) fn by_method(network: Network, token: Address, timeout: u64, method: &str) -> Self {
+        Self { network, token, timeout, extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)) }
     }
 
     /// By an authorization, which is settled for the payer. `timeout`: how long clients are asked to make it valid, in seconds.
-    pub(crate) fn authorization(token: &TokenDomain, timeout: u64) -> Self {
+    pub(crate) fn authorization(network: Network, token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
-        Self { token: token.token, timeout, extra }
+        Self { network, token: token.token, timeout, extra }
     }
 
     /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
-    pub(crate) fn submitted_transfer(token: Address, quote_life: u64, max_age: u64) -> Self {
+    pub(crate) fn submitted_transfer(network: Network, token: Address, quote_life: u64, max_age: u64) -> Self {
         let extra = format!(
             r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
         );
-        Self { token, timeout: quote_life, extra }
+        Self { network, token, timeout: quote_life, extra }
     }
 }
 
@@ -70,12 +71,12 @@ const CLOSING: &str = "fQ==";
 
 impl Challenge {
     /// `ways`: those that clients are to prefer first.
-    pub(crate) fn new(network: Network, recipient: Address, ways: &[Way], description: &str) -> Self {
+    pub(crate) fn new(recipient: Address, ways: &[Way], description: &str) -> Self {
         let entries = ways.iter().enumerate().map(|(index, way)| {
             let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { "}}," };
             let before_amount = format!(
-                r#"{{"scheme":"exact","network":"{network}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
-                way.token, way.timeout,
+                r#"{{"scheme":"exact","network":"{}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
+                way.network, way.token, way.timeout,
             );
             let before_intent = format!(r#""extra":{{{},"intentId":""#, way.extra);
             Entry { before_amount: encoded(begin, &before_amount), before_intent: encoded(",", &before_intent) }
@@ -123,15 +124,15 @@ impl Challenge {
         self.longest(20, SEALED_MAX) + CLOSING.len()
     }
 
-    /// At least as long as what is written for a price and an intent of these lengths, up to its extensions, unless its URL has characters
-    /// that must be escaped.
+    /// At least the length of the text for a price and an intent of these lengths, up to its extensions, unless its URL
+    /// has characters that must be escaped.
     fn longest(&self, price: usize, intent: usize) -> usize {
         let entry = |entry: &Entry| entry.before_amount.len() + entry.before_intent.len();
         let holes = self.entries.len() * (hole_length(price) + hole_length(intent)) + hole_length(URL_MAX);
         self.entries.iter().map(entry).sum::<usize>() + self.before_url.len() + self.end.len() + holes
     }
 
-    /// What is said beside to a request of this method, and the end: HEAD asks what GET asks.
+    /// The extensions for a request of this method, and the end: HEAD gets those of GET.
     fn closing(&self, method: &Method) -> &str {
         let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
         let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
@@ -161,7 +162,7 @@ pub(crate) struct Challenged<'a> {
 }
 
 impl Challenged<'_> {
-    /// At least as long as what is written.
+    /// At least as long as the text.
     pub(super) fn longest(&self, price: &PriceText) -> usize {
         // Reasons are short, and rare.
         let error = self.error.map_or(0, |error| 2 * error.len() + 16);
@@ -202,7 +203,7 @@ fn fill(text: &mut Vec<u8>, out: &mut Vec<u8>) {
     text.clear();
 }
 
-/// What is sold, as its URL says it.
+/// The resource of this URL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceUrl<'a> {
     pub(crate) origin: Origin<'a>,
@@ -228,6 +229,15 @@ impl<'a> ResourceUrl<'a> {
             Origin::Host(host) if is_loopback(host_name(host)) => ["http://", host, self.path],
             Origin::Host(host) => ["https://", host, self.path],
             Origin::Unknown => ["", "", self.path],
+        }
+    }
+
+    /// Returns it as a text.
+    pub(crate) fn text(&self) -> String {
+        let parts = self.parts();
+        match parts.iter().map(|part| part.len()).sum::<usize>() <= URL_MAX {
+            true => parts.concat(),
+            false => self.to_string(),
         }
     }
 
@@ -306,8 +316,10 @@ mod tests {
     const MAX_AGE: u64 = 86_400;
 
     fn ways(tokens: &[TokenDomain], submitted: &[TokenDomain]) -> Vec<Way> {
-        let signed = tokens.iter().map(|token| Way::authorization(token, 720));
-        signed.chain(submitted.iter().map(|token| Way::submitted_transfer(token.token, 900, MAX_AGE))).collect()
+        let signed = tokens.iter().map(|token| Way::authorization(Network::BASE, token, 720));
+        signed
+            .chain(submitted.iter().map(|token| Way::submitted_transfer(Network::BASE, token.token, 900, MAX_AGE)))
+            .collect()
     }
 
     fn submitted(token: &TokenDomain, amount: u128, intent: &str) -> PaymentRequirements {
@@ -326,7 +338,7 @@ mod tests {
     }
 
     fn challenge(ways: &[Way]) -> Challenge {
-        Challenge::new(Network::BASE, SELLER, ways, "Demand \"insights\" für heute")
+        Challenge::new(SELLER, ways, "Demand \"insights\" für heute")
     }
 
     fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
@@ -370,7 +382,7 @@ mod tests {
         }
     }
 
-    /// What goes first is what clients can do without, and the first way to pay stays whatever the room.
+    /// Optional members are dropped first; the first way to pay always stays.
     #[test]
     fn what_has_no_room_goes_from_the_end() {
         let whole = challenge(&ways(&domains(), &domains()[..1]));

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{RequestDigest, RouteSeal, json_text::Text, media::essence, redemption::is_proof_member};
 
-/// Who owns the JSON members that are named like those of a proof.
+/// The owner of JSON members that have the names of a proof's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofMembers {
     /// The payer: a redemption adds them to the request that was quoted.
@@ -37,7 +37,7 @@ pub(crate) fn digest_request(
     proof_members: ProofMembers,
 ) -> RequestDigest {
     let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members) };
-    let mut fields = Fields(seal.digest_hasher());
+    let mut fields = Fields::new(seal.digest_hasher());
     fields.push(method.as_str().as_bytes());
     fields.push(uri.path().as_bytes());
     fields.push(uri.query().map_or(b"-" as &[u8], |_| b"?"));
@@ -76,12 +76,32 @@ fn is_json_or_none(headers: &HeaderMap) -> bool {
 }
 
 /// Hashes fields, each prefixed by its length, so that no two lists of fields give the same input.
-struct Fields(blake3::Hasher);
+struct Fields {
+    hasher: blake3::Hasher,
+    /// Short fields that are not hashed yet: to hash each alone costs more than to collect them.
+    collected: Vec<u8>,
+}
+
+/// The longest field that is collected, and how much is collected before it is hashed.
+const SHORT: usize = 512;
 
 impl Fields {
+    fn new(hasher: blake3::Hasher) -> Self {
+        Self { hasher, collected: Vec::with_capacity(2 * SHORT) }
+    }
+
     fn push(&mut self, field: &[u8]) {
-        self.0.update(&(field.len() as u64).to_be_bytes());
-        self.0.update(field);
+        self.collected.extend_from_slice(&(field.len() as u64).to_be_bytes());
+        if field.len() <= SHORT {
+            self.collected.extend_from_slice(field);
+        }
+        if field.len() > SHORT || self.collected.len() > SHORT {
+            self.hasher.update(&self.collected);
+            self.collected.clear();
+        }
+        if field.len() > SHORT {
+            self.hasher.update(field);
+        }
     }
 
     /// Adds a header: its name, the number of its values, and the values.
@@ -92,9 +112,10 @@ impl Fields {
         values.iter().for_each(|value| self.push(value.as_bytes()));
     }
 
-    fn digest(self) -> RequestDigest {
+    fn digest(mut self) -> RequestDigest {
+        self.hasher.update(&self.collected);
         let mut digest = [0; 16];
-        digest.copy_from_slice(&self.0.finalize().as_bytes()[..16]);
+        digest.copy_from_slice(&self.hasher.finalize().as_bytes()[..16]);
         RequestDigest::new(digest)
     }
 }
@@ -185,7 +206,7 @@ fn string_end(json: &[u8], start: usize) -> usize {
         let rest = json.get(at..).unwrap_or_default();
         match memchr::memchr2(b'"', b'\\', rest) {
             Some(quote) if rest[quote] == b'"' => return at + quote + 1,
-            // Whatever is escaped, its first byte ends nothing.
+            // The first byte of an escape sequence never ends a string.
             Some(backslash) => at += backslash + 2,
             None => return json.len(),
         }

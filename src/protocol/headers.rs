@@ -30,8 +30,8 @@ pub(crate) const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-pay
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
-/// `x402-page`, on a request: it is made by the script of a page, which is told of a sold redirect by
-/// [`X402_LOCATION`] instead of being led away.
+/// `x402-page`, on a request: the script of a page sends it, and receives a sold redirect in [`X402_LOCATION`] instead
+/// of following it.
 pub const X402_PAGE: HeaderName = HeaderName::from_static("x402-page");
 /// `x402-location`, on a paid answer to the script of a page: where the answer lies that was sold as a redirect.
 pub const X402_LOCATION: HeaderName = HeaderName::from_static("x402-location");
@@ -76,7 +76,7 @@ pub(crate) fn strip_shared_caching(headers: &mut HeaderMap) {
     });
 }
 
-/// Removes all headers but those of a CORS preflight's answer: any other may be part of what is sold.
+/// Removes all headers but those of a CORS preflight's answer: any other may be part of a sold answer.
 pub(crate) fn keep_preflight_headers(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         !name.starts_with("access-control-") && !matches!(name, "allow" | "cache-control" | "date" | "server" | "vary")

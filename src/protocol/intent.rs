@@ -10,7 +10,7 @@ pub const INTENT_ID_MAX: usize = 192;
 /// The longest intent id that is sealed here; others may be [`INTENT_ID_MAX`] long.
 pub(super) const SEALED_MAX: usize = 128;
 
-/// An intent id as sent on the wire. Its validity is known only to the seller, who checks its seal.
+/// An intent id as sent on the wire. Only the seller can check its seal.
 ///
 /// ```
 /// use tower_x402::protocol::{INTENT_ID_MAX, IntentId};
@@ -38,7 +38,7 @@ impl IntentId {
         fits.then_some(Self(text)).ok_or(ParseIntentIdError)
     }
 
-    /// Returns a text of 128 random bits, which nobody can guess.
+    /// Returns a text of 128 random bits.
     #[cfg(feature = "client")]
     pub(crate) fn random() -> Self {
         Self(const_hex::encode(rand::random::<[u8; 16]>()).into())

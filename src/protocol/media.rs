@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, header};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
-    /// `application/x-www-form-urlencoded`, which some clients send whatever the body is.
+    /// `application/x-www-form-urlencoded`, which some clients send with any body.
     Form,
     /// gRPC, with the content type that its answer has.
     Grpc(&'static str),

@@ -103,7 +103,7 @@ impl fmt::Display for PaymentSignature {
     }
 }
 
-/// Its length: whoever has the rest can redeem with it.
+/// Shows its length only: the text itself redeems the payment.
 impl fmt::Debug for PaymentSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PaymentSignature({} bytes)", self.0.len())

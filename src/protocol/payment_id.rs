@@ -15,8 +15,8 @@ use super::{Address, Network, TxHash};
 /// | ordinary transfer | chain, transaction, position of its log *inside that transaction's receipt* | `eip155:8453/0x…/3` |
 /// | transfer made from an EIP-3009 authorization | chain, token, payer, nonce | `eip155:8453/0x…/0x…/0x…` |
 ///
-/// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be spendable twice. An
-/// authorization can be used once, in whatever transaction, so it names its transfer before there is one.
+/// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be
+/// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance.
 ///
 /// Each id has one text, in lower case. Parsing takes that spelling and nothing else.
 ///
@@ -75,9 +75,11 @@ impl PaymentId {
         let (name, position) = match self.0 {
             Kind::Transfer { transaction, position, .. } => (*transaction.as_bytes(), position),
             Kind::Authorization { token, payer, nonce, .. } => {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(token.as_bytes()).update(payer.as_bytes()).update(&nonce);
-                (*hasher.finalize().as_bytes(), AUTHORIZATION)
+                let mut parts = [0; 72];
+                parts[..20].copy_from_slice(token.as_bytes());
+                parts[20..40].copy_from_slice(payer.as_bytes());
+                parts[40..].copy_from_slice(&nonce);
+                (*blake3::hash(&parts).as_bytes(), AUTHORIZATION)
             }
         };
         CompactPaymentId { network: self.network(), name, position }

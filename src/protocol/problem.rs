@@ -134,7 +134,7 @@ problems! {
     /// The transaction is not mined deeply enough, or not known yet.
     TxNotConfirmed = "tx_not_confirmed", CONFLICT, AskAgain, "Transaction not confirmed",
         "The transaction is not confirmed yet. Ask again after Retry-After. Do not pay again.";
-    /// The transaction pays nobody here.
+    /// The transaction has no transfer to this seller.
     TransferNotFound = "transfer_not_found", UNPROCESSABLE_ENTITY, Investigate, "Transfer not found",
         "The transaction is final, and has no transfer of an accepted token to the recipient. Find out why before paying again; a further payment begins with a new quote.";
     /// The transaction pays too little.
@@ -149,7 +149,7 @@ problems! {
     /// The signature is by none of the payers.
     InvalidSignature = "invalid_signature", FORBIDDEN, ProvePayer, "Invalid signature",
         "The signature is by none of this transaction's payers to this recipient. Sign `message` (EIP-191) with the account that sent the tokens. Do not pay again.";
-    /// The payment is older than what is accepted.
+    /// The payment is too old.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
         "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";
     /// Every transfer of the transaction bought something already.

@@ -35,7 +35,7 @@ pub struct Quote {
     pub recipient: Address,
     /// The chain to pay on.
     pub network: Network,
-    /// The seller's description of what is sold.
+    /// The seller's description of the offer.
     pub label: String,
     /// The latest block time at which a payment counts.
     pub expiry: ChainTime,

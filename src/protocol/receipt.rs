@@ -1,4 +1,4 @@
-//! `Receipt`: what was paid, by whom, in which transfer.
+//! `Receipt`: payer, amount and transfer of a payment.
 
 use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, ProvedBy, TxHash};
 
@@ -8,13 +8,13 @@ use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, P
 /// the handler has answered, and which can still fail: the payer may have emptied the wallet by then. A handler with side effects,
 /// such as a top-up, an order or a mail, must not act on it.
 ///
-/// The payer is the account that sent the money. That the client that asks is that payer, only [`proved_by`](Self::proved_by) tells:
-/// where it says [`ProvedBy::Nothing`], a receipt authenticates no one.
+/// The payer is the account that sent the money. [`proved_by`](Self::proved_by) tells whether the client has proved to
+/// be that payer: with [`ProvedBy::Nothing`], the receipt does not authenticate the client.
 ///
 /// A handler under test gets one like this:
 ///
 /// ```
-/// use tower_x402::protocol::{Address, Amount, Asset, ChainTime, IntentId, Network, Receipt, Transfer, TxHash};
+/// use tower_x402::{Receipt, protocol::{Address, Amount, Asset, ChainTime, IntentId, Network, Transfer, TxHash}};
 /// let transfer = Transfer::new(Network::BASE, TxHash::new([0xab; 32]), 3)
 ///     .with_token(Asset::USDC_BASE.contract())
 ///     .with_payer(Address::new([0x11; 20]))
@@ -33,8 +33,8 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Returns a receipt for that payment, redeemed without proof of who paid. The layer makes them; this is for the tests of a
-    /// service.
+    /// Returns a receipt for that payment, redeemed without a proof of the payer. The layer makes receipts; this is for
+    /// a service's tests.
     #[must_use]
     pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
         Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing }
@@ -68,7 +68,7 @@ impl Receipt {
         self.payment.id()
     }
 
-    /// Returns the seller's name for what was bought.
+    /// Returns the seller's name of the resource.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource

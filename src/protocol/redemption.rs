@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{
-    IntentId, PaymentSecret, PaymentSignature, TxHash, ascii_json,
+    IntentId, Network, PaymentSecret, PaymentSignature, TxHash, ascii_json,
     encoding::decode_base64,
     headers::{HEADER_MAX, PAYMENT_SIGNATURE, X402_PAYMENT},
     json_text::{Text, parse_text},
@@ -17,6 +17,8 @@ use super::{
 
 const INTENT: &str = "intentId";
 const TX: &str = "txHash";
+/// Read in the header alone: in a body it is the service's own.
+const CHAIN: &str = "chainId";
 const SECRET: &str = "paymentSecret";
 const SIGNATURE: &str = "paymentSignature";
 
@@ -57,6 +59,8 @@ pub struct Redemption {
     pub intent: IntentId,
     /// The transaction that paid.
     pub transaction: TxHash,
+    /// The network of that transaction. `None` where it is not named: then it is the first one of the quote.
+    pub network: Option<Network>,
     /// The secret that the transfer was made for, where it is not the intent.
     pub secret: Option<PaymentSecret>,
     /// A signature of the payer over [`redemption_message`](super::redemption_message).
@@ -64,10 +68,16 @@ pub struct Redemption {
 }
 
 impl Redemption {
-    /// Returns a redemption without proof of who paid.
+    /// Returns a redemption without a proof of the payer.
     #[must_use]
     pub const fn new(intent: IntentId, transaction: TxHash) -> Self {
-        Self { intent, transaction, secret: None, signature: None }
+        Self { intent, transaction, network: None, secret: None, signature: None }
+    }
+
+    /// Names the network of the transaction.
+    #[must_use]
+    pub fn on(self, network: Network) -> Self {
+        Self { network: Some(network), ..self }
     }
 }
 
@@ -119,10 +129,47 @@ impl Proof {
             _ => Cow::Owned(decode_base64(bytes).ok_or(InvalidRedemption)?),
         };
         match scan_body(&json) {
+            ScanResult::Proof(Proof::Redemption(redemption)) => {
+                let network = named_network(&json)?;
+                Ok(Self::Redemption(Redemption { network, ..redemption }))
+            }
             ScanResult::Proof(proof) => Ok(proof),
             ScanResult::Nothing | ScanResult::Invalid | ScanResult::NotJson => Err(InvalidRedemption),
         }
     }
+}
+
+/// The network that the header names, by the number of its chain.
+fn named_network(json: &[u8]) -> Result<Option<Network>, InvalidRedemption> {
+    let Some(chain) = chain_member(json)?.filter(|chain| chain.get() != r#""""#) else { return Ok(None) };
+    let id: Option<u64> = serde_json::from_str(chain.get()).map_err(|_| InvalidRedemption)?;
+    Ok(id.map(Network::eip155))
+}
+
+/// The value of `chainId` in an object, which has at most one.
+fn chain_member(json: &[u8]) -> Result<Option<&RawValue>, InvalidRedemption> {
+    struct Chain;
+    impl<'de> Visitor<'de> for Chain {
+        type Value = Option<&'de RawValue>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object with at most one `chainId`")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut chain = None;
+            while let Some(Text(name)) = map.next_key()? {
+                if name != CHAIN {
+                    map.next_value::<IgnoredAny>()?;
+                } else if chain.replace(map.next_value()?).is_some() {
+                    return Err(serde::de::Error::duplicate_field(CHAIN));
+                }
+            }
+            Ok(chain)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    serde::Deserializer::deserialize_map(&mut reader, Chain).map_err(|_| InvalidRedemption)
 }
 
 /// Returns whether a member belongs to the payer, not to the service.
@@ -152,7 +199,7 @@ pub(crate) fn form_names_proof(form: &[u8]) -> bool {
 
 /// Reads the proof in a form that a page sends: the members of a redemption as fields, each once and by the rules of the JSON object.
 ///
-/// Only a whole redemption is one. Everything else that names a proof is what it is in any other form: a mistake.
+/// Only a complete redemption counts. Any other form that names a proof is a mistake, as in other encodings.
 pub(crate) fn scan_form(form: &[u8]) -> ScanResult {
     match form_members(form).map(|members| scan_body(members.as_bytes())) {
         Some(ScanResult::Proof(proof @ Proof::Redemption(_))) => ScanResult::Proof(proof),
@@ -300,11 +347,11 @@ impl Members<'_> {
         let (secret, signature) = (self.secret.parse()?, self.signature.parse()?);
         match (self.intent.parse()?, self.tx.parse()?) {
             (Some(intent), Some(transaction)) => {
-                Ok(Proof::Redemption(Redemption { intent, transaction, secret, signature }))
+                Ok(Proof::Redemption(Redemption { intent, transaction, network: None, secret, signature }))
             }
             (Some(intent), None) => Ok(Proof::IntentOnly(intent)),
             (None, Some(transaction)) => Ok(Proof::TransactionOnly(transaction)),
-            // What shows who paid shows no payment.
+            // A proof of the payer is no proof of payment.
             (None, None) => Err(InvalidRedemption),
         }
     }

@@ -222,7 +222,7 @@ impl RouteSeal {
     }
 }
 
-/// A token's tag. It does not implement `==`, whose duration would tell a forger how many bytes are right.
+/// A token's tag. It does not implement `==`: the duration would tell a forger how many bytes are right.
 struct Tag([u8; TAG]);
 
 impl Tag {

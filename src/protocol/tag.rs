@@ -11,9 +11,9 @@ const MARK: &[u8; 4] = b"x402";
 
 /// Binds a transfer to a secret without telling it: `keccak256("x402-tag:v1:" + secret)`.
 ///
-/// A payer appends it to the call data of its transfer ([`to_call_data`](Self::to_call_data)). Token contracts ignore what
-/// stands behind their arguments; whoever knows the secret sees which transfer was made for it. The secret is an
-/// intent id, or a text of the payer's own.
+/// A payer appends it to the call data of its transfer ([`to_call_data`](Self::to_call_data)). Token contracts ignore
+/// bytes behind their arguments; the secret identifies its transfer. The secret is an intent id, or a text of the
+/// payer's own.
 ///
 /// ```
 /// use tower_x402::protocol::PaymentTag;
@@ -48,7 +48,7 @@ impl PaymentTag {
         &self.0
     }
 
-    /// Returns what is appended to the call data of a transfer: the four bytes `x402`, then the tag.
+    /// Returns the bytes to append to the call data of a transfer: the four bytes `x402`, then the tag.
     #[must_use]
     pub fn to_call_data(&self) -> [u8; Self::CALL_DATA_LEN] {
         let mut bytes = [0; Self::CALL_DATA_LEN];
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// It would bind a payment to a tag that nobody can have.
+    /// It would bind a payment to an impossible tag.
     #[test]
     fn a_mark_without_room_for_a_tag_behind_it_is_none() {
         let tail = PaymentTag::of("an intent").to_call_data();

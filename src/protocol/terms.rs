@@ -1,4 +1,4 @@
-//! `Terms`: who is paid, how much, in which tokens, for which resource.
+//! `Terms`: recipient, amount, tokens and resource.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub struct Terms {
     max_payment_age: Duration,
 }
 
-/// Builds [`Terms`]. What is not set: no resource name, no token, and a payment age of a day.
+/// Builds [`Terms`]. Defaults: no resource name, no token, and a payment age of a day.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TermsBuilder {
@@ -39,7 +39,7 @@ pub struct TermsBuilder {
 }
 
 impl TermsBuilder {
-    /// Sets the seller's name for what is sold.
+    /// Sets the seller's name of the resource.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = Some(resource.into());
         self
@@ -67,13 +67,13 @@ impl TermsBuilder {
 }
 
 impl Terms {
-    /// Returns a builder of terms by which `recipient` is paid at least `amount`, in base units, in one transfer.
+    /// Returns a builder of terms: at least `amount`, in base units, to `recipient`, in one transfer.
     pub fn builder(network: Network, recipient: Address, amount: Amount) -> TermsBuilder {
         let max_payment_age = Duration::from_secs(24 * 60 * 60);
         TermsBuilder { resource: None, network, recipient, assets: None, amount, max_payment_age }
     }
 
-    /// Returns the seller's name for what is sold.
+    /// Returns the seller's name of the resource.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource

@@ -37,7 +37,7 @@ pub struct Transfer {
     pub block_number: u64,
     /// The time of its block.
     pub block_time: ChainTime,
-    /// What it says about who may redeem it.
+    /// Its rule about the redemption.
     pub binding: Binding,
 }
 
@@ -94,7 +94,7 @@ impl Transfer {
         self
     }
 
-    /// Sets what it says about who may redeem it.
+    /// Sets its rule about the redemption.
     #[must_use]
     pub fn with_binding(mut self, binding: Binding) -> Self {
         self.binding = binding;

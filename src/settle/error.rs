@@ -31,23 +31,23 @@ pub enum SettleErrorKind {
     #[error("too many payments wait to be settled; ask again")]
     Overloaded,
     /// The facilitator refused the request itself: its authorization, or the address.
-    #[error("the facilitator refused to be asked (HTTP {status}); check its address and authorization")]
+    #[error("the facilitator refused the request (HTTP {status}); check its address and authorization")]
     Denied {
         /// The HTTP status.
         status: u16,
     },
     /// No facilitator or endpoint was named, or one is not an address that can be used.
     #[error("name at least one address, each an https URL, or http on loopback")]
-    BadEndpoint,
+    InvalidEndpoint,
     /// A setting is out of range.
-    #[error("{what} is out of range")]
-    BadSetting {
+    #[error("{what} is out of range; see its documentation")]
+    InvalidSetting {
         /// The name of the setting.
         what: &'static str,
     },
     /// The key cannot be used.
     #[error("the key cannot be used; it is `0x` and 64 hexadecimal digits")]
-    BadKey,
+    InvalidKey,
     /// It settles on other chains only.
     #[error("payments on {network} are not settled there; name a facilitator or endpoint of that chain")]
     WrongChain {

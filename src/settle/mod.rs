@@ -1,5 +1,5 @@
-//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer. What was sold is the ledger's to know, and
-//! what was paid, the verifier's.
+//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer. The ledger records sales, and
+//! the verifier reads payments.
 
 #[cfg(feature = "test-util")]
 pub mod conformance;
@@ -28,8 +28,8 @@ use crate::protocol::{
 
 /// Turns signed authorizations (EIP-3009) into transfers.
 ///
-/// An `Err` means that the settler could not be reached, or cannot work right now: nothing was sent. What became of a payment is an
-/// outcome.
+/// An `Err` means that the settler could not be reached, or cannot work right now: nothing was sent. The state of a
+/// payment is an outcome.
 ///
 /// Dropping a returned future must be harmless. A settler sets its own time limits; the layer has limits of its own, and treats a
 /// settlement that takes longer as [`Settlement::Unknown`].
@@ -52,20 +52,20 @@ pub trait Settler: Send + Sync + 'static {
     /// Checks whether a payment could be settled now. Nothing is sent.
     fn verify(&self, payment: &SignedPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
-    /// Returns whether the key of the payer's address signed the payment, as far as that can be told without asking anybody: false by
-    /// default. Payments that are not known to be signed are limited apart from those that are, so that a forged signature takes no place
-    /// from the payer whose name it uses.
+    /// Returns whether the key of the payer's address signed the payment, as far as a check without I/O can tell: false
+    /// by default. Payments without a verified signature have a limit of their own, so that a forged signature takes no
+    /// place from the payer that it names.
     fn is_signed_by_key(&self, _payment: &SignedPayment) -> bool {
         false
     }
 
     /// Settles a payment, and returns once its transaction is mined.
     ///
-    /// The layer calls this once for each presentation; after a crash the same payment may come again. Its nonce is used once, so the
-    /// chain ensures that it is taken once.
+    /// The layer calls this once for each presentation; after a crash the same payment may come again. Its nonce can be
+    /// used once, so the chain ensures that it is paid once.
     ///
-    /// A settler that signs the transaction itself gives its hash to `recorder` before it sends it, and does not send what could not be
-    /// recorded.
+    /// A settler that signs the transaction itself gives its hash to `recorder` before it sends it, and sends nothing
+    /// without a record.
     fn settle(
         &self,
         payment: &SignedPayment,
@@ -76,55 +76,56 @@ pub trait Settler: Send + Sync + 'static {
     fn health(&self) -> impl Future<Output = Result<(), SettleError>> + Send;
 }
 
-/// A signed payment, and what it has to fulfil.
+/// A signed payment and its requirements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignedPayment {
     /// What the payer signed.
     pub authorization: SignedAuthorization,
-    /// What was offered: chain, token, domain, amount and recipient.
+    /// The offer: chain, token, domain, amount and recipient.
     pub requirements: PaymentRequirements,
     /// The domain of the token.
     pub domain: TokenDomain,
-    /// What is bought.
+    /// The resource.
     pub resource: Option<ResourceInfo>,
-    /// What the same payer's other payments in this token amount to that this seller has taken on and not settled yet. Its balance has
-    /// to cover all of them.
+    /// The sum of the payer's other unsettled payments to this seller in this token. The payer's balance has to cover
+    /// all of them.
     pub promised: Amount,
-    /// What the seller says beside: `bazaar`, where it [described](crate::X402Layer::describe) what is bought.
+    /// The seller's extensions: `bazaar`, if the route is [described](crate::X402Layer::describe).
     pub extensions: Extensions,
 }
 
 impl SignedPayment {
-    /// Combines a signed authorization and what it has to fulfil.
+    /// Combines a signed authorization with its requirements.
     #[must_use]
     pub fn new(authorization: SignedAuthorization, requirements: PaymentRequirements, domain: TokenDomain) -> Self {
         let (resource, promised, extensions) = (None, Amount::ZERO, Extensions::new());
         Self { authorization, requirements, domain, resource, promised, extensions }
     }
 
-    /// Says what is bought.
+    /// Sets the resource that is bought.
     #[must_use]
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);
         self
     }
 
-    /// Sets what else the payer's balance has to cover.
+    /// Sets the sum of other payments that the payer's balance has to cover.
     #[must_use]
     pub fn with_promised(mut self, promised: Amount) -> Self {
         self.promised = promised;
         self
     }
 
-    /// Says what there is to know beside.
+    /// Sets the seller's extensions.
     #[must_use]
     pub fn with_extensions(mut self, extensions: Extensions) -> Self {
         self.extensions = extensions;
         self
     }
 
-    /// Returns why what was signed is not what was offered, whoever signed it. A settler has no other use for such a payment.
+    /// Returns the difference between the signed payment and the offer, without a check of the signature. A settler
+    /// refuses such a payment.
     #[cfg(feature = "facilitator")]
     pub(crate) fn mismatch(&self) -> Option<Reason> {
         let (signed, offered) = (&self.authorization.authorization, &self.requirements);
@@ -152,15 +153,15 @@ pub enum Validity {
     Refused(Reason),
 }
 
-/// What became of a payment that was to be settled.
+/// The outcome of a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum Settlement {
     /// It is settled, by this transaction.
     Settled(TxHash),
-    /// It is not settled, and nothing that was sent for it can settle it.
+    /// It is not settled, and no sent transaction can settle it.
     Refused(Reason),
-    /// Whether it is settled, or will be, is not known. The transaction, if one is known.
+    /// The settlement is unknown: it may have happened, or may still happen. The transaction, if known.
     Unknown(Option<TxHash>),
 }

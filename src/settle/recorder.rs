@@ -6,7 +6,8 @@ use crate::protocol::TxHash;
 
 type Recorded = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Records the transaction that is about to settle a payment. After a crash it is looked up, whatever else the chain tells of the payment.
+/// Records the transaction that is about to settle a payment. After a crash, the paywall looks this transaction up
+/// first.
 ///
 /// A settler that signs its transactions itself [records](Self::record) each hash before it sends the transaction. One that leaves this to
 /// another, as a facilitator's client does, learns the hash too late and has no use for it.

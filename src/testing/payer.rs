@@ -8,20 +8,20 @@ use std::{
 use super::{ScriptedVerifier, scripted_signature};
 use crate::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-        SubmitGuard, TransferRequest, TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization,
+        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, PaymentId, PaymentSignature, PaymentTag, TokenDomain, Transfer,
         TxHash, v2::SignedAuthorization,
     },
-    verify::{NonceState, Verifier as _},
+    verify::{NonceState, Signatures as _, Verifier as _},
 };
 
-/// A payer without keys, whose transfers appear on a [`ScriptedVerifier`], at once unless scripted otherwise. Each one advances the
-/// chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the payer
-/// [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
-/// [`ScriptedSettler`](super::ScriptedSettler) takes; what became of one, the chain tells. Clones share one wallet.
+/// A payer without keys. Its transfers appear on a [`ScriptedVerifier`], immediately unless scripted otherwise. Each
+/// one advances the chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the
+/// payer [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
+/// [`ScriptedSettler`](super::ScriptedSettler) settles; the chain tells their state. Clones share one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -105,7 +105,7 @@ enum Mined {
 }
 
 impl ScriptedPayer {
-    /// Creates a wallet of this account, whose transfers appear on this chain.
+    /// Creates a wallet of this account, with transfers on this chain.
     #[must_use]
     pub fn new(chain: ScriptedVerifier, address: Address) -> Self {
         let (turn, account) = Default::default();
@@ -176,7 +176,7 @@ impl ScriptedPayer {
 
     /// Returns the number of authorizations that were signed.
     #[must_use]
-    pub fn authorizations(&self) -> usize {
+    pub fn authorizations_signed(&self) -> usize {
         self.account().authorizations
     }
 
@@ -328,6 +328,12 @@ impl Payer for ScriptedPayer {
         Ok(self.signing.then(|| scripted_signature(self.address, message)))
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for ScriptedPayer {
     async fn authorizes(&self, asset: &Asset, _: Amount) -> Result<Option<TokenDomain>, PayerError> {
         drop(self.reachable()?);
         let known = TokenDomain::usdc_of(asset.network()).filter(|domain| domain.token == asset.contract());
@@ -349,7 +355,7 @@ impl Payer for ScriptedPayer {
         drop(self.reachable()?);
         const AWAY: PayerError = PayerError::Unavailable("the scripted chain is away");
         let signed = &prepared.signed.authorization;
-        let state = self.chain.authorization(prepared.token, signed.from, &signed.nonce, since);
+        let state = self.chain.nonce_state(prepared.token, signed.from, &signed.nonce, since);
         Ok(match state.await.map_err(|_| AWAY)? {
             NonceState::Used(transaction) => AuthorizationStatus::Used { transaction: Some(transaction) },
             NonceState::Spent => AuthorizationStatus::Void,

@@ -14,8 +14,8 @@ use crate::{
     verify::NonceState,
 };
 
-/// A settler whose transfers appear on a [`ScriptedVerifier`], each in a new block, unless scripted otherwise. It looks at no signature.
-/// As on a real chain, a nonce is used once. Clones share one script.
+/// A settler with transfers on a [`ScriptedVerifier`], each in a new block unless scripted otherwise. It ignores
+/// signatures. As on a real chain, a nonce is used once. Clones share one script.
 ///
 /// ```
 /// use tower_x402::{
@@ -95,7 +95,7 @@ struct Script {
 }
 
 impl ScriptedSettler {
-    /// Creates a settler whose transfers appear on this chain.
+    /// Creates a settler with transfers on this chain.
     #[must_use]
     pub fn new(chain: ScriptedVerifier) -> Self {
         Self { chain, script: Arc::default() }
@@ -214,7 +214,7 @@ impl Settler for ScriptedSettler {
         }
         self.available()?;
         self.with(|script| script.verify.clone()).unwrap_or_else(|| {
-            Ok(match self.chain.nonce_state(transfer_of(payment).payment_id()) {
+            Ok(match self.chain.nonce_of(transfer_of(payment).payment_id()) {
                 NonceState::Unused => Validity::Valid,
                 _ => Validity::Used,
             })
@@ -271,7 +271,7 @@ mod tests {
             Amount, Asset, ChainTime, Terms,
             v2::{Authorization, PaymentRequirements, SignedAuthorization},
         },
-        verify::{Verdict, Verifier as _},
+        verify::{Signatures as _, Verdict, Verifier as _},
     };
 
     const SELLER: Address = Address::new([1; 20]);
@@ -297,7 +297,7 @@ mod tests {
 
     async fn nonce(settler: &ScriptedSettler, byte: u8) -> NonceState {
         let token = Asset::USDC_BASE.contract();
-        settler.chain.authorization(token, BUYER, &[byte; 32], ChainTime::from_unix(0)).await.unwrap()
+        settler.chain.nonce_state(token, BUYER, &[byte; 32], ChainTime::from_unix(0)).await.unwrap()
     }
 
     #[tokio::test]

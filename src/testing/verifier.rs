@@ -10,7 +10,7 @@ use crate::{
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentId, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,
     },
-    verify::{NonceState, Verdict, Verifier, VerifyError},
+    verify::{NonceState, Signatures, Verdict, Verifier, VerifyError},
 };
 
 /// Base produces a block every two seconds.
@@ -91,13 +91,13 @@ impl Act {
 }
 
 impl ScriptedVerifier {
-    /// Creates an empty chain, Base, whose head has this time.
+    /// Creates an empty chain, Base, with this time of its head.
     #[must_use]
     pub fn new(head: ChainTime) -> Self {
         Self::on(Network::BASE, head)
     }
 
-    /// Creates an empty chain whose head has this time.
+    /// Creates an empty chain with this time of its head.
     #[must_use]
     pub fn on(network: Network, head: ChainTime) -> Self {
         let script = Script {
@@ -145,7 +145,7 @@ impl ScriptedVerifier {
         self.act(transaction, Act::Judge(transfers));
     }
 
-    /// Sets the verdict on a transaction, whatever the terms.
+    /// Sets the verdict on a transaction, for any terms.
     pub fn answer(&self, transaction: TxHash, verdict: Verdict) {
         self.act(transaction, Act::Say(Ok(verdict)));
     }
@@ -165,7 +165,7 @@ impl ScriptedVerifier {
         self.with(|script| script.remove(transaction));
     }
 
-    /// Uses up an authorization without a transfer, as its payer does who cancels it.
+    /// Uses up an authorization without a transfer, like a cancellation by its payer.
     pub fn cancel(&self, token: Address, payer: Address, nonce: [u8; 32]) {
         self.spend(self.authorization_id(token, payer, nonce));
     }
@@ -177,7 +177,7 @@ impl ScriptedVerifier {
     /// Uses up an authorization without a transfer; `false` if it was used up before.
     pub(super) fn spend(&self, authorization: PaymentId) -> bool {
         self.with(|script| {
-            let is_unused = script.nonce_state(authorization) == NonceState::Unused;
+            let is_unused = script.nonce_of(authorization) == NonceState::Unused;
             script.spent.insert(authorization);
             is_unused
         })
@@ -211,7 +211,7 @@ impl ScriptedVerifier {
     /// Mines a transfer made from an authorization in a new block, unless its nonce is used; then nothing happens, and its state is
     /// returned.
     pub(super) fn settle(&self, transfer: Transfer) -> Result<TxHash, NonceState> {
-        self.with(|script| match script.nonce_state(transfer.payment_id()) {
+        self.with(|script| match script.nonce_of(transfer.payment_id()) {
             NonceState::Unused => {
                 let transaction = script.fresh_hash();
                 script.head = script.head.after(BLOCK_TIME);
@@ -224,8 +224,8 @@ impl ScriptedVerifier {
     }
 
     /// Returns what the chain says of an authorization's nonce.
-    pub(super) fn nonce_state(&self, payment: PaymentId) -> NonceState {
-        self.with(|script| script.nonce_state(payment))
+    pub(super) fn nonce_of(&self, payment: PaymentId) -> NonceState {
+        self.with(|script| script.nonce_of(payment))
     }
 
     /// Returns a hash that no transaction has.
@@ -274,7 +274,7 @@ impl Script {
         }
     }
 
-    fn nonce_state(&self, payment: PaymentId) -> NonceState {
+    fn nonce_of(&self, payment: PaymentId) -> NonceState {
         match self.users.get(&payment).and_then(|users| users.first()) {
             Some(transaction) => NonceState::Used(*transaction),
             None if self.spent.contains(&payment) => NonceState::Spent,
@@ -316,6 +316,20 @@ impl Verifier for ScriptedVerifier {
         }
     }
 
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        self.with(|script| script.outage.clone().map_or(Ok(script.head), Err))
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        self.head().await
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        Some(self)
+    }
+}
+
+impl Signatures for ScriptedVerifier {
     async fn signer(
         &self,
         message: &str,
@@ -334,7 +348,7 @@ impl Verifier for ScriptedVerifier {
         })
     }
 
-    async fn authorization(
+    async fn nonce_state(
         &self,
         token: Address,
         payer: Address,
@@ -343,12 +357,8 @@ impl Verifier for ScriptedVerifier {
     ) -> Result<NonceState, VerifyError> {
         self.with(|script| match script.outage.clone() {
             Some(error) => Err(error),
-            None => Ok(script.nonce_state(PaymentId::of_authorization(script.network, token, payer, *nonce))),
+            None => Ok(script.nonce_of(PaymentId::of_authorization(script.network, token, payer, *nonce))),
         })
-    }
-
-    async fn head(&self) -> Result<ChainTime, VerifyError> {
-        self.with(|script| script.outage.clone().map_or(Ok(script.head), Err))
     }
 }
 
@@ -446,9 +456,8 @@ mod tests {
         let chain = ScriptedVerifier::new(HEAD);
         let [first, second] = [1, 2].map(|byte| TxHash::new([byte; 32]));
         let by_nonce = |nonce| transfer(5, 0).with_binding(Binding::none().with_nonce([nonce; 32]));
-        let state = async |nonce: u8| {
-            chain.authorization(Asset::USDC_BASE.contract(), BUYER, &[nonce; 32], HEAD).await.unwrap()
-        };
+        let state =
+            async |nonce: u8| chain.nonce_state(Asset::USDC_BASE.contract(), BUYER, &[nonce; 32], HEAD).await.unwrap();
         chain.mine(first, [by_nonce(7)]);
         chain.mine(second, [transfer(5, 0), by_nonce(7), by_nonce(8)]);
         assert_eq!([state(7).await, state(8).await], [NonceState::Used(first), NonceState::Used(second)]);

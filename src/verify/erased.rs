@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{NonceState, Verdict, Verifier, VerifyError};
+use super::{NonceState, Signatures, Verdict, Verifier, VerifyError};
 use crate::{
     metrics,
     protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
@@ -13,6 +13,13 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send +
 pub(crate) trait ErasedVerifier: Send + Sync + 'static {
     fn check<'a>(&'a self, network: Network, assets: &'a [Asset]) -> Boxed<'a, ()>;
     fn verify<'a>(&'a self, terms: &'a Terms, transaction: TxHash) -> Boxed<'a, Verdict>;
+    fn head(&self) -> Boxed<'_, ChainTime>;
+    fn horizon(&self) -> Boxed<'_, ChainTime>;
+    fn signatures(&self) -> Option<&dyn ErasedSignatures>;
+}
+
+/// The boxed twin of [`Signatures`].
+pub(crate) trait ErasedSignatures: Send + Sync + 'static {
     fn signer<'a>(
         &'a self,
         message: &'a str,
@@ -20,15 +27,13 @@ pub(crate) trait ErasedVerifier: Send + Sync + 'static {
         accounts: &'a [Address],
     ) -> Boxed<'a, Option<Address>>;
     fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>>;
-    fn authorization<'a>(
+    fn nonce_state<'a>(
         &'a self,
         token: Address,
         payer: Address,
         nonce: &'a [u8; 32],
         since: ChainTime,
     ) -> Boxed<'a, NonceState>;
-    fn head(&self) -> Boxed<'_, ChainTime>;
-    fn horizon(&self) -> Boxed<'_, ChainTime>;
 }
 
 impl<V: Verifier> ErasedVerifier for V {
@@ -40,34 +45,40 @@ impl<V: Verifier> ErasedVerifier for V {
         Box::pin(metrics::verification("verify", Verifier::verify(self, terms, transaction)))
     }
 
-    fn signer<'a>(
-        &'a self,
-        message: &'a str,
-        signature: &'a PaymentSignature,
-        accounts: &'a [Address],
-    ) -> Boxed<'a, Option<Address>> {
-        Box::pin(metrics::verification("signer", Verifier::signer(self, message, signature, accounts)))
-    }
-
-    fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>> {
-        Box::pin(metrics::verification("domain", Verifier::domain(self, token)))
-    }
-
-    fn authorization<'a>(
-        &'a self,
-        token: Address,
-        payer: Address,
-        nonce: &'a [u8; 32],
-        since: ChainTime,
-    ) -> Boxed<'a, NonceState> {
-        Box::pin(metrics::verification("authorization", Verifier::authorization(self, token, payer, nonce, since)))
-    }
-
     fn head(&self) -> Boxed<'_, ChainTime> {
         Box::pin(metrics::verification("head", Verifier::head(self)))
     }
 
     fn horizon(&self) -> Boxed<'_, ChainTime> {
         Box::pin(metrics::verification("horizon", Verifier::horizon(self)))
+    }
+
+    fn signatures(&self) -> Option<&dyn ErasedSignatures> {
+        Verifier::signatures(self).map(|signatures| signatures as &dyn ErasedSignatures)
+    }
+}
+
+impl<S: Signatures> ErasedSignatures for S {
+    fn signer<'a>(
+        &'a self,
+        message: &'a str,
+        signature: &'a PaymentSignature,
+        accounts: &'a [Address],
+    ) -> Boxed<'a, Option<Address>> {
+        Box::pin(metrics::verification("signer", Signatures::signer(self, message, signature, accounts)))
+    }
+
+    fn domain(&self, token: Address) -> Boxed<'_, Option<TokenDomain>> {
+        Box::pin(metrics::verification("domain", Signatures::domain(self, token)))
+    }
+
+    fn nonce_state<'a>(
+        &'a self,
+        token: Address,
+        payer: Address,
+        nonce: &'a [u8; 32],
+        since: ChainTime,
+    ) -> Boxed<'a, NonceState> {
+        Box::pin(metrics::verification("authorization", Signatures::nonce_state(self, token, payer, nonce, since)))
     }
 }

@@ -1,14 +1,23 @@
 //! `VerifyError`: why the chain could not be read. It contains no URL and no text of a node.
 
-use std::fmt;
+use std::{error::Error, fmt, sync::Arc};
 
 use crate::protocol::{Address, Network};
 
-/// An error of a [`Verifier`](super::Verifier): the chain could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error of a [`Verifier`](super::Verifier): the chain could not be read. Two errors of one kind are equal, whatever their sources.
+#[derive(Clone, Debug)]
 pub struct VerifyError {
     kind: VerifyErrorKind,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
+
+impl PartialEq for VerifyError {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Eq for VerifyError {}
 
 /// The kind of a [`VerifyError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +30,9 @@ pub enum VerifyErrorKind {
     /// The chain's head has not moved for too long.
     StaleHead,
     /// No endpoint was named, or one is not an http or https URL.
-    BadEndpoint,
+    InvalidEndpoint,
     /// A setting is out of range.
-    BadSetting {
+    InvalidSetting {
         /// The name of the setting.
         what: &'static str,
     },
@@ -43,19 +52,27 @@ pub enum VerifyErrorKind {
         /// The decimals that it states; `None` if it is not a token.
         found: Option<u8>,
     },
+    /// A verifier of your own failed; the [source](std::error::Error::source) says how.
+    Other,
 }
 
 impl VerifyError {
     /// Creates an error of this kind.
     #[must_use]
     pub const fn new(kind: VerifyErrorKind) -> Self {
-        Self { kind }
+        Self { kind, source: None }
     }
 
     /// Creates an error of kind [`Unavailable`](VerifyErrorKind::Unavailable).
     #[must_use]
     pub const fn unavailable() -> Self {
         Self::new(VerifyErrorKind::Unavailable)
+    }
+
+    /// Creates an error of kind [`Other`](VerifyErrorKind::Other) from that of a verifier of your own. Its text never reaches a client.
+    #[must_use]
+    pub fn other(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind: VerifyErrorKind::Other, source: Some(source.into().into()) }
     }
 
     /// Returns whether the error may pass by itself, because the endpoints are silent, busy or behind.
@@ -77,10 +94,13 @@ impl fmt::Display for VerifyError {
             VerifyErrorKind::Unavailable => {
                 f.write_str("no RPC endpoint answered in time; check that one is reachable")
             }
+            VerifyErrorKind::Other => f.write_str("the verifier failed; see the source of this error"),
             VerifyErrorKind::Overloaded => f.write_str("too many look-ups are under way; ask again"),
             VerifyErrorKind::StaleHead => f.write_str("the chain's head is stale; check the RPC endpoints"),
-            VerifyErrorKind::BadEndpoint => f.write_str("name at least one RPC endpoint, each an http or https URL"),
-            VerifyErrorKind::BadSetting { what } => write!(f, "{what} is out of range"),
+            VerifyErrorKind::InvalidEndpoint => {
+                f.write_str("name at least one RPC endpoint, each an http or https URL")
+            }
+            VerifyErrorKind::InvalidSetting { what } => write!(f, "{what} is out of range; see its documentation"),
             VerifyErrorKind::WrongChain { expected, found } => {
                 write!(f, "an RPC endpoint serves {found}, not {expected}; name an endpoint of the right chain")
             }
@@ -94,4 +114,8 @@ impl fmt::Display for VerifyError {
     }
 }
 
-impl std::error::Error for VerifyError {}
+impl Error for VerifyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}

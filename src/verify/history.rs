@@ -1,4 +1,4 @@
-//! `TransferHistory`: what was transferred to an account, whether it bought anything or not.
+//! `TransferHistory`: transfers to an account, sold or not.
 
 use std::{future::Future, sync::Arc};
 
@@ -9,9 +9,9 @@ use crate::protocol::{Address, Asset, ChainTime, Transfer};
 ///
 /// `EvmVerifier` (feature `evm`) implements it by log queries.
 pub trait TransferHistory: Send + Sync + 'static {
-    /// Returns the transfers that the query asks for, in the order of their blocks; each as [`verify`](super::Verifier::verify) would
-    /// name it, so that it is the same payment. Transfers of nothing are left out, as are those whose sender is no payer: the zero
-    /// address, the recipient itself, and whomever the verifier was told to deny.
+    /// Returns the transfers of the query, in the order of their blocks. Each has the payment id that
+    /// [`verify`](super::Verifier::verify) gives it. Transfers of zero are omitted, and so are transfers from the zero
+    /// address, from the recipient itself, and from denied payers.
     ///
     /// Only blocks count that are deep enough for a payment. All transfers of the span are held in memory.
     ///
@@ -55,12 +55,12 @@ impl TransferQuery {
         Self { recipients, assets, since: ChainTime::from_unix(0), until: None }
     }
 
-    /// Asks for what is in a block of that time or later.
+    /// Asks for transfers in blocks of that time or later.
     pub fn since(self, time: ChainTime) -> Self {
         Self { since: time, ..self }
     }
 
-    /// Asks for what is in a block before that time only.
+    /// Asks for transfers in blocks before that time only.
     pub fn until(self, time: ChainTime) -> Self {
         Self { until: Some(time), ..self }
     }

@@ -1,20 +1,25 @@
-//! Verification of payments: a [`Verifier`] reads them from a chain. What was spent already is the ledger's to know.
+//! Verification of payments: a [`Verifier`] reads them from a chain. The ledger knows which of them are spent.
 
 mod erased;
 mod error;
 #[cfg(feature = "evm")]
-pub mod evm;
+pub(crate) mod evm;
 mod history;
+mod signatures;
 
 use std::{future::Future, time::Duration};
 
 pub(crate) use erased::ErasedVerifier;
 pub use error::{VerifyError, VerifyErrorKind};
+#[cfg(all(feature = "bench-internals", feature = "evm"))]
+#[doc(hidden)]
+pub use evm::bench;
+#[cfg(feature = "evm")]
+pub use evm::{EvmVerifier, EvmVerifierBuilder, Finality};
 pub use history::{TransferHistory, TransferQuery};
+pub use signatures::{NonceState, Signatures};
 
-use crate::protocol::{
-    Address, Amount, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,
-};
+use crate::protocol::{Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash};
 
 /// Verifies whether a transaction pays what some terms ask.
 ///
@@ -30,63 +35,21 @@ pub trait Verifier: Send + Sync + 'static {
     /// Verifies one transaction against these terms, at the current head of the chain.
     fn verify(&self, terms: &Terms, transaction: TxHash) -> impl Future<Output = Result<Verdict, VerifyError>> + Send;
 
-    /// Returns the account among `accounts` that signed the message (EIP-191), or `None`.
-    ///
-    /// A plain account signs with its key: ECDSA over secp256k1, as 65 bytes with a `v` of 0, 1, 27 or 28 or as the 64 bytes of
-    /// EIP-2098, with a low `s`. If the signature recovers to none of `accounts`, those with code are asked whether they accept it
-    /// (EIP-1271).
-    ///
-    /// The layer calls this only for redemptions with a signature. An `Err` means that the chain could not be read; it says nothing
-    /// about the signature.
-    fn signer(
-        &self,
-        message: &str,
-        signature: &PaymentSignature,
-        accounts: &[Address],
-    ) -> impl Future<Output = Result<Option<Address>, VerifyError>> + Send;
-
-    /// Returns the EIP-712 domain under which authorizations (EIP-3009) of a token are signed, as its contract states it; `None` for a
-    /// token without them.
-    ///
-    /// The layer calls this before the first quote, where a settler is set.
-    fn domain(&self, token: Address) -> impl Future<Output = Result<Option<TokenDomain>, VerifyError>> + Send;
-
-    /// Returns whether an authorization's nonce is used, at the chain's current head.
-    ///
-    /// The transaction is looked for from `since` on. `Unused` is said only where every endpoint that answers says so: the payer is
-    /// told to sign anew.
-    fn authorization(
-        &self,
-        token: Address,
-        payer: Address,
-        nonce: &[u8; 32],
-        since: ChainTime,
-    ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
-
     /// Returns the time of the chain's current head.
     fn head(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send;
 
     /// Returns a chain time that is not before any payment seen so far. The records of a new ledger
     /// [begin](crate::ledger::Ledger::begin) there, and nothing is quoted until the head has reached it.
     ///
-    /// The default is the head's time. After a restart that can be too early, if the node is a block behind the one that verified the
-    /// last sale. Implementations for chains whose timestamps follow the time of day return the later of the two.
-    fn horizon(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send {
-        self.head()
-    }
-}
+    /// The head's time can be too early after a restart, if the node is a block behind the one that verified the last sale. A verifier
+    /// for a chain whose timestamps follow the time of day returns the later of the two; a wrapper asks the inner verifier.
+    fn horizon(&self) -> impl Future<Output = Result<ChainTime, VerifyError>> + Send;
 
-/// What the chain says of an authorization's nonce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-#[non_exhaustive]
-pub enum NonceState {
-    /// It is not used. A transaction that is in no block yet may still use it, as long as the authorization is valid.
-    Unused,
-    /// This transaction used it: to pay someone. Whom, [`Verifier::verify`] tells.
-    Used(TxHash),
-    /// It is used, and no transaction that paid by it was found: it was cancelled, or used longer ago.
-    Spent,
+    /// Returns the capability to check signatures, `None` by default. Without it this verifier reads transfers alone: a payer cannot
+    /// prove a payment by a signature, and a merchant with this verifier and a settler does not build.
+    fn signatures(&self) -> Option<&impl Signatures> {
+        None::<&signatures::NoSignatures>
+    }
 }
 
 /// The result of verifying one transaction against one set of terms at one moment.

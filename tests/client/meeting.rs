@@ -144,11 +144,11 @@ async fn the_same_request_signs_nothing_while_its_purchase_is_cancelled() {
         left_after(5, &mut cancelling).await;
         let error = second.await.unwrap_err();
         assert!(matches!(&error, PayError::Outstanding { purchase: open, .. } if *open == purchase), "{error}");
-        assert_eq!(market.wallet.authorizations(), 1, "{began_before}");
+        assert_eq!(market.wallet.authorizations_signed(), 1, "{began_before}");
         market.wallet.release();
         assert_eq!(cancelling.await.unwrap(), Some(PurchaseState::Void));
         assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer");
-        assert_eq!(market.wallet.authorizations(), 2);
+        assert_eq!(market.wallet.authorizations_signed(), 2);
     }
 }
 
@@ -176,7 +176,7 @@ async fn a_second_reader_does_not_close_what_the_first_still_reads() {
         }
         answer.into_body().collect().await.unwrap();
         assert_eq!((state(&market), layer.unfinished().len()), (PurchaseState::Answered, 0), "{by_authorization}");
-        assert_eq!(market.wallet.prepared() + market.wallet.authorizations(), 1);
+        assert_eq!(market.wallet.prepared() + market.wallet.authorizations_signed(), 1);
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-        SubmitGuard, TransferRequest, TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization,
+        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
     testing::ScriptedPayer,
@@ -78,6 +78,12 @@ impl Payer for Told {
         self.wallet.sign(message, account).await
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for Told {
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Ok((self.domain)(asset, self.wallet.authorizes(asset, amount).await?))

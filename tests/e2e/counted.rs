@@ -25,8 +25,10 @@ async fn prometheus_reads_what_was_sold() {
         "# TYPE x402_sales_total counter".to_owned(),
         "# HELP x402_sales_total Answers that were sold and recorded.".to_owned(),
         "x402_quotes_total{resource=\"demand-insights\"} 1".to_owned(),
-        format!("x402_sales_total{{resource=\"demand-insights\",token=\"{token}\"}} 1"),
-        format!("x402_sold_base_units_total{{resource=\"demand-insights\",token=\"{token}\"}} {PRICE}"),
+        format!("x402_sales_total{{resource=\"demand-insights\",network=\"eip155:8453\",token=\"{token}\"}} 1"),
+        format!(
+            "x402_sold_base_units_total{{resource=\"demand-insights\",network=\"eip155:8453\",token=\"{token}\"}} {PRICE}"
+        ),
         "x402_redemptions_total{resource=\"demand-insights\",outcome=\"sold\"} 1".to_owned(),
         "x402_leases_held 0".to_owned(),
         "x402_handler_seconds_bucket{resource=\"demand-insights\",le=\"+Inf\"} 1".to_owned(),

@@ -1,6 +1,6 @@
 //! How deep a payment must be before it counts.
 
-use tower_x402::{testing::DevChain, verify::evm::Finality};
+use tower_x402::{testing::DevChain, verify::Finality};
 
 use super::{
     market::{Market, PRICE},

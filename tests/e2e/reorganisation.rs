@@ -178,7 +178,7 @@ async fn a_chain_that_becomes_shorter_takes_its_payments_with_it() {
 /// Deep enough again only when as many blocks stand on it in the chain that stays.
 #[tokio::test]
 async fn confirmations_are_counted_anew() {
-    use tower_x402::verify::evm::Finality;
+    use tower_x402::verify::Finality;
 
     let market = Market::new().await;
     let verifier = market.verifier().finality(Finality::Confirmations(3)).connect().await.unwrap();

@@ -6,10 +6,7 @@ use tower_x402::{
     BuildError, HealthError,
     protocol::{Address, Asset, Network},
     testing::{DevChain, contracts},
-    verify::{
-        VerifyErrorKind,
-        evm::{EvmVerifier, EvmVerifierBuilder},
-    },
+    verify::{EvmVerifier, EvmVerifierBuilder, VerifyErrorKind},
 };
 
 use super::{
@@ -109,9 +106,9 @@ async fn an_endpoint_that_is_no_chain_is_refused_without_showing_its_url() {
         assert_refused(EvmVerifier::builder().endpoints([&url]), &VerifyErrorKind::Unavailable).await;
     }
     for url in ["", "s3cret", "ws://127.0.0.1:1/s3cret"] {
-        assert_refused(EvmVerifier::builder().endpoints([url]), &VerifyErrorKind::BadEndpoint).await;
+        assert_refused(EvmVerifier::builder().endpoints([url]), &VerifyErrorKind::InvalidEndpoint).await;
     }
-    assert_refused(EvmVerifier::builder(), &VerifyErrorKind::BadEndpoint).await;
+    assert_refused(EvmVerifier::builder(), &VerifyErrorKind::InvalidEndpoint).await;
 }
 
 async fn assert_refused(builder: EvmVerifierBuilder, kind: &VerifyErrorKind) {

@@ -9,7 +9,7 @@ use tower_x402::{
     ledger::MemoryLedger,
     protocol::{SealingKeys, TxHash},
     testing::DevChain,
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::{

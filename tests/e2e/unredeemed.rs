@@ -10,7 +10,7 @@ use tower_x402::{
     ledger::{RefundOutcome, SalesBook as _, SqliteLedger},
     protocol::{Address, Amount, Asset, ChainTime, Network, PaymentId, PaymentTag, TxHash},
     testing::contracts,
-    verify::{TransferHistory as _, TransferQuery, evm::EvmVerifier},
+    verify::{EvmVerifier, TransferHistory as _, TransferQuery},
 };
 
 use super::{

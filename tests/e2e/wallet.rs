@@ -16,7 +16,7 @@ use tower_x402::{
     ledger::MemoryLedger,
     protocol::{Address, SealingKeys},
     testing::DevChain,
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::{

@@ -27,7 +27,7 @@ fn payer(chain: &DevChain) -> PrivateKeySigner {
 async fn state(chain: &DevChain, verifier: &EvmVerifier, since: ChainTime) -> Result<NonceState, VerifyErrorKind> {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let payer = chain.accounts()[1].address();
-    verifier.authorization(chain.usdc(), payer, &NONCE, since).await.map_err(kind)
+    verifier.nonce_state(chain.usdc(), payer, &NONCE, since).await.map_err(kind)
 }
 
 /// Sends what the payer signed, from an account of the seller's.
@@ -68,11 +68,11 @@ async fn an_authorization_from_unused_to_paid() {
     for (token, payer, nonce) in
         [(chain.usdc(), payer, [0x43; 32]), (chain.usdc(), chain.accounts()[2].address(), NONCE)]
     {
-        assert_eq!(verifier.authorization(token, payer, &nonce, since).await, Ok(NonceState::Unused));
+        assert_eq!(verifier.nonce_state(token, payer, &nonce, since).await, Ok(NonceState::Unused));
     }
     let coin = Address::new([0x77; 20]);
     chain.set_code(coin, contracts::USDC.runtime).await.expect("set");
-    assert_eq!(verifier.authorization(coin, payer, &NONCE, since).await, Ok(NonceState::Unused));
+    assert_eq!(verifier.nonce_state(coin, payer, &NONCE, since).await, Ok(NonceState::Unused));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tower_x402::{
     protocol::{Address, Amount, ChainTime, TxHash},
     testing::{
-        DevChain, DevChainError,
+        DevChain,
         contracts::{self, Lie, Word},
     },
 };
@@ -200,7 +200,7 @@ async fn time_jumps_forward_and_runs_on_from_there() {
     assert!((0..10).contains(&(chain.timestamp().await.unwrap().unix() - exact)));
 
     let error = chain.set_next_block_timestamp(ChainTime::from_unix(exact - 100)).await.unwrap_err();
-    assert!(matches!(error, DevChainError::Refused { .. }), "{error}");
+    assert!(error.to_string().starts_with("anvil refused evm_setNextBlockTimestamp"), "{error}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! How deep a payment must be.
 
-use tower_x402::verify::evm::Finality;
+use tower_x402::verify::Finality;
 
 use super::*;
 

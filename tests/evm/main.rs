@@ -58,10 +58,7 @@ use std::{
 use tower_x402::{
     clock::Clock,
     protocol::{Address, Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash},
-    verify::{
-        Verdict, Verifier as _, VerifyError, VerifyErrorKind,
-        evm::{EvmVerifier, EvmVerifierBuilder},
-    },
+    verify::{EvmVerifier, EvmVerifierBuilder, Signatures as _, Verdict, Verifier as _, VerifyError, VerifyErrorKind},
 };
 
 use node::{Node, time_of};

@@ -30,7 +30,7 @@ async fn connect_at(nodes: &[&Node], head: u64) -> EvmVerifier {
 
 async fn state_since(verifier: &EvmVerifier, height: u64) -> Result<NonceState, VerifyErrorKind> {
     let since = ChainTime::from_unix(time_of(height));
-    verifier.authorization(Asset::USDC_BASE.contract(), PAYER, &NONCE, since).await.map_err(kind)
+    verifier.nonce_state(Asset::USDC_BASE.contract(), PAYER, &NONCE, since).await.map_err(kind)
 }
 
 async fn state(verifier: &EvmVerifier) -> Result<NonceState, VerifyErrorKind> {

@@ -93,13 +93,13 @@ async fn nothing_comes_out() {
         assert_clean_error(&what, &verifier.domain(Asset::USDC_BASE.contract()).await);
         let since = ChainTime::from_unix(time_of(90));
         let token = Asset::USDC_BASE.contract();
-        assert_clean_error(&what, &verifier.authorization(token, PAYER, &[7; 32], since).await);
+        assert_clean_error(&what, &verifier.nonce_state(token, PAYER, &[7; 32], since).await);
         assert_clean_error(&what, &builder(&[&node], &clock).connect().await);
         node.heal();
         node.fault(LOGS, fault);
         node.script().usdc.claims = Some(true);
         let (verifier, _) = connect(&[&node]).await;
-        let answer = verifier.authorization(token, PAYER, &[7; 32], since).await;
+        let answer = verifier.nonce_state(token, PAYER, &[7; 32], since).await;
         assert!(answer.is_err(), "{what}: {answer:?}");
         assert_clean_error(&what, &answer);
     }
@@ -117,7 +117,7 @@ async fn nothing_comes_out() {
     node.script().usdc.uses.push(Use { payer, nonce, height: 95, transaction, canceled: false });
     node.script().usdc.indexed = 90;
     let since = ChainTime::from_unix(time_of(90));
-    assert!(verifier.authorization(Asset::USDC_BASE.contract(), payer, &nonce, since).await.is_err());
+    assert!(verifier.nonce_state(Asset::USDC_BASE.contract(), payer, &nonce, since).await.is_err());
     // Another chain, in the middle of it.
     let node = Node::start().await;
     let (verifier, clock) = connect(&[&node]).await;

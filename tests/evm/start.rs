@@ -38,7 +38,7 @@ async fn the_horizon_is_the_later_of_head_and_clock_where_the_chain_keeps_the_ti
 async fn refuses_what_is_no_endpoint() {
     for urls in [vec![], vec!["127.0.0.1:8545"], vec!["ws://127.0.0.1:1"], vec!["http://127.0.0.1:1", "nonsense"]] {
         let error = EvmVerifier::connect(urls).await.map_err(kind).expect_err("must be refused");
-        assert_eq!(error, VerifyErrorKind::BadEndpoint);
+        assert_eq!(error, VerifyErrorKind::InvalidEndpoint);
     }
     let nobody = EvmVerifier::connect(["http://127.0.0.1:1"]).await.map_err(kind);
     assert_eq!(nobody.err(), Some(VerifyErrorKind::Unavailable));
@@ -49,7 +49,7 @@ async fn refuses_senseless_settings() {
     let (node, clock) = (Node::start().await, TestClock::at(100));
     let good = || builder(&[&node], &clock);
     let settings = [
-        ("finality", good().finality(tower_x402::verify::evm::Finality::Confirmations(0))),
+        ("finality", good().finality(tower_x402::verify::Finality::Confirmations(0))),
         ("block_time", good().block_time(Duration::ZERO)),
         ("call_timeout", good().call_timeout(Duration::ZERO)),
         ("total_timeout", good().total_timeout(Duration::from_millis(999))),
@@ -57,7 +57,7 @@ async fn refuses_senseless_settings() {
         ("max_head_age", good().max_head_age(Some(Duration::ZERO))),
     ];
     for (what, builder) in settings {
-        assert_eq!(refused(builder).await, VerifyErrorKind::BadSetting { what });
+        assert_eq!(refused(builder).await, VerifyErrorKind::InvalidSetting { what });
     }
 }
 

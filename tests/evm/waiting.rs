@@ -1,7 +1,7 @@
 //! The head follows the receipts: a payment counts when its block is there, and waiting for it costs next to nothing.
 
 use serde_json::Value;
-use tower_x402::verify::evm::Finality;
+use tower_x402::verify::Finality;
 
 use super::{
     node::{block_hash, receipt},

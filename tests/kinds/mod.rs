@@ -12,8 +12,7 @@ use tower_x402::{
     ledger::{
         Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease,
         Ledger, LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome,
-        Sale, SalesBook, SalesQuery, Settling, SqliteLedger,
-        redis::driver,
+        Sale, SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
     protocol::{ChainTime, IntentKey, PaymentId, TxHash},

@@ -15,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::OnceCell,
 };
-use tower_x402::ledger::redis::driver;
+use tower_x402::ledger::redis_driver as driver;
 
 use crate::support::servers::{Watched, free_port, installed, listens, missing};
 

@@ -23,6 +23,7 @@
 )]
 
 mod announced;
+mod any;
 pub mod backends;
 mod broken;
 #[allow(dead_code, unused_macros, reason = "each program uses a part of it")]

@@ -11,6 +11,7 @@ use tower_x402::{
         redemption_message,
     },
     testing::scripted_signature,
+    verify::Signatures,
 };
 
 use axum::body::Body;
@@ -277,6 +278,20 @@ async fn a_signer_who_is_no_payer_opens_nothing() {
             self.0.verify(terms, transaction).await
         }
 
+        async fn head(&self) -> Result<ChainTime, tower_x402::verify::VerifyError> {
+            self.0.head().await
+        }
+
+        async fn horizon(&self) -> Result<ChainTime, tower_x402::verify::VerifyError> {
+            self.0.horizon().await
+        }
+
+        fn signatures(&self) -> Option<&impl Signatures> {
+            Some(self)
+        }
+    }
+
+    impl Signatures for Lying {
         async fn signer(
             &self,
             _: &str,
@@ -293,18 +308,14 @@ async fn a_signer_who_is_no_payer_opens_nothing() {
             self.0.domain(token).await
         }
 
-        async fn authorization(
+        async fn nonce_state(
             &self,
             token: Address,
             payer: Address,
             nonce: &[u8; 32],
             since: ChainTime,
         ) -> Result<tower_x402::verify::NonceState, tower_x402::verify::VerifyError> {
-            self.0.authorization(token, payer, nonce, since).await
-        }
-
-        async fn head(&self) -> Result<ChainTime, tower_x402::verify::VerifyError> {
-            self.0.head().await
+            self.0.nonce_state(token, payer, nonce, since).await
         }
     }
 

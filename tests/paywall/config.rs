@@ -283,7 +283,7 @@ async fn an_outage_is_told_apart_from_a_wrong_setting() {
 
     assert!(BuildError::from(LedgerError::unavailable()).is_transient());
     assert!(!BuildError::from(LedgerError::incompatible()).is_transient());
-    assert!(BuildError::from(HealthError::HeadBehindMark { seconds: 1 }).is_transient());
+    assert!(BuildError::from(HealthError::HeadBehindMark { by: Duration::from_secs(1) }).is_transient());
     assert!(!complete().max_hold(Duration::ZERO).build().await.unwrap_err().is_transient());
 }
 

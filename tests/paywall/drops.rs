@@ -27,7 +27,7 @@ use tower_x402::{
         Address, Asset, ChainTime, IntentKey, Network, PaymentId, PaymentSignature, Terms, TokenDomain, TxHash,
     },
     testing::ScriptedVerifier,
-    verify::{NonceState, Verdict, Verifier, VerifyError},
+    verify::{NonceState, Signatures, Verdict, Verifier, VerifyError},
 };
 
 use crate::{
@@ -50,6 +50,20 @@ impl Verifier for Yielding {
         verdict
     }
 
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        self.0.head().await
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        self.0.horizon().await
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        Some(self)
+    }
+}
+
+impl Signatures for Yielding {
     async fn signer(
         &self,
         message: &str,
@@ -65,7 +79,7 @@ impl Verifier for Yielding {
         self.0.domain(token).await
     }
 
-    async fn authorization(
+    async fn nonce_state(
         &self,
         token: Address,
         payer: Address,
@@ -73,11 +87,7 @@ impl Verifier for Yielding {
         since: ChainTime,
     ) -> Result<NonceState, VerifyError> {
         give_way().await;
-        self.0.authorization(token, payer, nonce, since).await
-    }
-
-    async fn head(&self) -> Result<ChainTime, VerifyError> {
-        self.0.head().await
+        self.0.nonce_state(token, payer, nonce, since).await
     }
 }
 

@@ -35,6 +35,7 @@ mod hyper_server;
 mod leases;
 mod memory;
 mod metrics;
+mod networks;
 mod page;
 mod pricing;
 mod proofs;
@@ -49,4 +50,5 @@ mod strip_proof;
 #[path = "../support/mod.rs"]
 mod support;
 mod tower_contract;
+mod transfers_alone;
 mod upkeep;

@@ -130,7 +130,7 @@ fn a_sale_is_counted_once_and_timed() {
             assert_eq!(ask(&service, redemption(&intent, payment)).await.status(), 200);
         }
         let token = Asset::USDC_BASE.contract().to_string();
-        let sale = [ANSWER, ("token", token.as_str())];
+        let sale = [ANSWER, ("network", "eip155:8453"), ("token", token.as_str())];
         assert_eq!(metrics.of("x402_sales_total", &sale), 1.0);
         assert_eq!(metrics.of("x402_sold_base_units_total", &sale), 490_000.0);
         let outcome = |outcome| metrics.of("x402_redemptions_total", &[ANSWER, ("outcome", outcome)]);

@@ -10,7 +10,7 @@ use tower_x402::{
     ledger::MemoryLedger,
     protocol::{Address, Amount, ChainTime, SealingKeys, TxHash},
     testing::{DevChain, FakeClock, contracts},
-    verify::evm::{EvmVerifier, EvmVerifierBuilder},
+    verify::{EvmVerifier, EvmVerifierBuilder},
 };
 
 use super::shop::Shop;

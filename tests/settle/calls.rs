@@ -139,7 +139,7 @@ async fn a_busy_facilitator_is_waited_for() {
 #[test]
 fn settings_that_cannot_be_used() {
     let kind = |builder: tower_x402::settle::FacilitatorSettlerBuilder| builder.build().map(drop).unwrap_err();
-    let endpoint = SettleError::new(SettleErrorKind::BadEndpoint);
+    let endpoint = SettleError::new(SettleErrorKind::InvalidEndpoint);
     assert_eq!(kind(FacilitatorSettler::builder()), endpoint);
     for url in ["", "facilitator.example", "http://facilitator.example", "http://10.0.0.1", "ftp://f.example"] {
         assert_eq!(kind(FacilitatorSettler::builder().url("https://f.example").url(url)), endpoint, "{url}");
@@ -151,7 +151,7 @@ fn settings_that_cannot_be_used() {
             ("settle_timeout", base().settle_timeout(limit)),
             ("supported_timeout", base().supported_timeout(limit)),
         ] {
-            assert_eq!(kind(builder), SettleError::new(SettleErrorKind::BadSetting { what }));
+            assert_eq!(kind(builder), SettleError::new(SettleErrorKind::InvalidSetting { what }));
         }
     }
     assert!(base().url("http://localhost:4021/").url("http://[::1]:4021").build().is_ok());

@@ -8,7 +8,7 @@ use tower_x402::{
     ledger::MemoryLedger,
     protocol::SealingKeys,
     settle::{FacilitatorSettler, WalletSettler},
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::{SELLER, World, facilitator::Facilitator};

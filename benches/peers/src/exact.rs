@@ -2,6 +2,8 @@
 //!
 //! Their facilitators are stubs that believe every signature. Each payment has a nonce of its own, as a real one has.
 
+use std::time::SystemTime;
+
 use axum::{Router, body::Body};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::Request;
@@ -19,6 +21,9 @@ pub(crate) const BILL: &str = "payment-required";
 pub(crate) const PAYMENT: &str = "payment-signature";
 /// The header of a sold answer.
 pub(crate) const RECEIPT: &str = "payment-response";
+
+/// How long a payment is valid, in seconds.
+const VALID_FOR: u64 = 60 * 60;
 
 pub(crate) struct Buyer {
     app: Router,
@@ -42,6 +47,7 @@ impl Buyer {
         let app = &self.app;
         let bill = self.bill.get_or_insert_with(|| bill(runtime, app));
         self.nonce += 1;
+        let now = SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970").as_secs();
         let payment = json!({
             "x402Version": 2,
             "resource": bill["resource"],
@@ -53,7 +59,8 @@ impl Buyer {
                     "to": RECIPIENT,
                     "value": PRICE.to_string(),
                     "validAfter": "1795280000",
-                    "validBefore": "4102444800",
+                    // For longer than a payment counts, ours takes none.
+                    "validBefore": (now + VALID_FOR).to_string(),
                     "nonce": format!("0x{:064x}", self.nonce),
                 },
             },

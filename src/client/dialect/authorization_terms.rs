@@ -40,8 +40,8 @@ enum Envelope {
 }
 
 impl AuthorizationTerms {
-    /// Reads `PAYMENT-REQUIRED`: none where it is not there. What is settled after the answer comes first; schemes, methods and flows that
-    /// are not known here are left out.
+    /// Reads `PAYMENT-REQUIRED`, if present. Offers that settle after the answer come first; unknown schemes, methods
+    /// and flows are omitted.
     ///
     /// # Errors
     /// [`InvalidMessage`] if the header is not of the standard's form.
@@ -51,7 +51,7 @@ impl AuthorizationTerms {
         now: ChainTime,
     ) -> Result<Vec<Self>, InvalidMessage> {
         let Some(required) = PaymentRequired::from_headers_up_to(HEADER_MAX, headers)? else { return Ok(Vec::new()) };
-        // The same text once more, for what is only repeated.
+        // The same text, for members that are only repeated.
         let mut written = written(headers).unwrap_or_default();
         // One of each for all ways: either may be nearly as long as the header.
         let (resource, extensions) =
@@ -105,7 +105,7 @@ impl AuthorizationTerms {
         Duration::from_secs(self.requirements.max_timeout_seconds)
     }
 
-    /// Whether the seller names the token's own domain. One who names none says nothing wrong.
+    /// Whether the seller names the token's own domain, or none.
     pub(crate) fn names(&self, own: &TokenDomain) -> bool {
         let extra = &self.requirements.extra;
         let is = |name, own: &str| extra.get(name).is_none_or(|claimed| claimed.as_str() == Some(own));
@@ -120,7 +120,7 @@ impl AuthorizationTerms {
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the message that pays: JSON, from which [`proof`] makes what is shown.
+    /// Returns the paying message as JSON, which [`proof`] turns into the header.
     pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
@@ -149,7 +149,7 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
     serde_json::from_slice(&json).ok()
 }
 
-/// Returns what is shown of a message: the header depends on its version.
+/// Returns the header of a message; its name depends on the version.
 pub(crate) fn proof(message: &str) -> CarriedProof {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -26,7 +26,7 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// Reads a 402; gives the response back beside it, and no bill where it asks for nothing that is known.
+    /// Reads a 402; returns the response with the bill, or without one if all its demands are unknown.
     ///
     /// # Errors
     /// [`PayError::Quote`] where all that it asks is malformed, or [`PayError::Http`] where its body breaks off.
@@ -78,7 +78,7 @@ impl Bill {
         self.transfer.is_none() && self.authorizations.is_empty()
     }
 
-    /// Returns what it asks for, each way once: the transfer first.
+    /// Returns the offers, one for each way to pay: the transfer first.
     pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
         self.transfer.iter().chain(self.authorizations.iter().map(|terms| &terms.quote))
     }
@@ -88,7 +88,7 @@ impl Bill {
         self.authorizations.iter().find(|terms| terms.take(entry))
     }
 
-    /// Returns what it asks of this purchase, if what was paid covers that.
+    /// Returns the offer for this purchase, if the payment covers it.
     pub(crate) fn covered_by(&self, entry: &JournalEntry) -> Option<&Quote> {
         if let Some(terms) = self.terms_for(entry) {
             return Some(&terms.quote);

@@ -34,11 +34,11 @@ pub(crate) enum SellerReply {
     Elsewhere,
     /// Never.
     Refused(ProblemCode),
-    /// It wants to know who paid, or does not believe it.
+    /// It demands a proof by the payer, or rejects the proof.
     Unproven(ProblemCode),
     /// Not like this, says the layer.
     Misunderstood,
-    /// A bill for what has been paid.
+    /// A bill for a paid request.
     Billed,
     /// Go to another address.
     Redirected,
@@ -95,7 +95,7 @@ pub(crate) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
 }
 
-/// Whether the seller says that it took what it was shown.
+/// Whether the seller confirms that it took the payment.
 pub(crate) fn claims_success(headers: &HeaderMap) -> bool {
     taken(headers).is_some_and(|taken| taken.success == Some(true))
 }

@@ -4,19 +4,21 @@ use std::fmt::Write as _;
 
 use crate::{
     client::{JournalEntry, ProofIn, http::CarriedProof},
-    protocol::{PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
+    protocol::{Network, PaymentSecret, PaymentSignature, TxHash, ascii_json, headers::X402_PAYMENT},
 };
 
 /// One presentation of a payment.
 pub(crate) struct TransferProof<'a> {
     intent: &'a str,
     transaction: TxHash,
+    /// The network of a settled authorization, which need not be the one that the seller's `Pay` names.
+    network: Option<Network>,
     secret: Option<PaymentSecret>,
     signature: Option<&'a PaymentSignature>,
 }
 
 impl<'a> TransferProof<'a> {
-    /// Returns what is shown of this entry's payment.
+    /// Returns the proof of this entry's payment.
     ///
     /// The secret is shown only where it is not the intent itself: sellers that do not know of bound payments are not sent a
     /// member that they need not read.
@@ -24,20 +26,22 @@ impl<'a> TransferProof<'a> {
         let other = entry.secret.as_deref().filter(|secret| *secret != entry.intent);
         // An intent that is no secret by the contract is refused as one: then only a signature helps.
         let secret = other.and_then(|secret| secret.parse().ok());
-        Self { intent: &entry.intent, transaction, secret, signature }
+        let network = entry.authorization().map(|_| entry.network);
+        Self { intent: &entry.intent, transaction, network, secret, signature }
     }
 
-    /// Returns what is shown under the intent that the payment was made for.
+    /// Returns the proof under the payment's original intent.
     #[cfg(test)]
     pub(crate) const fn plain(intent: &'a str, transaction: TxHash) -> Self {
-        Self { intent, transaction, secret: None, signature: None }
+        Self { intent, transaction, network: None, secret: None, signature: None }
     }
 
     /// Returns what travels there.
     pub(crate) fn placed(&self, place: ProofIn) -> CarriedProof {
         match place {
-            ProofIn::Body => CarriedProof::Members(self.members()),
-            ProofIn::Header => CarriedProof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
+            ProofIn::Body if self.network.is_none() => CarriedProof::Members(self.members()),
+            // In a body, `chainId` is the service's own.
+            ProofIn::Body | ProofIn::Header => CarriedProof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
         }
     }
 
@@ -49,6 +53,9 @@ impl<'a> TransferProof<'a> {
         }
         if let Some(signature) = self.signature {
             let _ = write!(members, r#","paymentSignature":"{signature}""#);
+        }
+        if let Some(network) = self.network {
+            let _ = write!(members, r#","chainId":{}"#, network.chain_id());
         }
         members
     }

@@ -40,7 +40,7 @@ pub(crate) fn entry<B: ReplayBody>(
     }
 }
 
-/// What is shown to the approval hook: an authorization where it is given the time for which that is valid, else a transfer.
+/// The proposal for the approval hook: an authorization if it has a validity, else a transfer.
 pub(crate) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,

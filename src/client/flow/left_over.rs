@@ -2,7 +2,7 @@
 
 use crate::{
     client::{
-        AuthorizationStatus, JournalEntry, PayError, PurchaseState,
+        AuthorizationStatus, JournalEntry, NotCovered, PayError, PurchaseState,
         dialect::Bill,
         flow::{PurchaseGuard, PurchaseRegistry},
         http::RequestIdentity,
@@ -29,7 +29,7 @@ pub(crate) async fn own(
     let Some(print) = request.fingerprint.as_deref() else { return Ok(None) };
     while let Some(mut guard) = inner.registry.left_over(print, bill) {
         if bill.covered_by(guard.entry()).is_some() {
-            // Who never had an answer was told that the same request would go on with this payment.
+            // A caller without an answer was told that the same request continues with this payment.
             let may_pay_anew = guard.entry().delivered;
             return Ok(Some(LeftOver { guard, may_pay_anew }));
         }
@@ -119,11 +119,13 @@ fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
     let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
         return PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };
     };
-    let price = quote.amount.to_decimal(quote.decimals);
-    let asked = if entry.is_paid_as(quote) {
-        price
-    } else {
-        format!("{price} to another recipient, or on another chain or in another token")
-    };
-    PayError::NotCovered { purchase: entry.id, transaction, paid: entry.amount.to_decimal(entry.decimals), asked }
+    let reason = if entry.is_paid_as(quote) { NotCovered::Price } else { NotCovered::Terms };
+    PayError::NotCovered {
+        purchase: entry.id,
+        transaction,
+        paid: entry.amount,
+        asked: quote.amount,
+        decimals: entry.decimals,
+        reason,
+    }
 }

@@ -1,4 +1,4 @@
-//! One purchase, from the first question to the answer: what it may cost, what is recorded, and the conversation with the seller.
+//! One purchase, from the first request to the answer: budget, journal, and the conversation with the seller.
 
 pub(crate) mod budget;
 pub(crate) mod conversation;

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 /// The longest pause that is our own choice, in seconds.
 const BACKOFF_MAX: u64 = 15;
-/// The shortest pause, whatever the seller asks for.
+/// The shortest pause, even if the seller asks for a shorter one.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// The pauses of one conversation.

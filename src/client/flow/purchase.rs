@@ -1,7 +1,7 @@
 //! `PurchaseFlow`: a purchase from beginning to end. Ask, decide, pay, wait, redeem; or ask, decide, sign, show.
 //!
-//! The flow decides what comes next; [`Seller`], [`TransferDriver`] and [`Conversation`] do it, and know nothing of each other or of the
-//! flow.
+//! The flow decides about the next step; [`Seller`], [`TransferDriver`] and [`Conversation`] perform it, independently
+//! of each other and of the flow.
 
 use std::{future::Future, mem, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub(crate) struct FirstAnswer<R> {
 pub(crate) struct PurchaseFlow<S, B> {
     inner: Arc<ClientInner>,
     seller: Seller<S, B>,
-    /// Of what is bought now: under a name of its own, until there is a purchase to resume.
+    /// Events of the new purchase: under a name of its own, until there is a purchase to resume.
     progress: Progress,
     attempts: u32,
     timings: Timings,
@@ -69,7 +69,7 @@ where
         Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started, deadline, limit }
     }
 
-    /// Resumes what was begun, or buys; `first` is the answer to the plain request, where it was asked already.
+    /// Resumes an unfinished purchase, or buys; `first` is the answer to the plain request, if it was sent already.
     pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
         let answer = self.answer(first.map(|first| first.answer)).await?;
         let until = self.inner.settings.body_until();
@@ -142,7 +142,7 @@ where
         Ok(guard)
     }
 
-    /// Begins a purchase of this request, of which nothing is left from before.
+    /// Begins a purchase of this request, which has no earlier one.
     async fn begin(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
         if self.request().resumes_only() {
             return Err(PayError::NothingToResume);
@@ -214,7 +214,7 @@ where
     ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
         self.resumes_with(&guard)?;
         let is_authorized = guard.entry().authorization().is_some();
-        // What is settled only while it is shown now was taken now: it is not followed by another payment.
+        // A payment that settled during this presentation was taken now, so no other payment follows.
         let may_pay_anew = may_pay_anew && (!is_authorized || left_over::was_settled(&self.inner, guard.entry()).await);
         left_over::adopt(&mut guard, &self.request().identity, bill).await;
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
@@ -224,11 +224,11 @@ where
                 if may_pay_anew && left_over::is_used_up(code) && self.attempts == shown_before + 1 =>
             {
                 tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
-                // What is paid now is another purchase.
+                // A payment from here on is another purchase.
                 self.progress.turn_to(PurchaseId::random());
                 Ok(None)
             }
-            // An answer was delivered for it before, and what was settled since buys nothing more.
+            // Its answer was delivered before, and the settlement since then buys nothing more.
             Err(PayError::BilledAgain { transaction, .. }) if may_pay_anew && is_authorized => {
                 tracing::warn!(%transaction, "an authorization that was left over is of no use");
                 let _ = self.inner.registry.abandon(purchase).await;
@@ -445,7 +445,7 @@ fn within(limit: Option<Instant>, moment: Instant) -> Instant {
     limit.map_or(moment, |limit| limit.min(moment))
 }
 
-/// What has to be over at the request's own limit, if it has one.
+/// Runs a step within the request's own limit, if there is one.
 async fn in_time_at_most<T>(
     limit: Option<Instant>,
     work: impl Future<Output = Result<T, PayError>>,

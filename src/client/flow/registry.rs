@@ -1,5 +1,5 @@
-//! `PurchaseRegistry`: which purchases of this process are open, which call works on which, and what was spent in the
-//! last day. The journal is behind it: what changes here is written there.
+//! `PurchaseRegistry`: the open purchases of this process, the calls that work on them, and the spending of the last
+//! day. The journal records every change.
 
 mod delivery;
 mod guard;
@@ -65,8 +65,8 @@ impl PurchaseRegistry {
         }))
     }
 
-    /// Guards a purchase of the same request that the journal has, finished or not. What is finished stays so: nothing of a
-    /// conversation about it is recorded.
+    /// Guards a journal's purchase of the same request, finished or not. A finished one stays finished: a conversation
+    /// about it is not recorded.
     pub(crate) async fn known(&self, fingerprint: &str, id: PurchaseId) -> Result<Option<PurchaseGuard>, JournalError> {
         if let Some(open) = self.of_request(fingerprint, |entry| entry.id == id) {
             return Ok(Some(open));
@@ -117,14 +117,14 @@ impl PurchaseRegistry {
         Some(PurchaseGuard::resumed(&self.inner, entry, claim))
     }
 
-    /// Guards an authorization that was signed before `moment`, bought nothing that was read, and is not known to be used.
+    /// Guards an authorization that was signed before `moment`, has no read answer, and is not known to be used.
     pub(crate) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
         self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
     }
 
-    /// Closes payments that no seller accepts any more, because they were settled before `accepted_since`: those that bought nothing, and
-    /// those whose answer was never read. An authorization that is not known to be used stays, however old it is by this machine's clock:
-    /// only the chain says that it is void.
+    /// Closes payments that no seller accepts any more, because they settled before `accepted_since`: payments without
+    /// an answer, or with an unread one. An authorization that is not known to be used stays open, however old it is by
+    /// this machine's clock: only the chain can void it.
     pub(crate) async fn close_old(&self, accepted_since: ChainTime) {
         for _ in 0..CLOSED_AT_ONCE {
             let old = self.guarded(|open| open.idle_before(accepted_since, JournalEntry::has_moved));
@@ -139,7 +139,7 @@ impl PurchaseRegistry {
         budget.afford(price, self.spent(host, budget))
     }
 
-    /// Sets the money of a new purchase aside, in one step with looking at what was spent.
+    /// Reserves the money of a new purchase, in one step with the check of earlier spending.
     pub(crate) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, BudgetDenial> {
         let mut tables = self.inner.tables();
         tables.spent.forget(entry.at);
@@ -168,7 +168,7 @@ impl PurchaseRegistry {
         self.claimed(Claim::Cancellation, |open| open.free(id))
     }
 
-    /// Closes a purchase whose answer the caller has; `false` where there is none of that name of which an answer was sold.
+    /// Closes a purchase after the caller has its answer; `false` if there is no such purchase with a sold answer.
     pub(crate) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
         let closing = Closing::new(&self.inner, answered);

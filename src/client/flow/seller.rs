@@ -62,7 +62,7 @@ where
         self.service = self.service.clone();
     }
 
-    /// Sends the request as it is, and returns whatever the answer is.
+    /// Sends the request as it is, and returns the answer.
     pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
         let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
         let response = self.send(request).await.map_err(PayError::Forwarded)?;

@@ -123,7 +123,7 @@ impl Body {
     /// Creates a body that `make` opens anew for every attempt, when that attempt is sent. Its proof travels in the header.
     ///
     /// `name` identifies the content in the journal: two requests to one address with the same name are the same
-    /// request, of which an unfinished purchase is finished before another is begun.
+    /// request, so an unfinished purchase is finished before another one begins.
     pub fn from_factory<B>(name: impl Into<Arc<str>>, make: impl Fn() -> B + Send + Sync + 'static) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Who is asked: one spelling for each host.
+//! The host of a request, in one spelling.
 
 use std::net::IpAddr;
 
@@ -21,8 +21,8 @@ pub(crate) fn spelled(host: &str) -> Option<String> {
     parsed(once.trim_end_matches('.'))
 }
 
-/// The name under which the host of `host` or `host:port` is counted, with or without user and password: what is before and after the host
-/// goes, an IPv4 address within IPv6 is that address, and all names of this machine are one.
+/// The name under which a budget counts a host. User, password and port are removed, an IPv4 address within IPv6
+/// becomes that address, and all names of this machine are one.
 pub(crate) fn without_port(authority: &str) -> Option<String> {
     let host = spelled(authority.parse::<Authority>().ok()?.host())?;
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);

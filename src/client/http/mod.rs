@@ -1,4 +1,4 @@
-//! What travels: requests that can be sent again, bodies, and whom they are for.
+//! HTTP messages: repeatable requests, bodies, and hosts.
 
 pub(crate) mod body;
 pub(crate) mod exclusive;

@@ -1,4 +1,4 @@
-//! `Peek`: a body whose beginning is read before it is handed on.
+//! `Peek`: reads the beginning of a body before the body is passed on.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -9,7 +9,7 @@ use crate::client::{ResponseBody, http::Rest};
 /// What every piece of a body counts at least: one of empty pieces would never reach a limit, nor let a time-out in between.
 const PIECE_MIN: usize = 64;
 
-/// A body of which a part has been read.
+/// A partly read body.
 pub(crate) struct Peek<B> {
     start: BytesMut,
     counted: usize,

@@ -85,7 +85,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<ResumeOnly>().is_some()
     }
 
-    /// The finished purchase whose answer is asked for once more.
+    /// The finished purchase; the request asks for its answer once more.
     pub(crate) fn asks_again(&self) -> Option<PurchaseId> {
         self.parts.extensions.get::<AskAgain>().map(|again| again.0)
     }

@@ -1,4 +1,4 @@
-//! `RequestCopy`: what is kept of a request while its first answer is awaited.
+//! `RequestCopy`: the kept parts of a request while it waits for its first answer.
 
 use http::{Method, Request, StatusCode, request::Parts};
 
@@ -31,7 +31,7 @@ impl<B: ReplayBody> RequestCopy<B> {
         Some(Self { parts, body })
     }
 
-    /// Whether an answer of this status has to be paid for: a HEAD gets the price, and can redeem nothing.
+    /// Whether this status asks for a payment: a HEAD gets the price, and can redeem nothing.
     pub(crate) fn is_billed(&self, status: StatusCode) -> bool {
         status == StatusCode::PAYMENT_REQUIRED && self.parts.method != Method::HEAD
     }

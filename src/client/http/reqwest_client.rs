@@ -24,10 +24,10 @@ use crate::{
 /// It follows no redirect: a redirect followed on the way would carry a proof of payment to any server that the seller
 /// names. A response of status 3xx reaches the caller.
 ///
-/// **This machine.** Requests over plain HTTP to a loopback address never go through a proxy, whatever `HTTP_PROXY` and the
-/// builder say: the layer pays loopback quotes over plain HTTP because no one is on the path, and a proxy would be.
-/// They are sent by a second client, which has reqwest's default settings and no proxy; [`loopback`](Self::loopback) gives
-/// it others.
+/// **This machine.** Requests over plain HTTP to a loopback address never use a proxy, regardless of `HTTP_PROXY` and
+/// the builder: the layer pays loopback quotes over plain HTTP because nothing is on the path, unlike with a proxy. A
+/// second client sends them, with reqwest's default settings and no proxy; [`loopback`](Self::loopback) gives it
+/// others.
 ///
 /// ```
 /// use tower_x402::client::{ReqwestClient, reqwest};

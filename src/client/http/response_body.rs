@@ -1,4 +1,4 @@
-//! The answer's body, of which a little may have been read.
+//! The answer's body, with a possibly read beginning.
 
 use std::{
     error::Error,
@@ -78,7 +78,7 @@ impl<E: Error> Error for BodyError<E> {
     }
 }
 
-/// What comes after the beginning that was read.
+/// The rest after the read beginning.
 pub(crate) enum Rest<B> {
     Unread(Pin<Box<B>>),
     Trailers(Box<HeaderMap>),

@@ -15,7 +15,7 @@ pub struct AuthorizationRequest {
     pub purchase: PurchaseId,
     /// The chain.
     pub network: Network,
-    /// The token, and the domain under which its authorizations are signed, as [`Payer::authorizes`](super::Payer::authorizes) said.
+    /// The token, and the domain under which its authorizations are signed, as [`Authorizer::authorizes`](super::Authorizer::authorizes) said.
     pub domain: TokenDomain,
     /// The account that is to be paid.
     pub recipient: Address,
@@ -54,7 +54,7 @@ impl AuthorizationRequest {
             .valid_between(ChainTime::from_unix(0), now.after(self.valid_for))
     }
 
-    /// Returns whether this is what was asked for, but for its time.
+    /// Returns whether this matches the request, apart from its time.
     pub(crate) fn is_met_by(&self, signed: &Authorization) -> bool {
         (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
     }

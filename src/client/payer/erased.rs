@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin};
 
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Payer, PayerError, PreparedAuthorization, PreparedTransfer, SubmitGuard,
-    TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
+    SubmitGuard, TransferRequest, TransferStatus,
 };
 use crate::protocol::{
     Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
@@ -26,6 +26,11 @@ pub(crate) trait ErasedPayer: Send + Sync + 'static {
         message: &'a str,
         account: Address,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
+    fn authorizations(&self) -> Option<&dyn ErasedAuthorizer>;
+}
+
+/// The boxed twin of [`Authorizer`].
+pub(crate) trait ErasedAuthorizer: Send + Sync + 'static {
     fn authorizes<'a>(&'a self, asset: &'a Asset, amount: Amount)
     -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
     fn authorize<'a>(&'a self, request: &'a AuthorizationRequest)
@@ -73,19 +78,25 @@ impl<P: Payer> ErasedPayer for P {
         Box::pin(Payer::sign(self, message, account))
     }
 
+    fn authorizations(&self) -> Option<&dyn ErasedAuthorizer> {
+        Payer::authorizations(self).map(|authorizer| authorizer as &dyn ErasedAuthorizer)
+    }
+}
+
+impl<A: Authorizer> ErasedAuthorizer for A {
     fn authorizes<'a>(
         &'a self,
         asset: &'a Asset,
         amount: Amount,
     ) -> Boxed<'a, Result<Option<TokenDomain>, PayerError>> {
-        Box::pin(Payer::authorizes(self, asset, amount))
+        Box::pin(Authorizer::authorizes(self, asset, amount))
     }
 
     fn authorize<'a>(
         &'a self,
         request: &'a AuthorizationRequest,
     ) -> Boxed<'a, Result<SignedAuthorization, PayerError>> {
-        Box::pin(Payer::authorize(self, request))
+        Box::pin(Authorizer::authorize(self, request))
     }
 
     fn authorization_status<'a>(
@@ -93,13 +104,13 @@ impl<P: Payer> ErasedPayer for P {
         prepared: &'a PreparedAuthorization,
         since: ChainTime,
     ) -> Boxed<'a, Result<AuthorizationStatus, PayerError>> {
-        Box::pin(Payer::authorization_status(self, prepared, since))
+        Box::pin(Authorizer::authorization_status(self, prepared, since))
     }
 
     fn prepare_cancellation<'a>(
         &'a self,
         authorized: &'a PreparedAuthorization,
     ) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
-        Box::pin(Payer::prepare_cancellation(self, authorized))
+        Box::pin(Authorizer::prepare_cancellation(self, authorized))
     }
 }

@@ -38,12 +38,12 @@ pub enum PayerError {
     /// The node, custodian or signer refused.
     #[error("{0}")]
     Refused(&'static str),
-    /// What was recorded was not prepared by this payer.
+    /// This payer did not prepare the recorded payment.
     #[error(
         "the recorded transfer was not prepared by this payer: use the wallet and the chain that the journal was written with"
     )]
     Foreign,
     /// Any other error. Its text must not contain a key, nor a URL that contains one.
-    #[error("the payer failed, for a reason of its own")]
+    #[error("the payer failed: see the source of this error")]
     Other(#[source] BoxError),
 }

@@ -1,6 +1,7 @@
 //! `Payer`: signs and sends the money, in two steps, so that the journal can record in between; or signs for it, and the seller sends it.
 
 mod authorization;
+mod authorizer;
 mod erased;
 mod error;
 mod guard;
@@ -12,16 +13,15 @@ mod transfer;
 use std::future::Future;
 
 pub use authorization::{AuthorizationRequest, AuthorizationStatus};
-pub(super) use erased::ErasedPayer;
+pub use authorizer::Authorizer;
+pub(super) use erased::{ErasedAuthorizer, ErasedPayer};
 pub use error::PayerError;
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
 pub use status::TransferStatus;
 pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferOrder, TransferRequest};
 
-use crate::protocol::{
-    Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
-};
+use crate::protocol::{Address, PaymentSignature, TxHash};
 
 /// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -33,30 +33,27 @@ use crate::protocol::{
 /// 4. [`status`](Payer::status), again and again, until the transfer is in a block or never will be; now and then
 ///    [`replace`](Payer::replace), which is recorded before it is sent like the first.
 ///
-/// **Paying once.** One purchase is paid by at most one transfer. So whatever `prepare` and `replace` return
-/// for one purchase must exclude each other (a wallet: one nonce; a custodian: one idempotency key), and `send` of
-/// the same [`PreparedTransfer`] must be repeatable: sent twice, it pays once.
+/// **Paying once.** One purchase is paid by at most one transfer. Therefore the results of `prepare` and `replace` for
+/// one purchase must exclude each other (by one nonce in a wallet, by one idempotency key at a custodian), and `send`
+/// of the same [`PreparedTransfer`] must be repeatable: sent twice, it pays once.
 ///
-/// **Who can redeem.** Everybody sees a transaction on the chain. What a payer does decides who can redeem it:
+/// **Who can redeem.** Transactions on the chain are public. The payer decides who can redeem one:
 ///
 /// | The payer | Then |
 /// |---|---|
-/// | appends the request's [tag](TransferRequest::tag) to the call data of a transaction of its own | only who knows the purchase's intent can redeem it: this client does, also under another intent, and needs no signature |
-/// | [signs](Payer::sign) | this client can redeem it wherever the seller asks who paid, tagged or not |
-/// | does neither | the seller gives the answer to whoever shows the transaction first, some seconds after it was mined; one that accepts bound payments only refuses it, and the call ends in [`PayError::Unproven`](super::PayError::Unproven) |
+/// | appends the request's [tag](TransferRequest::tag) to the call data of its own transaction | only a client with the purchase's intent can redeem it: this client can, also under another intent, without a signature |
+/// | [signs](Payer::sign) | this client can redeem it if the seller asks for a proof by the payer, tagged or not |
+/// | does neither | the seller answers the first request with the transaction, some seconds after it is mined; a seller that requires bound payments refuses it, and the call ends in [`PayError::Unproven`](super::PayError::Unproven) |
 ///
-/// A tag counts only where the account that pays also sends the transaction. A custodian that pays from a common account, or through
-/// a relay, cannot tag, and mostly cannot sign either: ask it before relying on sellers that require bound payments.
+/// A tag counts only if the paying account also sends the transaction. A custodian that pays from a common account, or
+/// through a relay, cannot tag, and mostly cannot sign either: ask it before relying on sellers that require bound
+/// payments.
 ///
 /// **Authorizations.** Sellers of the x402 standard take a signed authorization (EIP-3009), and pay the gas themselves. A payer that
-/// signs them implements the last four methods; their defaults say that it does not, and then it pays by transfers alone. The layer asks
-/// [`authorizes`](Payer::authorizes), then [`authorize`](Payer::authorize); *the journal records what was signed, durably*; the seller is
-/// shown it; and whenever it is not certain what became of it, [`authorization_status`](Payer::authorization_status) tells. To
-/// [cancel](super::PayLayer::cancel) it, the layer calls [`prepare_cancellation`](Payer::prepare_cancellation), and sends the transaction
-/// as it sends a transfer.
+/// signs them is an [`Authorizer`] too, and returns it from [`authorizations`](Payer::authorizations).
 ///
-/// **Time.** The layer's patience counts between these calls, not within them: each has to end by itself, with an error
-/// if it must. One that hangs in `prepare` or `send` keeps every other payment waiting.
+/// **Time.** The layer's patience does not interrupt these calls: each has to end by itself, if necessary with an
+/// error. A hanging `prepare` or `send` blocks every other payment.
 ///
 /// ```
 /// use tower_x402::{
@@ -99,9 +96,8 @@ use crate::protocol::{
 /// }
 /// ```
 pub trait Payer: Send + Sync + 'static {
-    /// Acquires exclusive access to `prepare` and `send`. The layer holds the guard from before the one until after the
-    /// other. A payer whose payments do not affect each other returns
-    /// [`SubmitGuard::free`].
+    /// Acquires exclusive access to `prepare` and `send`. The layer holds the guard across both. A payer with
+    /// independent payments returns [`SubmitGuard::free`].
     fn submit_guard(&self) -> impl Future<Output = SubmitGuard> + Send;
 
     /// Prepares a transfer in one of the request's assets, without sending it.
@@ -116,7 +112,7 @@ pub trait Payer: Send + Sync + 'static {
     /// [`PayerError`]: whether it was sent is then unknown, and [`status`](Payer::status) tells.
     fn send(&self, prepared: &PreparedTransfer) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
-    /// Returns what became of a payment. `prepared` is everything that was ever recorded for it, oldest first, never empty.
+    /// Returns the state of a payment. `prepared` has every recorded transfer of it, oldest first, and is never empty.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
@@ -134,9 +130,10 @@ pub trait Payer: Send + Sync + 'static {
 
     /// Signs a message (EIP-191) with the account that paid; `None` if this payer signs no messages.
     ///
-    /// A seller has asked who paid. The message is [`redemption_message`](crate::protocol::redemption_message), which the
-    /// layer makes of what it knows itself: nothing of it comes from the seller but the intent, which is one line of plain
-    /// characters. It names one transaction, and serves to redeem that one only.
+    /// The layer calls this if a seller demands a proof by the payer. The message is
+    /// [`redemption_message`](crate::protocol::redemption_message). The layer writes it from its own values; only the
+    /// intent, one line of plain characters, comes from the seller. The message names one transaction and redeems that
+    /// one only.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be signed now. The payment stays as it is.
@@ -146,62 +143,8 @@ pub trait Payer: Send + Sync + 'static {
         account: Address,
     ) -> impl Future<Output = Result<Option<PaymentSignature>, PayerError>> + Send;
 
-    /// Returns the domain under which this payer would sign an authorization of that amount of a token; `None` where it cannot: it signs
-    /// none, the token has none, or the account has less. The default is `None`.
-    ///
-    /// The name and version are the token's own, as its contract states them: a seller's word is compared with this one.
-    ///
-    /// # Errors
-    /// [`PayerError`] if that cannot be found out now.
-    fn authorizes(
-        &self,
-        asset: &Asset,
-        amount: Amount,
-    ) -> impl Future<Output = Result<Option<TokenDomain>, PayerError>> + Send {
-        let _ = (asset, amount);
-        async { Ok(None) }
-    }
-
-    /// Signs an authorization. Nothing is sent: what is returned is recorded, and then shown to the seller.
-    ///
-    /// # Errors
-    /// [`PayerError`] if it cannot be signed: nothing exists that could be settled.
-    fn authorize(
-        &self,
-        request: &AuthorizationRequest,
-    ) -> impl Future<Output = Result<SignedAuthorization, PayerError>> + Send {
-        let _ = request;
-        async { Err(SIGNS_NONE) }
-    }
-
-    /// Returns what became of an authorization that was signed at `since`.
-    ///
-    /// # Errors
-    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
-    fn authorization_status(
-        &self,
-        prepared: &PreparedAuthorization,
-        since: ChainTime,
-    ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send {
-        let _ = (prepared, since);
-        async { Err(SIGNS_NONE) }
-    }
-
-    /// Prepares a transaction that uses up an authorization's nonce without a transfer, without sending it.
-    ///
-    /// The layer treats it like a transfer: it holds the [`submit_guard`](Payer::submit_guard), records the transaction, and then
-    /// [sends](Payer::send), [follows](Payer::status) and [replaces](Payer::replace) it. Whether it came before the seller's,
-    /// [`authorization_status`](Payer::authorization_status) tells.
-    ///
-    /// # Errors
-    /// [`PayerError`]: nothing was sent, and nothing exists that could be.
-    fn prepare_cancellation(
-        &self,
-        authorized: &PreparedAuthorization,
-    ) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send {
-        let _ = authorized;
-        async { Err(SIGNS_NONE) }
+    /// Returns the capability to sign authorizations. `None`, the default: this payer pays by transfers alone.
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        None::<&authorizer::NoAuthorizer>
     }
 }
-
-const SIGNS_NONE: PayerError = PayerError::Refused("this payer signs no authorizations");

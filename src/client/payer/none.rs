@@ -1,4 +1,4 @@
-//! `NoPayer`: for clients that redeem what was paid elsewhere, and pay nothing.
+//! `NoPayer`: for clients that only redeem payments made elsewhere.
 
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
 use crate::protocol::{Address, PaymentSignature, TxHash};

@@ -1,4 +1,4 @@
-//! What is asked of a payer, and what it makes ready: a transfer to be sent, an authorization to be shown.
+//! Requests to a payer, and its results: a transfer to send, an authorization to show.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ pub struct PreparedTransfer {
     pub payer: Address,
     /// The token that is paid with.
     pub token: Address,
-    /// What is sent. Only the payer reads it.
+    /// The payload to send. Only the payer reads it.
     pub order: TransferOrder,
     /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee.
     pub fee: Amount,
@@ -94,7 +94,7 @@ pub enum TransferOrder {
 pub struct PreparedAuthorization {
     /// The token that is paid with.
     pub token: Address,
-    /// What was signed.
+    /// The signed authorization.
     #[serde(with = "stored")]
     pub signed: SignedAuthorization,
     /// The message that the seller is shown, as JSON.
@@ -102,7 +102,7 @@ pub struct PreparedAuthorization {
 }
 
 impl PreparedTransfer {
-    /// Describes a signed transaction, whose hash and nonce are known.
+    /// Describes a signed transaction with a known hash and nonce.
     #[must_use]
     pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
         let order = TransferOrder::Signed { transaction, nonce, raw: raw.into() };
@@ -116,7 +116,8 @@ impl PreparedTransfer {
         Self { payer, token, order, fee: Amount::ZERO }
     }
 
-    /// Returns the same transfer, whose transaction costs up to this, in wei: what a [`Budget`](crate::client::Budget) limits as gas.
+    /// Returns the same transfer with the highest cost of its transaction, in wei, which a
+    /// [`Budget`](crate::client::Budget) limits as gas.
     #[must_use]
     pub const fn costing(mut self, fee: Amount) -> Self {
         self.fee = fee;
@@ -138,7 +139,7 @@ impl PreparedTransfer {
         if let TransferOrder::Signed { nonce, .. } = &self.order { Some(*nonce) } else { None }
     }
 
-    /// Returns what is sent: the signed transaction, or the idempotency key.
+    /// Returns the payload: the signed transaction, or the idempotency key.
     #[must_use]
     pub fn payload(&self) -> &str {
         match &self.order {

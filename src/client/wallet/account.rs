@@ -14,7 +14,7 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// After how many blocks a block is believed to stay unless said otherwise.
 const FINAL_AFTER: u64 = 12;
 
-/// A key and its nodes, and what is known of tokens.
+/// A key, its nodes, and known tokens.
 pub(super) struct Account {
     pub(super) key: account::Account,
     /// What tokens said their decimals are: they cannot change.

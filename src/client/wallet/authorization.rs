@@ -1,4 +1,4 @@
-//! Signs authorizations (EIP-3009): of which tokens, and until when.
+//! Signs authorizations (EIP-3009): chooses the token and the end of validity.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -61,7 +61,7 @@ async fn domain(account: &Account, token: Address) -> Result<Option<TokenDomain>
     Ok(stated)
 }
 
-/// Signs what is asked for. The wallet's turn is not needed: an authorization has a nonce of its own.
+/// Signs the request. It does not need the wallet's turn, because an authorization has a nonce of its own.
 pub(super) async fn authorize(
     account: &account::Account,
     request: &AuthorizationRequest,
@@ -86,7 +86,7 @@ async fn chain_time(nodes: &Nodes) -> Option<ChainTime> {
     lower_median(heads.into_iter().map(|head| head.time))
 }
 
-/// Signs what is asked for, at that time of the chain.
+/// Signs the request, at that time of the chain.
 pub(super) async fn sign(
     account: &account::Account,
     request: &AuthorizationRequest,
@@ -103,9 +103,9 @@ pub(super) async fn signed(account: &account::Account, digest: B256) -> Result<P
     PaymentSignature::new(signature.normalized_s().as_bytes()).map_err(|_| UNSIGNED)
 }
 
-/// What was signed before, of a prepared payment of this account on this chain.
+/// The earlier authorization of a payment that this account prepared on this chain.
 ///
-/// That is what its signature says, in which the chain is: the state of the same nonce on another chain must not decide over it.
+/// The signature covers the chain: the state of the same nonce on another chain must not decide.
 pub(super) async fn ours<'a>(
     account: &Account,
     prepared: &'a PreparedAuthorization,

@@ -45,7 +45,7 @@ pub(super) async fn status(
     if heard.is_empty() {
         return Err(UNHEARD);
     }
-    // What is used by one endpoint is not paid again on the word of another.
+    // An authorization that one endpoint reports as used is not paid again on another endpoint's word.
     if heard.contains(&true) {
         return used(nodes, final_after, nonce, since).await;
     }
@@ -98,7 +98,7 @@ async fn used(
 
 /// Whether it was cancelled in that block, which is there, and deep enough.
 async fn was_canceled(node: &Node, final_after: u64, nonce: &Nonce, at: &MinedIn) -> Result<bool, Failure> {
-    // The head before the block: what is mined in between makes it look shallower than it is, never deeper.
+    // The head before the block: a block mined in between makes it look shallower, never deeper.
     let is_deep = node.head().await?.number.checked_sub(at.number).is_some_and(|depth| depth >= final_after);
     if !is_deep || !node.block(at.number).await?.is_some_and(|block| at.is(&block)) {
         return Ok(false);

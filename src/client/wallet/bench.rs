@@ -30,7 +30,7 @@ pub fn signing(key: PrivateKeySigner) -> impl Fn() -> Option<SignedAuthorization
     move || authorization::sign(&account, request.as_ref()?, Some(NOW)).now_or_never()?.ok()
 }
 
-/// Returns what is signed there.
+/// Returns the signed message.
 #[must_use]
 pub fn digest(payer: Address) -> Option<B256> {
     let request = request()?;

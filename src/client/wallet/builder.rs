@@ -62,9 +62,9 @@ impl WalletPayerBuilder {
 
     /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
     ///
-    /// It signs transactions, authorizations (by the hash of their EIP-712 message, which a signer has to take), and a message where a
-    /// seller asks who paid. While it signs a transaction, no other payment is
-    /// prepared, and no time limit applies.
+    /// It signs transactions, authorizations (by the hash of their EIP-712 message, which the signer must support), and
+    /// a message if a seller demands a proof by the payer. While it signs a transaction, no other payment is prepared,
+    /// and no time limit applies.
     ///
     /// ```
     /// use tower_x402::client::{WalletPayer, alloy::signers::local::PrivateKeySigner};
@@ -103,7 +103,7 @@ impl WalletPayerBuilder {
     /// answered.
     ///
     /// # Errors
-    /// [`WalletError`], whose kind says which part is missing or not valid.
+    /// [`WalletError`]; its kind names the missing or invalid part.
     pub async fn connect(self) -> Result<WalletPayer, WalletError> {
         let signer = self.signer?;
         let nodes = connect::connect(&self.urls, self.plain_http).await?;

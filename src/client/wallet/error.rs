@@ -24,7 +24,7 @@ pub struct WalletError {
     source: Option<BoxError>,
 }
 
-/// What is wrong with the parts of a wallet.
+/// The kind of a wallet's configuration error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WalletErrorKind {
@@ -49,7 +49,7 @@ impl WalletError {
         Self { kind, source: Some(source.into()) }
     }
 
-    /// Returns what is wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> WalletErrorKind {
         self.kind

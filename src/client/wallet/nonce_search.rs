@@ -6,7 +6,7 @@ use crate::{
     protocol::Address,
 };
 
-/// What one endpoint shows of a nonce.
+/// One endpoint's view of a nonce.
 pub(super) enum Search {
     /// It is not used, or not for long enough, or the endpoint does not say.
     Unused,

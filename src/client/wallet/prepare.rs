@@ -49,13 +49,13 @@ async fn draft(
     let mut draft = TxEip1559 { nonce: prerequisites.nonce, ..transaction::draft(payment, token, tag) };
     draft.gas_limit = prerequisites::gas(account, token, &draft, "the token would refuse this transfer").await?;
     if tag.is_none() {
-        // Without a tag only this keeps two payments of one price from being one transaction. What is not used is not paid.
+        // Without a tag, only this keeps two payments of one price from being one transaction. Unused gas is not paid.
         draft.gas_limit = (draft.gas_limit + u64::from(rand::random::<u16>())).min(GAS_MAX);
     }
     Ok((token, prerequisites.paying(draft)?))
 }
 
-/// The first asset that is what the seller says it is, and that the wallet has enough of.
+/// The first asset that matches the seller's description and that the wallet has enough of.
 async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address, PayerError> {
     let mut none = None;
     for asset in payment.assets.iter().filter(|asset| asset.network() == payment.network) {
@@ -93,7 +93,7 @@ pub(super) async fn balance(account: &Account, token: Address) -> Result<Amount,
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
 }
 
-/// Sends what was signed to every endpoint at once: one that takes it is enough. That it is known already is as good.
+/// Sends the signed transaction to every endpoint at once: one success is enough. "Already known" is a success, too.
 pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
     let sent = transaction::read(prepared, account.key.address, account.key.network.chain_id())?;
     let signed = Signed { hash: sent.hash, raw: prepared.payload().to_owned() };

@@ -1,4 +1,4 @@
-//! `Prerequisites`: what any transaction of the wallet needs, whatever it calls.
+//! `Prerequisites`: the values that any transaction of the wallet needs.
 
 use alloy::consensus::TxEip1559;
 use futures_util::future::try_join3;

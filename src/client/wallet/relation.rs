@@ -10,7 +10,7 @@ use crate::{
     protocol::{Address, PaymentTag, TxHash},
 };
 
-/// A transaction that an account has signed for certain: whatever node it came from, it could not have been made up.
+/// A transaction with a verified signature: no node could have invented it.
 pub(super) struct Proven {
     pub(super) hash: TxHash,
     to: TxKind,
@@ -43,8 +43,8 @@ pub(super) enum Relation {
 
 /// How `other` relates to the payment that `ours` makes.
 ///
-/// Where ours has a tag, the same purchase is whatever has it too, in the same transfer; a tag somewhere else is not
-/// explained by anything that a wallet does. Where ours has none, an equal transfer without a tag may be any purchase's.
+/// If ours has a tag, another transfer is the same purchase only if it is equal and has the same tag; no wallet puts
+/// the tag elsewhere. If ours has none, an equal transfer without a tag may belong to any purchase.
 pub(super) fn relation(ours: &TxEip1559, other: &Proven) -> Relation {
     let same_call = other.to == ours.to && other.input.get(..TRANSFER_LEN) == ours.input.get(..TRANSFER_LEN);
     let our_tag = ours.input.get(TRANSFER_LEN..).unwrap_or_default();

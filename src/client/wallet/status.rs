@@ -43,7 +43,7 @@ pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -
     by_pool(account, &ours).await
 }
 
-/// What one endpoint knows of transactions of which at most one can be in a block.
+/// One endpoint's view of transactions that exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Absent,
@@ -98,7 +98,7 @@ async fn by_receipt(
 }
 
 async fn look(node: &Node, hashes: &[TxHash]) -> Result<Seen, Failure> {
-    // The head before the receipts: what is mined in between looks shallower than it is, never deeper.
+    // The head before the receipts: a block mined in between makes them look shallower, never deeper.
     let head = node.head().await?.number;
     let mut found = Seen::Absent;
     for hash in hashes {

@@ -45,12 +45,12 @@ pub(super) async fn sign(
     Ok(PreparedTransfer::signed(account.address, token, nonce, signed.hash, signed.raw).costing(fee))
 }
 
-/// The most that it costs: what is not used of its gas is not paid, nor what the block's base fee leaves of its fee.
+/// The highest cost: unused gas is not paid, and neither is the part of the fee above the block's price.
 fn most(transaction: &TxEip1559) -> Amount {
     Amount::from_base_units(transaction.max_fee_per_gas.saturating_mul(transaction.gas_limit.into()))
 }
 
-/// What was prepared, read from its payload: ours, and what it says it is.
+/// The prepared transaction, read from its payload, and verified as ours.
 pub(super) struct Sent {
     pub(super) hash: TxHash,
     pub(super) transaction: TxEip1559,

@@ -41,7 +41,7 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// What the budget says of a quote: gives what it may be paid with.
+    /// The budget's decision about a quote: the permitted ways to pay.
     pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
         if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);

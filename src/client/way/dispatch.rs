@@ -33,7 +33,7 @@ impl DispatchContext<'_> {
 pub(super) struct Dispatch<'a> {
     pub(super) context: DispatchContext<'a>,
     pub(super) guard: PurchaseGuard,
-    /// When everything that is waited for has to be over.
+    /// The deadline of all waiting.
     pub(super) deadline: Instant,
     pub(super) watch: Watch,
 }
@@ -59,7 +59,7 @@ impl<'a> Dispatch<'a> {
         self.guard.record(|own| *own = entry).await.map_err(PayError::Journal)
     }
 
-    /// Sends what was recorded last. Whether it went out or not, its status tells.
+    /// Sends the transaction that was recorded last. Its status tells whether it went out.
     pub(super) async fn send(&mut self) -> Result<(), PayerError> {
         let Some(prepared) = self.guard.entry().current().last().cloned() else { return Ok(()) };
         let sent = self.context.payer.send(&prepared).await;
@@ -86,14 +86,14 @@ impl<'a> Dispatch<'a> {
     pub(super) async fn send_again(&mut self) -> Result<(), PayError> {
         let turn = timeout_at(self.deadline, self.context.payer.submit_guard());
         let _turn = turn.await.map_err(|_| self.unsettled())?;
-        // What is not in the journal for certain is not sent.
+        // Without a certain record in the journal, nothing is sent.
         let recorded = self.guard.record(|_| {}).await;
         recorded.map_err(|_| self.unsettled())?;
         let refusal = self.send().await.err();
         if self.watch.sent(refusal) { Err(self.unsettled()) } else { Ok(()) }
     }
 
-    /// Offers more for the same place in the chain: at most one of the two can be mined. Returns what was recorded.
+    /// Replaces the transaction at a higher fee: at most one of the two can be mined. Returns the recorded one.
     pub(super) async fn bump(&mut self) -> Option<Option<TxHash>> {
         self.watch.moved = Some(Instant::now());
         let current = self.guard.entry().current();

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct TransferDriver<'a> {
     dispatch: Dispatch<'a>,
     progress: Progress,
-    /// What is done once the seller has been asked for a fresh quote.
+    /// The step after a fresh quote.
     waiting: Option<Resend>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct TransferDriver<'a> {
 pub(crate) enum Followed {
     /// This transaction is in enough blocks.
     Settled(TxHash),
-    /// The quote is over, so what would be sent might be mined too late for its price. The seller has to be asked again:
+    /// The quote has expired, so the transfer might be mined too late for its price. Ask the seller again:
     /// [`TransferDriver::requoted`] continues with the answer.
     NeedsRequote,
 }
@@ -58,14 +58,14 @@ impl<'a> TransferDriver<'a> {
         self.dispatch.guard
     }
 
-    /// Pays for a purchase whose money is set aside: prepares the transfer, records it, sends it. Returns another purchase of the same
-    /// request instead, if one was left meanwhile.
+    /// Pays for a purchase with reserved money: prepares the transfer, records it, sends it. Returns another purchase
+    /// of the same request instead, if one was left meanwhile.
     pub(crate) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
         let DispatchContext { payer, registry, .. } = self.dispatch.context;
         let deadline = self.dispatch.deadline;
         let _turn = in_time(deadline, "waiting for the payer's other payments", payer.submit_guard()).await?;
         self.is_in_time(quote)?;
-        // In the turn: whatever was prepared for this request or this intent is in the registry by now.
+        // In the turn: all payments prepared for this request or this intent are in the registry by now.
         if let Some(left) = registry.left(&self.entry().fingerprint)? {
             return Ok(left);
         }
@@ -133,7 +133,7 @@ impl<'a> TransferDriver<'a> {
     /// Looks at the chain once more, for a seller that does not find the transaction: a reorganisation may have put
     /// another of the recorded ones in its place. `None` where the transfer has to be [settled](Self::settle) anew.
     pub(crate) async fn recheck(&mut self, transaction: TxHash) -> Option<TxHash> {
-        // Of what is finished nothing is recorded, so nothing can be sent.
+        // A finished purchase records nothing, so it can send nothing.
         if self.entry().transfers().is_empty() || self.dispatch.guard.is_finished() {
             return Some(transaction);
         }
@@ -235,7 +235,7 @@ impl<'a> TransferDriver<'a> {
     }
 }
 
-/// What is to be sent.
+/// The transaction to send.
 #[derive(Clone, Copy)]
 enum Resend {
     /// The same transfer again.
@@ -252,7 +252,7 @@ enum Step {
     Pause,
 }
 
-/// What has to be over before any money moves.
+/// A step that must end before any money moves.
 pub(crate) async fn in_time<T>(
     deadline: Instant,
     what: &'static str,

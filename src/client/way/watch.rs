@@ -1,4 +1,4 @@
-//! `Watch`: what is known of a transfer or a cancellation that is being followed, and what follows from it.
+//! `Watch`: the observed state of a transfer or a cancellation, and the consequences.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const REFUSALS_MAX: u32 = 6;
 /// How often in a row a payment must be found impossible before it is believed: nodes behind one address disagree.
 const IMPOSSIBLE_MIN: u32 = 3;
 
-/// What is known of a transfer that is being followed.
+/// The observed state of a transfer.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// When it was last sent, or first seen.

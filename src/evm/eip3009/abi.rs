@@ -47,8 +47,9 @@ pub(crate) const AUTHORIZATION_CANCELED_TOPIC: [u8; 32] = AuthorizationCanceled:
 
 /// Returns the call data that settles this payment.
 ///
-/// 65 bytes go as `(v, r, s)`, which every token with EIP-3009 takes, and anything else as `bytes`. A `v` of 0 or 1 becomes 27 or 28
-/// where the payer is a plain account: tokens take no other. What is for a contract account goes as it is.
+/// 65 bytes are passed as `(v, r, s)`, which every token with EIP-3009 accepts, anything else as `bytes`. For a plain
+/// account, a `v` of 0 or 1 becomes 27 or 28, the only values that tokens accept. For a contract account, the bytes
+/// stay unchanged.
 pub(crate) fn transfer(signed: &SignedAuthorization, domain: &TokenDomain, network: Network) -> Vec<u8> {
     let Authorization { from, to, value, valid_after, valid_before, nonce } = signed.authorization;
     let (from, to) = (from.as_bytes().into(), to.as_bytes().into());
@@ -84,7 +85,7 @@ pub(crate) fn transfer(signed: &SignedAuthorization, domain: &TokenDomain, netwo
     .abi_encode()
 }
 
-/// Returns whether that is call data that settles a payment, whichever.
+/// Returns whether that is call data that settles a payment.
 pub(crate) fn is_transfer(input: &[u8]) -> bool {
     [transferWithAuthorization_0Call::SELECTOR, transferWithAuthorization_1Call::SELECTOR]
         .iter()

@@ -1,4 +1,4 @@
-//! What is signed: EIP-712 over the token's domain.
+//! The signed message: EIP-712 over the token's domain.
 
 use std::borrow::Cow;
 

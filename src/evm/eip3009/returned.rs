@@ -1,5 +1,5 @@
-//! What a token's functions return. Whatever is not exactly of that type is nothing: a contract without the function may have a
-//! fallback that returns anything.
+//! The results of a token's functions. A result of another type counts as none: a contract without the function may
+//! have a fallback that returns anything.
 
 use alloy::sol_types::SolValue as _;
 

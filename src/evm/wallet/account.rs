@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// The nonce to use next. Whoever asks has the turn.
+    /// The nonce to use next. The caller gets the turn.
     pub(crate) async fn next_nonce(&self) -> Result<Result<u64, Absurd>, Failure> {
         let answers = self.nodes.each(|node| node.counted(self.address)).await;
         let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
@@ -92,7 +92,7 @@ impl Account {
         Ok(())
     }
 
-    /// Remembers that a nonce is taken, whatever nodes count.
+    /// Remembers that a nonce is used, independent of the nodes' count.
     pub(crate) fn used(&self, nonce: u64) {
         self.nonces.used(nonce);
     }

@@ -49,7 +49,7 @@ pub(crate) enum ConnectFault {
     Url(Option<url::ParseError>),
     /// That is a plain http URL of another machine.
     PlainHttp,
-    /// None said which chain it serves; what one of them said.
+    /// No endpoint named its chain; the answer of one of them.
     Node(Option<Failure>),
     /// Two serve different chains.
     Chains,

@@ -24,9 +24,9 @@ pub(crate) struct Fees {
 }
 
 impl Fees {
-    /// Twice the base fee of the next block, which still fits after six full blocks, and a tip on top. Of several nodes the lower median
-    /// of each counts. The tip is what a single node can make an account lose, because the chain itself sets the base fee: it is at most
-    /// the base fee, or [`TIP_MIN`] where that is more.
+    /// Twice the base fee of the next block, which still fits after six full blocks, and a tip on top. Of several nodes
+    /// the lower median of each counts. The chain itself sets the base fee, so a single node can make an account lose
+    /// only the tip: the tip is at most the base fee, or [`TIP_MIN`] where that is more.
     pub(crate) fn agreed(histories: &[FeeHistory]) -> Option<Self> {
         let base = lower_median(histories.iter().map(|history| history.base))?;
         let tip = lower_median(histories.iter().map(usual_tip))?.min(base.max(TIP_MIN));
@@ -38,8 +38,8 @@ impl Fees {
         self.most.saturating_sub(self.tip) / 2 + self.tip
     }
 
-    /// The least with which a node takes another transaction in place of one with these: an eighth more of both, which is
-    /// more than the tenth that geth, reth and anvil ask.
+    /// The lowest fees with which a node accepts a replacement: an eighth more of both, which exceeds the tenth that
+    /// geth, reth and anvil demand.
     pub(crate) fn raised(self) -> Self {
         let raised = |fee: u128| fee.saturating_add(fee / 8).saturating_add(1);
         Self { most: raised(self.most), tip: raised(self.tip) }

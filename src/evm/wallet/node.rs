@@ -1,4 +1,4 @@
-//! `Node`: the questions a wallet asks, each within ten seconds. Nothing that a node writes comes out of here.
+//! `Node`: the questions of a wallet, each within ten seconds. No text of a node leaves this file.
 
 use std::{
     collections::HashMap,
@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     Refusal(RpcError),
 }
 
-/// What was answered cannot be read.
+/// The answer is unreadable.
 impl From<Fault> for Failure {
     fn from(_: Fault) -> Self {
         Self::Nonsense
@@ -94,7 +94,7 @@ impl Node {
         self.answer(&Question { method, params }).await
     }
 
-    /// What it says to a question that is read elsewhere.
+    /// Its answer to a question, which the caller reads.
     pub(crate) async fn answer(&self, question: &Question) -> Result<Box<RawValue>, Failure> {
         let reply = timeout(LIMIT, self.transport.ask(question)).await.map_err(|_| self.hung())?;
         reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
@@ -187,7 +187,7 @@ impl Node {
         }
     }
 
-    /// How much gas a call takes with what waits; what it says where it fails.
+    /// The gas of a call with pending transactions; the node's error if the call fails.
     pub(crate) async fn gas_of(&self, call: &Call<'_>) -> Result<Result<u64, RpcError>, Failure> {
         match self.ask::<Quantity>("eth_estimateGas", json!([call.to_json(), "pending"])).await {
             Ok(gas) => gas.small().map(Ok),
@@ -222,7 +222,7 @@ pub(crate) struct Call<'a> {
     pub(crate) data: &'a [u8],
     /// The most gas that it may take.
     pub(crate) gas: u64,
-    /// What it offers for the gas. Without, the call sees a gas price of zero, which no transaction has.
+    /// The fees of the call. Without them, the call sees a gas price of zero, which no transaction has.
     pub(crate) fees: Option<Fees>,
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct Transaction {
     pub(crate) nonce: Quantity,
 }
 
-/// What a node says of a transaction that waits.
+/// A node's view of a pending transaction.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Waiting {
     pub(crate) to: Option<Address>,

@@ -1,5 +1,5 @@
-//! `Nodes`: the endpoints of a wallet, all of one chain. What one says is enough to go on; what would free a payment to be
-//! made again has to be said by all.
+//! `Nodes`: the endpoints of a wallet, all of one chain. The word of one is enough to continue; a repeated payment
+//! needs the word of all.
 
 use std::{future::Future, time::Duration};
 
@@ -50,7 +50,7 @@ impl Nodes {
         join_all(self.live().into_iter().map(|node| self.heard(node, &ask))).await
     }
 
-    /// The same, each as it comes: whoever has heard enough waits for no other.
+    /// The same, each as it arrives: a caller that has enough answers need not wait for the others.
     pub(crate) fn as_they_answer<'a, T, F>(
         &'a self,
         ask: &'a impl Fn(&'a Node) -> F,
@@ -100,7 +100,7 @@ impl Nodes {
         heard.iter().all(|said| *said) && heard.len() * 2 > self.list.len()
     }
 
-    /// In the order in which they are to be asked.
+    /// In the order of the calls.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Node> {
         let (resting, live): (Vec<_>, Vec<_>) = self.list.iter().partition(|node| node.is_resting());
         live.into_iter().chain(resting)

@@ -1,4 +1,5 @@
-//! `NonceManager`: which nonce comes next, by nodes that lag or err, and what was sent from here.
+//! `NonceManager`: the next nonce, from the counts of nodes that may lag or err and from the transactions that this
+//! process sent.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 
 use super::median::lower_median;
 
-/// For how long what was sent is believed over what the node counts. Then the node is: were a transaction dropped for
-/// good, all after it would otherwise wait for ever.
+/// How long sent transactions count more than the node's number. After that the node counts: otherwise all transactions
+/// behind a dropped one would wait for ever.
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
 /// How many transactions of the account may wait beside those that were sent from here. A node that counts more is not
@@ -37,8 +38,8 @@ pub(crate) struct NonceManager {
 impl NonceManager {
     /// The nonce to use, where nodes count so; `None` where they cannot be right.
     ///
-    /// The lower of two answers counts: a transaction whose nonce is used already never is mined, and is found out, but one
-    /// behind a gap waits until it is filled.
+    /// The lower of two answers counts: a transaction with a used nonce is never mined, which is detected, but one
+    /// behind a gap waits until the gap is filled.
     pub(crate) fn next(&self, counted: &[Counted]) -> Option<u64> {
         let latest = lower_median(counted.iter().map(|counted| counted.latest))?;
         let furthest = counted.iter().map(|counted| counted.latest.abs_diff(latest)).max()?;

@@ -14,8 +14,8 @@ use crate::{
 /// The most gas that a contract may take to say one of these.
 const GAS: u64 = 300_000;
 
-/// Returns the domain; `None` for a token without authorizations, and for one whose domain is made of something else than its name and
-/// version, its chain and its address.
+/// Returns the domain; `None` for a token without authorizations, and for a domain of other parts than name, version,
+/// chain and address.
 pub(crate) async fn token_domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
     let state = eip3009::authorization_state(account.address, &[0; 32]);
     let (name, version, separator, state) = try_join4(

@@ -97,7 +97,7 @@ impl FromStr for UtcDay {
             let plausible = year >= 1970 && (1..=12).contains(&month) && (1..=31).contains(&day);
             plausible.then(|| Self::of_date(year, month, day)).flatten().map(Self)
         };
-        // One day, one text: what is written otherwise, and what is beyond the end of its month, is none.
+        // One day has one text: other spellings, and days beyond the end of the month, are refused.
         day().filter(|day| day.to_string() == text).ok_or(ParseUtcDayError)
     }
 }

@@ -1,4 +1,4 @@
-//! `SalesBook`: what was sold, when and to whom, and what was given back.
+//! `SalesBook`: sales with their times and payers, and refunds.
 
 mod day;
 mod query;
@@ -19,12 +19,12 @@ use crate::protocol::{PaymentId, TxHash};
 
 /// The seller's book: every sale that a ledger has on record, and the refunds that the seller noted.
 ///
-/// The durable ledgers implement it. The paywall asks none of this: a question to the book changes nothing of what is sold, and a
-/// refund that is noted frees neither a payment nor an intent.
+/// The durable ledgers implement it. The paywall does not depend on it: questions to the book do not affect sales, and
+/// a noted refund frees neither a payment nor an intent.
 ///
 /// [`SqliteLedger`](super::SqliteLedger) and [`PostgresLedger`](super::PostgresLedger) keep every sale until the seller deletes it.
 /// [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little over two days, unless it was
-/// told to [keep the book](super::redis::RedisLedgerBuilder::keep_book).
+/// told to [keep the book](super::RedisLedgerBuilder::keep_book).
 ///
 #[cfg_attr(feature = "sqlite", doc = "```")]
 #[cfg_attr(not(feature = "sqlite"), doc = "```ignore")]
@@ -64,7 +64,7 @@ pub trait SalesBook: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send;
 
-    /// Returns what is known of each of these payments, in their order: whether it is on record as sold, and its refund.
+    /// Returns the record of each of these payments, in order: whether it was sold, and its refund.
     ///
     /// # Errors
     /// As [`page`](Self::page).

@@ -22,12 +22,12 @@ pub struct SalesQuery {
 }
 
 impl SalesQuery {
-    /// Asks for what was sold at that time or later, by the ledger's clock.
+    /// Asks for sales at that time or later, by the ledger's clock.
     pub const fn since(time: SystemTime) -> Self {
         Self { since: time, until: None, resource: None }
     }
 
-    /// Asks for what was sold before that time only.
+    /// Asks for sales before that time only.
     pub fn until(self, time: SystemTime) -> Self {
         Self { until: Some(time), ..self }
     }

@@ -10,15 +10,15 @@ use crate::protocol::{Address, Amount, ChainTime, Network, Payment, PaymentId, T
 pub struct BookedSale {
     /// The payment's id, as in the receipt.
     pub payment: PaymentId,
-    /// What was sold, by the name that the seller gave it.
+    /// The seller's name of the sold resource.
     pub resource: String,
     /// The chain.
     pub network: Network,
     /// The token contract.
     pub token: Address,
-    /// Who paid.
+    /// The payer.
     pub payer: Address,
-    /// Who was paid.
+    /// The recipient.
     pub recipient: Address,
     /// The amount, in base units.
     pub amount: Amount,
@@ -30,7 +30,7 @@ pub struct BookedSale {
     pub block_time: ChainTime,
     /// When the sale was recorded, by the ledger's clock.
     pub sold_at: SystemTime,
-    /// How it was given back, where the seller noted that.
+    /// Its refund, if the seller noted one.
     pub refund: Option<Refund>,
 }
 
@@ -79,7 +79,7 @@ impl Refund {
     }
 }
 
-/// What came of noting a refund.
+/// The result of a noted refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
@@ -101,12 +101,12 @@ pub enum RefundOutcome {
 pub struct KnownPayment {
     /// It bought an answer.
     pub sold: bool,
-    /// How it was given back, where the seller noted that.
+    /// Its refund, if the seller noted one.
     pub refund: Option<Refund>,
 }
 
 impl KnownPayment {
-    /// Returns what is known of a payment.
+    /// Returns the record of a payment.
     #[must_use]
     pub const fn new(sold: bool, refund: Option<Refund>) -> Self {
         Self { sold, refund }

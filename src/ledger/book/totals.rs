@@ -14,7 +14,7 @@ use crate::{
 pub struct DayTotal {
     /// The day on which they were sold, by the ledger's clock.
     pub day: UtcDay,
-    /// What was sold.
+    /// The resource.
     pub resource: String,
     /// The chain.
     pub network: Network,
@@ -22,11 +22,11 @@ pub struct DayTotal {
     pub token: Address,
     /// How many sales.
     pub sales: u64,
-    /// What they brought in, in base units.
+    /// The sum of their payments, in base units.
     pub base_units: Amount,
-    /// How many of them were given back, on whatever day.
+    /// The number of refunded sales, refunded on any day.
     pub refunds: u64,
-    /// What was given back of them, in base units: refunds are counted in full.
+    /// The sum of their refunds, in base units: each counts in full.
     pub refunded: Amount,
 }
 

@@ -17,8 +17,8 @@ const LATER: u64 = HEAD + 30 * 86_400;
 suite! {
     /// All checks of a ledger that marks sales.
     ANNOUNCEMENT_CHECKS;
-    /// Makes every check of a ledger whose [`announcements`](Ledger::announcements) there are, each on a ledger of its own, and tells
-    /// everything that is wrong.
+    /// Makes every check of a ledger with [`announcements`](Ledger::announcements), each on a ledger of its own, and
+    /// reports all violations.
     run_announcements<H: Harness where Ledger: Announcements>;
 
     a_sale_waits_for_its_announcement: "a sale that is to be announced waits from its commit on, as it was paid, through every handle";
@@ -96,7 +96,7 @@ where
     let freed = hold(fixture, &fixture.paid()).await?;
     fixture.ledger.release(&freed, AttemptOutcome::Started).await?;
     must_be!(fixture.ledger.commit(&freed, None).await?, CommitOutcome::LeaseLost, "commit of a released lease");
-    // The payment is another's by now, who announces nothing.
+    // The payment now belongs to another claim, without announcements.
     let paid = [fixture.paid()];
     let lost = fixture.hold(&fixture.brief(fixture.intent(), &paid)).await?.announcing();
     fixture.run_out().await;

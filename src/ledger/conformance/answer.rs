@@ -13,7 +13,7 @@ use super::{
 /// What the paywall keeps at most, unless told otherwise.
 const LARGE: usize = 256 * 1024;
 
-/// Commits what is held, with an answer that says this.
+/// Commits the lease, with an answer of this content.
 async fn sell_with<H: Harness>(
     fixture: &Fixture<'_, H>,
     content: impl Into<Bytes>,

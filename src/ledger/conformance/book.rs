@@ -1,4 +1,4 @@
-//! Books: what is sold is in them, once, as it was paid, in order; refunds are noted once.
+//! Books contain each sale once, as it was paid, in order; refunds are noted once.
 
 use std::time::{Duration, UNIX_EPOCH};
 

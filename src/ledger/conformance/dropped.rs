@@ -1,4 +1,4 @@
-//! Questions whose callers left: each is broken off at every point at which it waits.
+//! Questions without callers: each is dropped at every point at which it waits.
 
 use std::{
     future::{Future, poll_fn},

@@ -1,4 +1,4 @@
-//! Durability: what was confirmed is there after the ledger was closed and opened again.
+//! Durability: confirmed sales are there after the ledger is closed and opened again.
 
 use super::{
     super::{Announcements as _, CommitOutcome, KeptAnswer, Ledger, RenewOutcome, ReserveOutcome},

@@ -6,7 +6,7 @@ use super::super::Ledger;
 
 /// How a backend is put through the checks.
 ///
-/// It may panic when it cannot do what it is asked: it is part of a test.
+/// It may panic on failure, because it is part of a test.
 pub trait Harness: Sync {
     /// The backend.
     type Ledger: Ledger;

@@ -78,7 +78,7 @@ pub struct Check {
     pub takes_minutes: bool,
 }
 
-/// What a ledger that does everything right is told.
+/// The report of a correct ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -130,7 +130,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// As `Display`, because that is what an `unwrap` in a test prints.
+/// As `Display`, because `unwrap` in a test prints `Debug`.
 impl fmt::Debug for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -179,7 +179,7 @@ async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violatio
     }
 }
 
-/// Checks of a ledger that can more than others, each on a ledger of its own whose memory has begun, and what makes all of them.
+/// Checks of a ledger's optional capabilities, each on a ledger of its own that has begun.
 macro_rules! suite {
     (
         $(#[$checks_doc:meta])* $checks:ident;

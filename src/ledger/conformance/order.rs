@@ -1,4 +1,4 @@
-//! Of several reasons to refuse, which one is told.
+//! The precedence among several reasons to refuse.
 
 use super::{
     super::{AttemptOutcome, Ledger, ReserveOutcome},

@@ -209,7 +209,7 @@ fn handle<H: Harness>(fixture: &Fixture<'_, H>, task: usize) -> Arc<H::Ledger> {
     Arc::clone(if task.is_multiple_of(2) { &fixture.ledger } else { &fixture.twin })
 }
 
-/// Makes these claims at once, and tells what was granted.
+/// Makes these claims concurrently, and returns the grants.
 pub(super) async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Claim>) -> Result<Vec<Lease>, Fault> {
     let tasks = claims.into_iter().enumerate().map(|(task, claim)| {
         let ledger = handle(fixture, task);

@@ -1,4 +1,4 @@
-//! What is sold, and that it is sold once.
+//! Sales: each happens once.
 
 use super::{
     super::{AttemptOutcome, CommitOutcome, Ledger, ReserveOutcome},
@@ -149,11 +149,7 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
 pub(super) async fn consumed_means_committed<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
-    must_be!(
-        fixture.ledger.consumed(claim.intent()).await?.is_some(),
-        false,
-        "an intent that nobody has seen is consumed"
-    );
+    must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "an unknown intent is consumed");
     let lease = fixture.hold(&claim).await?;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "a reserved intent is consumed");
     fixture.ledger.release(&lease, AttemptOutcome::Started).await?;

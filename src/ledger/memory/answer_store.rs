@@ -58,7 +58,7 @@ impl AnswerStore {
         }
         let number = self.next;
         self.next += 1;
-        // A copy: a slice would keep alive whatever it was cut from.
+        // A copy: a slice would keep its whole buffer alive.
         let content = Bytes::copy_from_slice(answer.content());
         self.bytes += size;
         self.order.insert(number, intent);

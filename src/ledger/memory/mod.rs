@@ -76,7 +76,7 @@ impl MemoryLedger {
         Ok(self)
     }
 
-    /// Returns what happened since the ledger was made, and what it holds now.
+    /// Returns counts since the ledger was made, and its present contents.
     ///
     /// # Errors
     /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.

@@ -50,7 +50,7 @@ impl Settlements {
             || self.payments.get(&intent).is_some_and(|other| other != payment)
     }
 
-    /// Ends what was begun for this intent, or of this payment.
+    /// Ends the settlement of this intent, or of this payment.
     pub(super) fn end(&mut self, intent: IntentKey, payment: CompactPaymentId) {
         let other = self.payments.get(&intent).copied();
         [Some(payment), other].into_iter().flatten().for_each(|payment| self.remove(payment));

@@ -50,14 +50,14 @@ pub(super) struct State {
     /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
     mark: Option<ChainTime>,
     fence: u64,
-    /// What is sold. Lean, and apart from what is held: there may be millions, in tables half empty.
+    /// Sales. Small, and apart from leases: there may be millions, in half-empty tables.
     sales: HashMap<CompactPaymentId, Sold>,
     sold: HashSet<IntentKey>,
     /// Every sale once.
     ages: BinaryHeap<Reverse<Aged>>,
     /// Sales that were mined again later, and are kept longer than `ages` has it.
     prolonged: HashMap<CompactPaymentId, ChainTime>,
-    /// What is held. `holders` is the other way round, entry for entry.
+    /// Leases. `holders` is the inverse, entry for entry.
     holds: HashMap<CompactPaymentId, Hold>,
     holders: HashMap<IntentKey, CompactPaymentId>,
     settlements: Settlements,
@@ -121,7 +121,11 @@ impl State {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
-        match self.held(lease) {
+        self.renew_named(lease, &lease.payment().id().compact(), now)
+    }
+
+    fn renew_named(&mut self, lease: &Lease, payment: &CompactPaymentId, now: Duration) -> RenewOutcome {
+        match self.held(lease, payment) {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
                 RenewOutcome::Held
@@ -131,9 +135,9 @@ impl State {
     }
 
     pub(super) fn settling(&mut self, lease: &Lease, settling: Settling, now: Duration) -> RenewOutcome {
-        let outcome = self.renew(lease, now);
+        let payment = lease.payment().id().compact();
+        let outcome = self.renew_named(lease, &payment, now);
         if outcome == RenewOutcome::Held {
-            let payment = lease.payment().id().compact();
             self.settlements.begin(lease.intent(), payment, settling, lease.keep_until());
         }
         outcome
@@ -145,7 +149,7 @@ impl State {
 
     pub(super) fn not_settled(&mut self, lease: &Lease) {
         let payment = lease.payment().id().compact();
-        if self.held(lease).is_some() && self.settlements.of(lease.intent(), &payment).is_some() {
+        if self.held(lease, &payment).is_some() && self.settlements.of(lease.intent(), &payment).is_some() {
             self.settlements.end(lease.intent(), payment);
         }
     }
@@ -161,7 +165,7 @@ impl State {
         if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
             return CommitOutcome::Done;
         }
-        let Some(hold) = self.take(lease) else { return CommitOutcome::LeaseLost };
+        let Some(hold) = self.take(lease, &key) else { return CommitOutcome::LeaseLost };
         self.attempts.sold(&(hold.intent, key));
         self.settlements.end(hold.intent, key);
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.payment().time() });
@@ -180,8 +184,9 @@ impl State {
     }
 
     pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
-        let Some(hold) = self.take(lease) else { return };
-        let pair = (hold.intent, lease.payment().id().compact());
+        let key = lease.payment().id().compact();
+        let Some(hold) = self.take(lease, &key) else { return };
+        let pair = (hold.intent, key);
         match handler {
             AttemptOutcome::Started => self.attempts.ended(&pair, now),
             AttemptOutcome::NotStarted => self.attempts.unused(&pair),
@@ -217,7 +222,7 @@ impl State {
         before - self.sales.len()
     }
 
-    /// What is on record for an intent.
+    /// The record of an intent.
     fn entry(&self, intent: IntentKey, now: Duration) -> Option<Entry> {
         if self.sold.contains(&intent) {
             return Some(Entry::Sold);
@@ -256,17 +261,15 @@ impl State {
         ReserveOutcome::Granted(lease)
     }
 
-    /// The hold of this very lease, whatever the clock says.
-    fn held(&mut self, lease: &Lease) -> Option<&mut Hold> {
-        let key = lease.payment().id().compact();
-        self.holds.get_mut(&key).filter(|hold| hold.fence == lease.fencing_token())
+    /// The hold of this lease, independent of the clock.
+    fn held(&mut self, lease: &Lease, payment: &CompactPaymentId) -> Option<&mut Hold> {
+        self.holds.get_mut(payment).filter(|hold| hold.fence == lease.fencing_token())
     }
 
-    /// Ends the hold of this very lease, whatever the clock says.
-    fn take(&mut self, lease: &Lease) -> Option<Hold> {
-        let key = lease.payment().id().compact();
-        self.holds.get(&key).filter(|hold| hold.fence == lease.fencing_token())?;
-        let hold = self.holds.remove(&key)?;
+    /// Ends the hold of this lease, independent of the clock.
+    fn take(&mut self, lease: &Lease, payment: &CompactPaymentId) -> Option<Hold> {
+        self.holds.get(payment).filter(|hold| hold.fence == lease.fencing_token())?;
+        let hold = self.holds.remove(payment)?;
         self.holders.remove(&hold.intent);
         Some(hold)
     }
@@ -279,8 +282,8 @@ impl State {
         self.counts.expired += 1;
     }
 
-    /// Keeps what is sold by the latest block time at which it is shown: a reorganisation can move it. What is shown before it is
-    /// settled has no block.
+    /// Keeps a sale by its latest known block time: a reorganisation can move the payment. An unsettled payment has no
+    /// block.
     fn prolong(&mut self, claim: &Claim) {
         for paid in claim.payments().iter().filter(|paid| paid.is_settled()) {
             let key = paid.id().compact();
@@ -310,7 +313,7 @@ impl State {
         BATCH
     }
 
-    /// Forgets what was tried long ago, and leases that ran out long ago. The mark stays: nothing was sold.
+    /// Forgets old attempts and long expired leases. The mark stays, because they are no sales.
     fn forget_attempts(&mut self, now: Duration) {
         for _ in 0..BATCH {
             let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };

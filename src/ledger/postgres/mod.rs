@@ -1,4 +1,4 @@
-//! `PostgresLedger`: what was sold, shared by replicas.
+//! `PostgresLedger`: sales shared by replicas.
 
 mod answers;
 mod book;

@@ -1,4 +1,4 @@
-//! How many connections reservations may use, so that some are left for what is held: commits, settlements, renewals, releases.
+//! The share of connections for reservations, so that some remain for commits, settlements, renewals and releases.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 

@@ -1,4 +1,4 @@
-//! `RedisLedgerBuilder`: how the server is reached, and what is checked before anything is sold.
+//! `RedisLedgerBuilder`: the connection to the server, and the checks before the first sale.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -76,9 +76,10 @@ impl RedisLedgerBuilder {
         Self { sentinels: Some((urls.into_iter().map(Into::into).collect(), service.into())), ..self }
     }
 
-    /// Accepts only a server that loses no sale, or those of a second or two, when its machine crashes: one with an append-only
-    /// file, flushed with every write or every second. [`health`](super::super::Ledger::health) checks it again. By default a
-    /// server that keeps snapshots, or nothing, is accepted with a warning, and sells again what it lost.
+    /// Accepts only a server that loses no sales, or those of a second or two, in a crash of its machine: one with an
+    /// append-only file, flushed with every write or every second. [`health`](super::super::Ledger::health) checks it
+    /// again. By default a server with snapshots only, or without persistence, is accepted with a warning; it sells
+    /// lost payments again.
     pub fn require_durability(self, required: bool) -> Self {
         Self { durable: required, ..self }
     }
@@ -109,8 +110,8 @@ impl RedisLedgerBuilder {
         Self { replicas: Some((replicas, timeout)), ..self }
     }
 
-    /// Accepts a server whatever its `maxmemory-policy`. Unless that is `noeviction`, a server that is short of memory drops
-    /// records of sales, and each of these payments buys another answer.
+    /// Accepts a server with any `maxmemory-policy`. Unless that is `noeviction`, a server that is short of memory
+    /// drops records of sales, and each of these payments buys another answer.
     pub fn allow_eviction_to_sell_twice(self) -> Self {
         Self { evicts: true, ..self }
     }
@@ -140,8 +141,8 @@ impl RedisLedgerBuilder {
         self.connect_to(Source::Client(client)).await
     }
 
-    /// Uses a connection of the caller's. It has to reconnect by itself when it breaks; what it does not notice, such as a server
-    /// that hangs, is not repaired.
+    /// Uses a connection of the caller's. It has to reconnect by itself; the ledger does not repair a failure that the
+    /// connection overlooks, such as a hanging server.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -28,7 +28,7 @@ local function is_held(ends) return ends and ends > now and ends <= now + FURTHE
 -- How far two clocks may be apart.
 local SKEW = 120000
 
--- How long a count of attempts, and a lease that nobody asked about, is remembered.
+-- How long a count of attempts, and an unused lease, is remembered.
 local KEPT = 3600000
 
 local schema, mark, fence = unpack(redis.call('HMGET', ledger, 'schema', 'mark', 'fence'))

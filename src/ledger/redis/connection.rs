@@ -111,7 +111,7 @@ pub(super) fn code(error: &RedisError) -> Option<String> {
     errors.first().map(|(_, error)| error.code().to_owned())
 }
 
-/// What went wrong, as the driver's name for it: its messages may quote an address or what was sent.
+/// The driver's name for the failure: its messages may quote an address or the data.
 pub(super) fn failed(error: &RedisError) -> LedgerError {
     let kind = match error.kind() {
         ErrorKind::Server(kind) => format!("{kind:?}"),

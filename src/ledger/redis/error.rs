@@ -9,7 +9,7 @@ use super::super::{LedgerError, LedgerErrorKind};
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// use tower_x402::ledger::{RedisLedger, redis::RedisConnectErrorKind};
+/// use tower_x402::ledger::{RedisConnectErrorKind, RedisLedger};
 ///
 /// let error = RedisLedger::connect("https://redis.internal").await.unwrap_err();
 /// assert_eq!(error.kind(), RedisConnectErrorKind::Url);
@@ -21,7 +21,7 @@ pub struct RedisConnectError {
     kind: RedisConnectErrorKind,
 }
 
-/// What is wrong with the settings or the server.
+/// The kind of error in the settings or the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RedisConnectErrorKind {
@@ -45,7 +45,7 @@ pub enum RedisConnectErrorKind {
 }
 
 impl RedisConnectError {
-    /// Returns what is wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> RedisConnectErrorKind {
         self.kind

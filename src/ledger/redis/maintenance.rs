@@ -10,7 +10,7 @@ use super::{
 use crate::protocol::ChainTime;
 
 impl RedisLedger {
-    /// Returns what happened since the ledger was begun, on all replicas, and what it holds now.
+    /// Returns counts since the ledger began, on all replicas, and its present contents.
     ///
     /// # Errors
     /// [`LedgerError`] if the server does not answer, or has contents of another version.

@@ -19,7 +19,7 @@ pub(super) struct Asked {
 
 enum By {
     Caller(oneshot::Sender<Delivery>),
-    /// The ledger itself, for whom the answer is of no use any more after this.
+    /// The ledger itself, which does not need the answer after this.
     Itself(Instant),
 }
 

@@ -45,7 +45,7 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         match (&self.question, self.answer.take()) {
             (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
-                tracing::debug!(intent = %lease.intent(), "granted to nobody; given back");
+                tracing::debug!(intent = %lease.intent(), "the caller has left; its grant is released");
                 Arc::clone(&self.sender).give_back(lease);
             }
             (Question::Commit(lease, _), Some(Ok(Answer::Sold { sold: true, only_now }))) => {

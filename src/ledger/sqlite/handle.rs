@@ -12,7 +12,7 @@ use super::{
 };
 use crate::protocol::ChainTime;
 
-/// A ledger in an SQLite file, for one machine. What was sold survives restarts and crashes.
+/// A ledger in an SQLite file, for one machine. Sales survive restarts and crashes.
 ///
 /// Several processes may open the same file: its unique indexes keep intents and payments apart, and its lock lets one write at a
 /// time. The file must be on a local disk, since its write-ahead log (`-wal`, `-shm`) does not work over a network; move the log
@@ -54,10 +54,11 @@ use crate::protocol::ChainTime;
 ///
 /// # Answers
 ///
-/// What a route [keeps](crate::Redelivery) is in the table `ledger_answers`: `intent` (16 bytes), `content` (the response as the buyer
-/// got it, unencrypted) and `kept_until` (Unix milliseconds). It is written in the transaction that records the sale, is not given back
-/// after its time, and is deleted soon after that, or with its sale. The file does not shrink: SQLite uses the space again. Whoever
-/// can read the file, its log or a backup can read the answers.
+/// The table `ledger_answers` has the answers that routes [keep](crate::Redelivery): `intent` (16 bytes), `content`
+/// (the response as the buyer got it, unencrypted) and `kept_until` (Unix milliseconds). The transaction that records
+/// the sale writes the answer. It is not delivered after its time, and is deleted soon after that, or with its sale.
+/// The file does not shrink: SQLite uses the space again. Every reader of the file, its log or a backup can read the
+/// answers.
 ///
 /// # The book of sales
 ///

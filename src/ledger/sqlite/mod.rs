@@ -1,4 +1,4 @@
-//! `SqliteLedger`: what was sold, in a file that outlives the process.
+//! `SqliteLedger`: sales in a file.
 
 mod asked;
 mod batch;

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::protocol::{ChainTime, PaymentId, TxHash};
 
-/// Who goes before whom in the queue: the first of these first.
+/// The order in the queue: the first of these first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Ends or prolongs what is held; there are no more of these than there are leases.
+    /// Ends or prolongs a lease; there are at most as many of these as leases.
     Holder,
     Reservation,
     /// The reservation of a payment that has not happened yet. It costs its author nothing: few are let in at once.
@@ -23,7 +23,7 @@ pub(super) enum Question {
     /// Renews, and records that the payment is about to be settled.
     Settling(Lease, Settling),
     NotSettled(Lease),
-    /// With what is kept of the answer.
+    /// With the kept answer.
     Commit(Lease, Option<KeptAnswer>),
     Release(Lease, AttemptOutcome),
     Memory(Word, ChainTime),

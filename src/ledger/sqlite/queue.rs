@@ -70,7 +70,7 @@ impl Queue {
         answer.await.map_err(|_| LedgerError::unavailable())?.take()
     }
 
-    /// What is recorded already, and flushed: a caller that did not hear so does not wait for another flush.
+    /// A recorded and flushed sale: a caller that missed the reply does not wait for another flush.
     fn recall(&self, question: &Question) -> Option<Answer> {
         let mut line = self.line();
         let place = line.unheard.iter().position(|sale| sale.is_of(question))?;

@@ -36,7 +36,7 @@ impl Home {
         Self { place, options, statements, record: Mutex::default(), lost: AtomicBool::new(false) }
     }
 
-    /// Whether what is read here is what was written.
+    /// Whether the file still has the written contents.
     pub(super) fn is_sound(&self) -> bool {
         !self.lost.load(Ordering::Relaxed) && self.place.is_same()
     }
@@ -65,7 +65,7 @@ enum Fault {
     All(LedgerError),
     /// The file, or what belongs to it, is another.
     Moved,
-    /// What was on record is not any more.
+    /// The earlier record is gone.
     Restored,
     /// It was told before why.
     Lost,

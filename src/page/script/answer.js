@@ -92,7 +92,7 @@
     if (elsewhere) {
       view.append(link(say("moved"), elsewhere));
     } else if (text !== null && type === "text/html") {
-      // Browsers complain of styles that are not taken over, even where nobody sees them.
+      // Browsers complain of ignored styles, even if they are invisible.
       const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
       copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
     } else if (text !== null) {

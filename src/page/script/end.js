@@ -25,7 +25,7 @@
     }, 2000);
   }
 
-  // What is typed may be an address with a hash in it: it is looked at here.
+  // The typed text may be an address that contains a hash.
   if (byId("form")) byId("form").noValidate = true;
   byId("form")?.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -36,7 +36,7 @@
     location.reload();
   }, true);
 
-  // Asks first: whoever goes on may have to find the payment again.
+  // Asks first, because the visitor may have to find the payment again.
   const forget = () => button(say("forget"), () => {
     newest += 1;
     tell("forget_asks");

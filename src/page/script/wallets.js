@@ -117,7 +117,7 @@
     }
   }
 
-  // ---- The payer signs the redemption: then nobody who sees the payment on the chain can take its answer.
+  // ---- The payer signs the redemption, so that a stranger who sees the payment on the chain cannot take its answer.
   const provers = (message) => [...wallets.values()].map(({ wallet, provider }) =>
     button(say("prove", { wallet }), () => prove(provider, message), true));
 

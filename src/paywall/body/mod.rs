@@ -1,4 +1,4 @@
-//! `RequestBody` and `ResponseBody`: the bodies of others, or what the layer read or wrote.
+//! `RequestBody` and `ResponseBody`: the wrapped body, or bytes that the layer read or wrote.
 
 pub(crate) mod arrival;
 
@@ -113,7 +113,7 @@ impl<B> ResponseBody<B> {
         }
     }
 
-    /// A body of which this was read, and the rest is still to come.
+    /// A partly read body: this part, and the rest.
     pub(crate) fn continued(data: Bytes, trailers: Trailers, rest: Pin<Box<B>>) -> Self {
         let data = Some(data).filter(|data| !data.is_empty());
         Self { kind: Kind::Continued { data, trailers, rest } }
@@ -186,7 +186,7 @@ fn length(data: Option<&Bytes>) -> u64 {
 }
 
 impl<B: Body<Data = Bytes>> RequestBody<B> {
-    /// Watches a body that is still to come. The returned handle is notified when it arrives too slowly.
+    /// Watches an arriving body. The returned handle is notified when it arrives too slowly.
     pub(crate) fn watch(&mut self, pace: Pace) -> Option<Arc<Notify>> {
         if matches!(self.kind, Kind::Whole { .. }) || self.kind.is_end_stream() {
             return None;

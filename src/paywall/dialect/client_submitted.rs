@@ -3,10 +3,10 @@
 use crate::{
     paywall::{
         refusal::{Problem, Rejection},
-        seller::inner::MerchantInner,
+        seller::{chain::SellingChain, inner::MerchantInner},
     },
     protocol::{
-        Address, Amount, IntentId, Proof, Redemption,
+        Address, Amount, IntentId, Network, Proof, Redemption,
         v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
     },
 };
@@ -51,17 +51,19 @@ impl Presented {
     /// If it is not of that shape, or if this merchant takes none.
     pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, NotRead> {
         if !merchant.client_submitted {
-            return Err(match merchant.chain() {
-                Some(_) => NotRead::ShownElsewhere,
-                None => NotRead::SignedOnly,
+            return Err(match merchant.chains.iter().any(|chain| chain.reader().is_some()) {
+                true => NotRead::ShownElsewhere,
+                false => NotRead::SignedOnly,
             });
         }
         let (Some(accepted), SchemePayload::Proof(proof)) = (payment.accepted.exact(), &payment.payload) else {
             return Err(NotRead::NoProof);
         };
         let intent = accepted.intent().map_err(|_| NotRead::NoProof)?;
-        Ok(intent
-            .map(|intent| Self { redemption: redemption(intent, proof.clone()), accepted: Some(accepted.clone()) }))
+        Ok(intent.map(|intent| Self {
+            redemption: redemption(intent, accepted.network, proof.clone()),
+            accepted: Some(accepted.clone()),
+        }))
     }
 
     /// Whether an unbound transfer can be claimed so at all: not in the standard's header.
@@ -70,23 +72,23 @@ impl Presented {
     }
 
     /// Whether what the payer accepted, if that is said, is what this intent was offered with.
-    pub(crate) fn is_as_offered(&self, merchant: &MerchantInner, amount: Amount, recipient: Address) -> bool {
+    pub(crate) fn is_as_offered(&self, chain: &SellingChain, amount: Amount, recipient: Address) -> bool {
         let Some(accepted) = &self.accepted else { return true };
-        let known = merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
         // How long a proof counts, and how long a quote can be paid, are told, and not agreed on: both may have been changed since.
         let mut offered = accepted.clone();
         offered.extra = Default::default();
-        (offered.network, offered.amount, offered.pay_to) = (merchant.network, amount, recipient);
-        known && accepted.echoes(&offered.with_client_submitted_transfer().with_intent(&self.redemption.intent))
+        (offered.network, offered.amount, offered.pay_to) = (chain.network, amount, recipient);
+        chain.accepts(accepted.asset)
+            && accepted.echoes(&offered.with_client_submitted_transfer().with_intent(&self.redemption.intent))
     }
 }
 
-fn redemption(intent: IntentId, proof: PaymentProof) -> Redemption {
+fn redemption(intent: IntentId, network: Network, proof: PaymentProof) -> Redemption {
     let PaymentProof { transaction, signature, secret } = proof;
-    Redemption { intent, transaction, secret, signature }
+    Redemption { intent, transaction, network: Some(network), secret, signature }
 }
 
-/// Whether a payment says that it was made already, by a transfer: whoever may have paid is never asked to pay.
+/// Whether a payment claims to be made already, by a transfer: a client that may have paid never gets a bill.
 pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
     let method = payment.accepted.exact().map(PaymentRequirements::transfer_method);
     let shows_transfer = match &payment.payload {
@@ -97,7 +99,7 @@ pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
     method == Some(TransferMethod::TxId) || shows_transfer
 }
 
-/// The redemption that a proof is, in whichever way it is shown.
+/// The redemption in a proof of any form.
 pub(crate) fn redemption_in(merchant: &MerchantInner, proof: &Proof) -> Option<Redemption> {
     match proof {
         Proof::Redemption(redemption) => Some(redemption.clone()),

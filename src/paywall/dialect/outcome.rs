@@ -1,4 +1,4 @@
-//! What a payer is told of its payment, in the header `PAYMENT-RESPONSE`.
+//! The outcome of a payment, in the header `PAYMENT-RESPONSE`.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,17 @@ use crate::protocol::{
     v2::SettleResponse,
 };
 
-/// Tells the payer what was taken.
+/// Tells the payer which payment was taken.
 pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
-    let transaction = paid.transaction().map(|transaction| transaction.to_string()).unwrap_or_default();
-    let mut taken = String::with_capacity(256);
+    let mut taken = String::with_capacity(320);
+    taken.push_str(r#"{"success":true,"transaction":""#);
     // Writing to a String cannot fail.
+    if let Some(transaction) = paid.transaction() {
+        let _ = write!(taken, "{transaction}");
+    }
     let _ = write!(
         taken,
-        r#"{{"success":true,"transaction":"{}","network":"{}","payer":"{:x}","amount":"{}"}}"#,
-        transaction,
+        r#"","network":"{}","payer":"{:x}","amount":"{}"}}"#,
         paid.network(),
         paid.payer(),
         paid.amount(),

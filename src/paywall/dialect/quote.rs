@@ -33,7 +33,7 @@ impl<'a> Bill<'a> {
 
     /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
     pub(crate) fn can_be_paid(&self, route: &Route) -> bool {
-        self.challenge.is_some() || route.merchant.chain().is_some()
+        self.challenge.is_some() || route.merchant.first().reader().is_some()
     }
 
     /// Seals an intent of these terms, and writes the quote for it; with the reason why a payment was `refused`, where one was.
@@ -55,7 +55,7 @@ impl<'a> Bill<'a> {
         });
         let seal = |out: &mut Vec<u8>| route.seals.seal_into(terms, out);
         let mut quote = self.template.render(&price, terms.expiry(), redeem_by, standard.as_ref(), seal);
-        if route.merchant.chain().is_none() {
+        if route.merchant.first().reader().is_none() {
             quote.ask_for_signature();
         }
         if let Some(reason) = refused {

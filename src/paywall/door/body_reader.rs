@@ -234,7 +234,7 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
         false
     }
 
-    /// From here on the body is only scanned. Returns whether what was kept so far names a proof.
+    /// From here on the body is only scanned. Returns whether the kept part names a proof.
     fn stop_keeping(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         let kept = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };

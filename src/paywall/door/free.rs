@@ -51,9 +51,9 @@ impl AnswerFilter {
     }
 }
 
-/// The answer to a preflight, with nothing in it that is sold: neither a body, nor a switch of protocols, the address of an
-/// answer, or a bill. Browsers take none of these for a permission. Only the headers that a preflight is about are kept, for
-/// any other may hold what is sold.
+/// The answer to a preflight, without anything that is for sale: no body, no switch of protocols, no address of an
+/// answer, no bill. Browsers need none of these. Only the CORS headers are kept, because any other header may be part
+/// of a sold answer.
 fn without_answer<ResB>(response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
     let mut response = response.map(|_| ResponseBody::default());
     let status = response.status();

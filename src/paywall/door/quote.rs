@@ -15,7 +15,7 @@ use crate::{
     protocol::{Amount, ProblemCode},
 };
 
-/// Answers a request without proof whose price is known; `None` where it is free.
+/// Answers a request without proof at a known price; `None` if it is free.
 pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Response<ResponseBody<ResB>>> {
     let route = &*request.route;
     Some(match price {
@@ -29,7 +29,7 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
     })
 }
 
-/// The same for a price that must be waited for, or a merchant who has not started yet.
+/// The same for a price that takes time, or a merchant that has not started yet.
 pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
     match ready(request).await {
         Ok(price) => quote(request, price),
@@ -40,7 +40,7 @@ pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Re
 async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
     let price = request.price().await?;
     if matches!(price, Price::Charge(_) | Price::Labelled { .. }) {
-        request.route.merchant.started().await?;
+        request.route.merchant.first().started().await?;
     }
     Ok(price)
 }

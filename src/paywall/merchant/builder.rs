@@ -8,22 +8,20 @@ use crate::{
     metrics,
     paywall::{
         error::BuildError,
-        merchant::Merchant,
+        merchant::{Merchant, chain::Chain},
         seller::{
             catalog::Catalog,
-            chain::Chain,
-            inner::MerchantInner,
+            chain::SellingChain,
+            inner::{Chains, MerchantInner},
             quote_page::{PageHook, QuotePage},
-            standard::Standard,
-            start::Start,
             text,
             unbound::UnboundPolicy,
             upkeep::Upkeep,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
-    settle::{ErasedSettler, Settler},
-    verify::{ErasedVerifier, Verifier},
+    settle::Settler,
+    verify::Verifier,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -59,14 +57,12 @@ const HOLD_UNBOUND: Duration = Duration::from_secs(5);
 /// ```
 #[must_use]
 pub struct MerchantBuilder {
-    network: Network,
+    /// The merchant's first network.
+    first: Chain,
+    others: Vec<Chain>,
     recipients: Vec<Address>,
-    assets: Vec<Asset>,
-    former_assets: Vec<Asset>,
     realm: String,
     keys: Option<SealingKeys>,
-    verifier: Option<Arc<dyn ErasedVerifier>>,
-    settler: Option<Arc<dyn ErasedSettler>>,
     client_submitted: bool,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
@@ -94,14 +90,11 @@ impl Merchant {
 impl MerchantBuilder {
     fn new(recipient: Address) -> Self {
         Self {
-            network: Network::BASE,
+            first: Chain::new(Network::BASE),
+            others: Vec::new(),
             recipients: vec![recipient],
-            assets: Vec::new(),
-            former_assets: Vec::new(),
             realm: String::new(),
             keys: None,
-            verifier: None,
-            settler: None,
             client_submitted: false,
             public_url: None,
             ledger: None,
@@ -121,11 +114,11 @@ impl MerchantBuilder {
 
     /// Sets the verifier of payments. Required, unless there is a [`settler`](Self::settler).
     ///
-    /// Without one, no node is needed, and no transfer is taken: quotes have the header `PAYMENT-REQUIRED` only. Then nothing stands
-    /// against the settler's word, neither that a payment was settled, nor that it was refused. And where it does not know what became
-    /// of a payment, nobody does: its payer hears `outcome_unknown`.
+    /// Without a verifier, the merchant needs no node and takes no transfers: quotes have the header `PAYMENT-REQUIRED`
+    /// only. The merchant then trusts the settler's reports, of settlements as well as refusals. While the settler does
+    /// not know an outcome, the payer gets `outcome_unknown`.
     pub fn verifier(mut self, verifier: impl Verifier) -> Self {
-        self.verifier = Some(Arc::new(verifier));
+        self.first = self.first.verifier(verifier);
         self
     }
 
@@ -135,23 +128,23 @@ impl MerchantBuilder {
     /// A payment is checked by the settler before the handler runs, and settled once its answer is there. What a settler says is
     /// judged by the verifier.
     pub fn settler(mut self, settler: impl Settler) -> Self {
-        self.settler = Some(Arc::new(settler));
+        self.first = self.first.settler(settler);
         self
     }
 
     /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default.
     ///
-    /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client shows its
-    /// transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the quote, or be signed for by
-    /// its payer, whatever [`hold_unbound`](Self::hold_unbound) says. It is described in the guide
+    /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client
+    /// shows its transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the
+    /// quote, or its payer must sign, regardless of [`hold_unbound`](Self::hold_unbound). See the guide
     /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
     pub const fn client_submitted(mut self) -> Self {
         self.client_submitted = true;
         self
     }
 
-    /// Sets the URL under which clients reach the service, such as `https://shop.example/api`: the standard's quote names what is sold
-    /// by this and the request's path. By default it is made of the host that the client names.
+    /// Sets the URL under which clients reach the service, such as `https://shop.example/api`: the resource in the
+    /// standard's quote is this URL with the request's path. The default is the host that the client names.
     pub fn public_url(mut self, url: impl Into<String>) -> Self {
         self.public_url = Some(url.into());
         self
@@ -174,26 +167,60 @@ impl MerchantBuilder {
 
     /// Sets the network; [`Network::BASE`] by default.
     pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
+        self.first.network = network;
+        self
+    }
+
+    /// Adds a further network on which the merchant sells; those set here come behind the first one, in their order.
+    ///
+    /// [`network`](Self::network), [`verifier`](Self::verifier), [`settler`](Self::settler), [`asset`](Self::asset) and
+    /// [`former_asset`](Self::former_asset) of the builder are those of the first network. All other settings are for all networks: the
+    /// recipients are paid at the same addresses, and prices are the same, in the first network's first token.
+    ///
+    /// The header `Pay` names the first network, `PAYMENT-REQUIRED` names all, as far as headers have room for them. A quote may be paid
+    /// on any, and buys one answer. A node that does not answer stops its own network.
+    ///
+    /// ```
+    /// # #[cfg(feature = "test-util")]
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use tower_x402::{Chain, Merchant, ledger::MemoryLedger, protocol::{Network, SealingKeys}};
+    /// # use tower_x402::{protocol::ChainTime, testing::ScriptedVerifier};
+    /// # let now = ChainTime::from_unix(1_795_280_000);
+    /// # let (base, sepolia) = (ScriptedVerifier::new(now), ScriptedVerifier::on(Network::BASE_SEPOLIA, now));
+    ///
+    /// let merchant = Merchant::builder("0x70997970C51812dc3A010C7d01b50e0d17dc79C8".parse()?)
+    ///     .verifier(base)
+    ///     .chain(Chain::new(Network::BASE_SEPOLIA).verifier(sepolia))
+    ///     .ledger(MemoryLedger::new())
+    ///     .sealing_keys(SealingKeys::random()?)
+    ///     .build()
+    ///     .await?;
+    /// assert!(merchant.networks().eq([Network::BASE, Network::BASE_SEPOLIA]));
+    /// # Ok::<(), tower_x402::BuildError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn chain(mut self, chain: Chain) -> Self {
+        self.others.push(chain);
         self
     }
 
     /// Adds a token that is accepted. The first one is the currency of prices; the network's USDC if none is added.
     pub fn asset(mut self, asset: Asset) -> Self {
-        self.assets.push(asset);
+        self.first = self.first.asset(asset);
         self
     }
 
     /// Adds a token that quotes no longer name, but that still counts in payments.
     pub fn former_asset(mut self, asset: Asset) -> Self {
-        self.former_assets.push(asset);
+        self.first = self.first.former_asset(asset);
         self
     }
 
     /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them. A signed payment without a quote
     /// counts for the present recipient alone.
     ///
-    /// Name an address here only while its key is safe. Whoever has a leaked key gets all that is paid to its address, by open quotes too.
+    /// Name an address only while its key is safe. The thief of a leaked key gets all payments to its address,
+    /// including those for open quotes.
     pub fn former_recipient(mut self, recipient: Address) -> Self {
         self.recipients.push(recipient);
         self
@@ -242,7 +269,7 @@ impl MerchantBuilder {
         self
     }
 
-    /// Sets how to reach the seller. It is sent to payers whose payment is too old.
+    /// Sets the seller's contact, which late payers receive.
     pub fn contact(mut self, contact: impl Into<String>) -> Self {
         self.contact = Some(contact.into());
         self
@@ -251,8 +278,9 @@ impl MerchantBuilder {
     /// Sets how much chain time has to pass over an unbound payment before it can be redeemed without its payer's signature; 5 seconds by
     /// default, and at most an hour and half of [`max_payment_age`](Self::max_payment_age). Fractions of a second count as a whole one.
     ///
-    /// A transaction's hash is public. A payment that is not [bound](crate::protocol::Binding) goes to who shows it first, and the
-    /// hold gives a payer who signs the time to be first. With [`Duration::ZERO`] there is none.
+    /// A transaction's hash is public. The first request redeems an unbound payment
+    /// ([`Binding`](crate::protocol::Binding)), and the hold gives its payer time to sign first. [`Duration::ZERO`]
+    /// turns the hold off.
     pub const fn hold_unbound(mut self, hold: Duration) -> Self {
         self.hold_unbound = Some(hold);
         self
@@ -260,8 +288,8 @@ impl MerchantBuilder {
 
     /// Refuses to redeem unbound payments without their payer's signature, with 403 `payer_proof_required`.
     ///
-    /// Then no one but the payer ever redeems. Payers whose wallet can neither tag a transfer nor sign a message, such as customers
-    /// of an exchange, are shut out.
+    /// Only the payer can then redeem a payment. This excludes payers who can neither tag a transfer nor sign a
+    /// message, such as customers of an exchange.
     pub const fn require_bound(mut self) -> Self {
         self.require_bound = true;
         self
@@ -276,7 +304,7 @@ impl MerchantBuilder {
         self
     }
 
-    /// Sets the clock by which quotes are dated, for tests.
+    /// Sets the clock that dates quotes, for tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
@@ -290,7 +318,7 @@ impl MerchantBuilder {
     /// decimals) is an error of `build` all the same, and of `health` if it comes later.
     ///
     /// The verifier must be built without the chain, too: see
-    #[cfg_attr(feature = "evm", doc = "[`connect_lazily`](crate::verify::evm::EvmVerifierBuilder::connect_lazily).")]
+    #[cfg_attr(feature = "evm", doc = "[`connect_lazily`](crate::verify::EvmVerifierBuilder::connect_lazily).")]
     #[cfg_attr(not(feature = "evm"), doc = "`connect_lazily` of the `evm` feature.")]
     pub fn start_lazily(mut self) -> Self {
         self.lazily = true;
@@ -299,54 +327,54 @@ impl MerchantBuilder {
 
     /// Checks the settings, verifies the chain's id and the tokens' decimals, and lets the ledger begin.
     ///
-    /// A ledger that is new, or was emptied, begins in the present: what it may have sold before is not sold again. The merchant
-    /// must not refuse payments for its own quotes by that, and so this waits until the chain has got there: a block or two, and
-    /// half a minute at most.
+    /// A new or emptied ledger begins in the present, so that it cannot sell an earlier payment again. To accept all
+    /// payments for its own quotes, the merchant waits until the chain has reached that time: a block or two, at most
+    /// half a minute.
     ///
     /// # Errors
     /// [`BuildError`] names the setting that would sell wrongly, or the [backend](BuildError::Health) that does not answer.
     pub async fn build(self) -> Result<Merchant, BuildError> {
         metrics::describe();
-        if self.client_submitted && self.verifier.is_none() {
-            return Err(BuildError::NoVerifierForTransfers);
-        }
-        let chain = match (&self.verifier, &self.settler) {
-            (Some(verifier), _) => Chain::Read(Arc::clone(verifier)),
-            (None, Some(_)) => Chain::Unread(Arc::clone(&self.clock)),
-            (None, None) => return Err(BuildError::NoVerifier),
-        };
         let ledger = self.ledger.clone().ok_or(BuildError::NoLedger)?;
         let keys = self.keys.clone().ok_or(BuildError::NoSealingKeys)?;
         let lazily = self.lazily;
-        let inner = self.check(chain, ledger, keys)?;
-        let started = match lazily {
-            true => inner.start.ensure().await,
-            false => inner.start.open().await,
-        };
-        match started {
-            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
-            _ => {}
-        }
-        match inner.learn_tokens().await {
-            Err(error) if !(lazily && error.is_transient()) => return Err(error.into()),
-            _ => {}
+        let inner = self.check(ledger, keys)?;
+        for chain in inner.chains.iter() {
+            let started = match lazily {
+                true => chain.started().await,
+                false => chain.start.open().await,
+            };
+            let ready = match started {
+                Ok(()) => chain.learn_tokens().await,
+                failed => failed,
+            };
+            match ready {
+                Err(error) if !(lazily && error.is_transient()) => {
+                    return Err(inner.of_network(chain.network, error).into());
+                }
+                _ => {}
+            }
         }
         Ok(Merchant { inner: Arc::new(inner) })
     }
 
-    fn check(
-        self,
-        chain: Chain,
-        ledger: Arc<dyn ErasedLedger>,
-        keys: SealingKeys,
-    ) -> Result<MerchantInner, BuildError> {
-        let mut assets = self.assets;
-        if assets.is_empty() {
-            assets.push(Asset::usdc_of(self.network).ok_or(BuildError::NoAsset { network: self.network })?);
+    fn check(self, ledger: Arc<dyn ErasedLedger>, keys: SealingKeys) -> Result<MerchantInner, BuildError> {
+        let backends = (&ledger, &self.clock);
+        let first = self.first.check(&self.recipients, self.client_submitted, backends)?;
+        let decimals = first.assets.first().map_or(0, Asset::decimals);
+        let mut others: Vec<SellingChain> = Vec::new();
+        for chain in self.others {
+            let chain = chain.check(&self.recipients, self.client_submitted, backends)?;
+            let network = chain.network;
+            if std::iter::once(&first).chain(&others).any(|known| known.network == network) {
+                return Err(BuildError::NetworkTwice { network });
+            }
+            if let Some(other) = chain.assets.iter().find(|asset| asset.decimals() != decimals) {
+                let (contract, found) = (other.contract(), other.decimals());
+                return Err(BuildError::MixedDecimals { contract, expected: decimals, found });
+            }
+            others.push(chain);
         }
-        let accepted: Arc<[Asset]> = assets.iter().chain(&self.former_assets).cloned().collect();
-        check_assets(self.network, &accepted)?;
-        check_recipients(&self.recipients, &accepted)?;
         if !self.realm.is_empty() {
             text::check("a realm", &self.realm)?;
         }
@@ -363,28 +391,14 @@ impl MerchantBuilder {
         let longest_hold = Duration::from_secs((self.max_payment_age.as_secs() / 2).min(60 * 60));
         let hold = self.hold_unbound.unwrap_or(HOLD_UNBOUND.min(longest_hold));
         check_duration("hold_unbound", hold, Duration::ZERO, longest_hold)?;
-        let start = Start::new(
-            self.network,
-            Arc::clone(&accepted),
-            chain.clone(),
-            Arc::clone(&ledger),
-            Arc::clone(&self.clock),
-        );
         if let Some(url) = &self.public_url {
             check_url(url)?;
         }
-        let standard = self.settler.map(|settler| {
-            Standard::new(settler, self.network, assets.clone(), self.verifier.clone(), Arc::clone(&self.clock))
-        });
         Ok(MerchantInner {
-            network: self.network,
+            chains: Chains::new(first, others),
             recipients: self.recipients,
-            assets,
-            accepted,
             realm: self.realm,
             keys,
-            chain,
-            standard,
             client_submitted: self.client_submitted,
             public_url: self.public_url,
             ledger,
@@ -397,7 +411,6 @@ impl MerchantBuilder {
             contact: self.contact,
             unbound: UnboundPolicy { hold: whole_seconds(hold), refuse: self.require_bound },
             page: self.page,
-            start,
             catalog: Catalog::default(),
             upkeep: Upkeep::default(),
         })
@@ -408,35 +421,10 @@ impl MerchantBuilder {
 impl fmt::Debug for MerchantBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MerchantBuilder")
-            .field("network", &self.network)
+            .field("first", &self.first)
+            .field("others", &self.others)
             .field("recipients", &self.recipients)
-            .field("assets", &self.assets)
             .finish_non_exhaustive()
-    }
-}
-
-fn check_assets(network: Network, assets: &[Asset]) -> Result<(), BuildError> {
-    let expected = assets.first().map_or(0, Asset::decimals);
-    for asset in assets {
-        let contract = asset.contract();
-        if asset.network() != network {
-            return Err(BuildError::WrongNetwork { contract, asset: asset.network(), merchant: network });
-        }
-        if asset.decimals() != expected {
-            return Err(BuildError::MixedDecimals { contract, expected, found: asset.decimals() });
-        }
-        if asset.decimals() > 77 {
-            return Err(BuildError::OutOfRange { what: "decimals" });
-        }
-        text::check("a symbol", asset.symbol())?;
-    }
-    Ok(())
-}
-
-fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), BuildError> {
-    match recipients.iter().find(|&&r| r == Address::ZERO || assets.iter().any(|asset| asset.contract() == r)) {
-        Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
-        None => Ok(()),
     }
 }
 

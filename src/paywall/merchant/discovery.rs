@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Merchant {
-    /// Returns a service that tells programs what is sold: every endpoint that was
-    /// [described](crate::X402Layer::describe) until it is asked.
+    /// Returns a service that describes the merchant's offers to programs: every endpoint that is
+    /// [described](crate::X402Layer::describe) by the time of the request.
     pub fn discovery(&self) -> Discovery {
         Discovery::new(Arc::clone(self.inner()) as Arc<dyn Storefront>)
     }
@@ -29,12 +29,12 @@ impl Storefront for MerchantInner {
         Self::decimals(self)
     }
 
-    fn network(&self) -> Network {
-        self.network
+    fn networks(&self) -> Vec<Network> {
+        self.chains.iter().map(|chain| chain.network).collect()
     }
 
     fn takes_transfers(&self) -> bool {
-        self.chain().is_some()
+        self.first().reader().is_some()
     }
 
     fn takes_x402(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `Merchant`: the seller, and the layers that sell for it.
 
 pub(crate) mod builder;
+pub(crate) mod chain;
 mod discovery;
 mod replay;
 pub(crate) mod restored;
@@ -66,7 +67,7 @@ impl Merchant {
         self.layer(resource, Prices::Fixed(amount), Some(amount))
     }
 
-    /// Returns a layer whose price is computed by a closure from the request's head and body.
+    /// Returns a layer with a closure that computes the price from the request's head and body.
     ///
     /// The closure runs for the quote and again for each redemption; see [`Pricing`] for the details. An intent that was quoted at
     /// less than the present price is honoured only for the request that was quoted: the same method, path, query, content type
@@ -133,32 +134,38 @@ impl Merchant {
         self.inner.recipient()
     }
 
-    /// Returns the network on which it is paid.
+    /// Returns the network that the header `Pay` of its quotes names: the first of its [`networks`](Self::networks).
     #[must_use]
     pub fn network(&self) -> Network {
-        self.inner.network
+        self.inner.first().network
     }
 
-    /// Returns the tokens that quotes name. The first one is the currency of prices.
+    /// Returns all networks on which it is paid, in the order in which quotes name them.
+    pub fn networks(&self) -> impl Iterator<Item = Network> {
+        self.inner.chains.iter().map(|chain| chain.network)
+    }
+
+    /// Returns the tokens that quotes name on the first network. The first one is the currency of prices.
     #[must_use]
     pub fn assets(&self) -> &[Asset] {
-        &self.inner.assets
+        &self.inner.first().assets
     }
 
-    /// Checks that sales can be made right now: that the verifier answers, and that the ledger can be written to.
+    /// Checks that sales can be made right now, on all networks: that the verifiers answer, and that the ledger can be written to.
     ///
     /// It starts a merchant that [has not started yet](crate::MerchantBuilder::start_lazily).
     ///
     /// # Errors
-    /// [`HealthError`] names the backend that does not answer.
+    /// [`HealthError`] names the backend that does not answer, and of several networks the first one that cannot sell: the others may.
     pub async fn health(&self) -> Result<(), HealthError> {
-        self.inner.start.ensure().await?;
-        self.inner.chain.head().await?;
-        self.inner.ledger.health().await?;
-        if let Some(standard) = &self.inner.standard {
-            standard.learn().await?;
-            standard.settler.health().await?;
+        let inner = &self.inner;
+        let mut failed = Ok(());
+        // All of them: one that has not started starts, whatever the others do.
+        for chain in inner.chains.iter() {
+            let health = chain.health().await.map_err(|error| inner.of_network(chain.network, error));
+            failed = failed.and(health);
         }
-        Ok(())
+        failed?;
+        Ok(inner.ledger.health().await?)
     }
 }

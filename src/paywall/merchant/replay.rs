@@ -10,13 +10,13 @@ const PAGE: usize = 100;
 impl Merchant {
     /// Runs the hooks of [`on_sold`](crate::X402Layer::on_sold) for the sales that were not announced yet, and returns how many it ran.
     ///
-    /// Call it at each start, once the routes are built. It makes good what a crash between a sale and its hook left undone: with
-    /// it, each hook runs at least once for each sale. The hooks run one after the other, oldest sale first. What was announced is
-    /// not announced again, with one exception: a sale whose hook runs at this very moment, in this process or another of this seller.
-    /// Sales of other recipients, and of resources without a hook, wait on. A mark names recipient and resource, and no
-    /// [realm](crate::MerchantBuilder::realm): services that share a ledger and a recipient give their resources different names, or one
-    /// would run its hook for the sales of another. Sales that were
-    /// [given back](crate::ledger::SalesBook::note_refund) are no longer announced.
+    /// Call it at each start, after the routes are built. It runs the hooks that a crash between a sale and its hook
+    /// prevented, so that each hook runs at least once for each sale. The hooks run one after the other, oldest sale
+    /// first. A finished hook does not run again, but a hook that is running at this moment, in any process of this
+    /// seller, may run twice. Sales of other recipients, and of resources without a hook, keep their marks. A mark
+    /// names recipient and resource, but no [realm](crate::MerchantBuilder::realm): services with one ledger and one
+    /// recipient must give their resources different names, or one would run its hook for the sales of another.
+    /// [Refunded](crate::ledger::SalesBook::note_refund) sales are not announced.
     ///
     #[cfg_attr(feature = "sqlite", doc = "```no_run")]
     #[cfg_attr(not(feature = "sqlite"), doc = "```ignore")]
@@ -45,7 +45,7 @@ impl Merchant {
             let is_all = sales.len() < PAGE;
             last = sales.last().cloned();
             for sale in sales {
-                let own = sale.network == inner.network && inner.recipients.contains(&sale.recipient);
+                let own = inner.on(sale.network).is_some() && inner.recipients.contains(&sale.recipient);
                 let Some(hook) = inner.catalog.sold_hook(&sale.resource).filter(|_| own) else { continue };
                 if sale.refund.is_some() {
                     waiting.announced(sale.payment).await?;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome},
     paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
-    protocol::{ChainTime, IntentKey, PaymentId, Transfer},
+    protocol::{ChainTime, IntentKey, Network, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub struct LoggedSale {
     /// The payment's id.
     pub payment: PaymentId,
-    /// What was sold, by the name that the seller gave it.
+    /// The seller's name of the sold resource.
     pub resource: String,
     /// The ledger's key of the intent. `None` where the log does not have it: the payment alone is then recorded as used.
     pub intent: Option<IntentKey>,
@@ -76,7 +76,7 @@ fn event_in(line: &str) -> Option<usize> {
     found.or_else(|| open.next_back().filter(|_| ends_the_line)).map(|(at, _)| at)
 }
 
-/// What stands behind the first such beginning.
+/// The text behind the first such beginning.
 fn value<'l>(line: &'l str, beginning: &str) -> Option<&'l str> {
     let (_, rest) = line.split_once(beginning)?;
     match rest.strip_prefix('"') {
@@ -85,7 +85,7 @@ fn value<'l>(line: &'l str, beginning: &str) -> Option<&'l str> {
     }
 }
 
-/// What became of the sales that a restored ledger was told.
+/// The result of a replay into a restored ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoredSales {
@@ -101,7 +101,7 @@ pub struct RestoredSales {
     pub held: Vec<PaymentId>,
 }
 
-/// What became of one of them.
+/// The result for one of them.
 enum Recorded {
     Now,
     Before,
@@ -110,18 +110,20 @@ enum Recorded {
 }
 
 impl Merchant {
-    /// Records in the merchant's ledger the sales that a log has and the ledger lacks, as after a backup was restored: each payment is
-    /// sold from then on, and so is its intent where the log names it.
+    /// Records the sales of a log that the merchant's ledger lacks, after a backup was restored: each payment counts as
+    /// sold from then on, and so does its intent if the log names it. Only sales on the merchant's first network are
+    /// recorded: [`restore_sales_on`](Self::restore_sales_on) does the same for another one.
     ///
-    /// Call it before anything is sold, and before the mark is [raised](crate::ledger::Maintenance::raise_mark_to), which refuses what
-    /// was not recorded until then. The transfers are read from `history`, from chain time `since` on. Repeatable. The book shows these
-    /// sales with the time at which they were recorded again; kept answers do not return.
+    /// Call it before the first sale, and before you [raise](crate::ledger::Maintenance::raise_mark_to) the mark: a
+    /// payment below the mark can no longer be recorded. The transfers are read from `history`, from chain time `since`
+    /// on. The call is repeatable. The book shows these sales with the time of their second recording; kept answers do
+    /// not return.
     ///
     #[cfg_attr(feature = "evm", doc = "```no_run")]
     #[cfg_attr(not(feature = "evm"), doc = "```ignore")]
     /// # async fn run(
     /// #     merchant: tower_x402::Merchant,
-    /// #     verifier: tower_x402::verify::evm::EvmVerifier,
+    /// #     verifier: tower_x402::verify::EvmVerifier,
     /// #     log: &str,
     /// # ) -> Result<(), tower_x402::HealthError> {
     /// use tower_x402::{LoggedSale, protocol::ChainTime};
@@ -140,16 +142,37 @@ impl Merchant {
         sales: &[LoggedSale],
         since: ChainTime,
     ) -> Result<RestoredSales, HealthError> {
+        self.restore_sales_on(self.network(), history, sales, since).await
+    }
+
+    /// Records what [`restore_sales`](Self::restore_sales) records, of one of the merchant's [networks](Self::networks); `history` reads
+    /// that chain. Call it for each network: the sales on its others are passed over.
+    ///
+    /// # Errors
+    /// [`HealthError`] names the backend that does not answer, or the network if the merchant does not sell there. What was recorded
+    /// before that stays recorded.
+    pub async fn restore_sales_on(
+        &self,
+        network: Network,
+        history: &impl TransferHistory,
+        sales: &[LoggedSale],
+        since: ChainTime,
+    ) -> Result<RestoredSales, HealthError> {
         let inner = self.inner();
-        let head = inner.chain.head().await?;
+        let chain = inner.sold_on(network)?;
+        let head = chain.view.head().await?;
         // A ledger grants nothing before this.
         ledger_in_time(inner.ledger.begin(head)).await?;
-        let query = TransferQuery::new(inner.recipients.iter().copied(), inner.accepted.iter().cloned()).since(since);
+        let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let transfers = history.transfers(&query).await?;
         let transfers: HashMap<PaymentId, Transfer> =
             transfers.into_iter().map(|transfer| (transfer.payment_id(), transfer)).collect();
         let mut restored = RestoredSales::default();
-        for sale in sales {
+        let is_of_another = |sale: &&LoggedSale| {
+            let other = sale.payment.network();
+            other != network && inner.on(other).is_some()
+        };
+        for sale in sales.iter().filter(|sale| !is_of_another(sale)) {
             let Some(paid) = transfers.get(&sale.payment) else {
                 restored.not_found.push(sale.payment);
                 continue;
@@ -167,7 +190,7 @@ impl Merchant {
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
         let inner = self.inner();
         let own = IntentKey::of_payment(&sale.payment);
-        // Where the intent stands in the way, the payment counts: it must not be sold again.
+        // If the intent conflicts, the payment counts: it must not be sold again.
         for intent in sale.intent.into_iter().chain([own]) {
             let claim = Claim::builder(sale.resource.as_str(), intent)
                 .payments(vec![paid.clone()])

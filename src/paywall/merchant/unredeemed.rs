@@ -1,35 +1,35 @@
-//! `Unredeemed`: what was paid and bought nothing, for the seller to give back.
+//! `Unredeemed`: payments that bought nothing, for refunds by the seller.
 
 use std::collections::HashSet;
 
 use crate::{
     ledger::{Refund, SalesBook},
     paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
-    protocol::{Amount, ChainTime, PaymentId, Transfer},
+    protocol::{Amount, ChainTime, Network, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
 
 /// How many payments a book is asked about at once.
 const AT_ONCE: usize = 500;
 
-/// A transfer to the merchant that bought nothing, as far as chain and book tell.
+/// A transfer to the merchant that bought nothing, according to chain and book.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unredeemed {
     /// The payment's id. Its refund is noted under it.
     pub payment: PaymentId,
-    /// Who paid, what, when and where.
+    /// The transfer: payer, amount, time and place.
     pub transfer: Transfer,
     /// Why it bought nothing.
     pub reason: UnredeemedReason,
-    /// Until this chain time it can still be redeemed: what is given back before can buy an answer all the same. `None` where it can no
-    /// longer, or never could.
+    /// Until this chain time it can still be redeemed, even after a refund. `None` if it can no longer be redeemed, or
+    /// never could.
     pub redeemable_until: Option<ChainTime>,
-    /// How it was given back, where the seller noted that.
+    /// Its refund, if the seller noted one.
     pub refund: Option<Refund>,
 }
 
-/// Why a transfer bought nothing, as far as it is known.
+/// Why a transfer bought nothing, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnredeemedReason {
@@ -37,8 +37,8 @@ pub enum UnredeemedReason {
     NotRedeemed,
     /// It is older than payments may be, and can no longer be redeemed.
     TooOld,
-    /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the ledger has no record
-    /// of, because a backup was restored, or the sale was deleted from the book. What a log says of it decides.
+    /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the
+    /// ledger has no record of, because a backup was restored, or the sale was deleted from the book. The log decides.
     BelowMark,
     /// It is below every present price of the merchant, and above the mark.
     BelowEveryPrice {
@@ -48,25 +48,27 @@ pub enum UnredeemedReason {
 }
 
 impl Merchant {
-    /// Lists the transfers to this merchant, present recipient and former ones, that bought nothing: never redeemed, too late, below
-    /// every price, or paid twice for one intent. The seller may give them back; the paywall does not. Nothing is changed by this, except
-    /// that a ledger whose memory has not [begun](crate::ledger::Ledger::begin) begins it, as at the start of the server.
+    /// Lists the transfers to this merchant on its first network, to present and former recipients, that bought nothing:
+    /// never redeemed, too late, below every price, or a second payment for one intent. The seller may refund them; the
+    /// paywall does not. The call changes nothing, except that a new ledger [begins](crate::ledger::Ledger::begin), as
+    /// at the start of the server.
     ///
-    /// `history` reads the chain, `book` is that of the merchant's ledger, and the span is in chain time, from `since` until before
-    /// `until`. Transfers are told from sales by their payment id, as when they are sold.
+    /// `history` reads the chain, `book` belongs to the merchant's ledger, and the span is in chain time, from `since`
+    /// until before `until`. Payment ids relate transfers to sales.
     ///
     /// - A payment that is being redeemed at this moment is listed as well.
-    /// - What was mined at or below the ledger's low-water mark is [below the mark](UnredeemedReason::BelowMark): do not give it back
-    ///   before a log shows that it bought nothing. [`restore_sales`](Self::restore_sales) records what a log has.
-    /// - What a book does not know as sold is listed: sales that the seller deleted from it, and on Redis, unless it
-    ///   keeps the book, all sales of more than two days ago.
-    /// - What the seller sent itself, from a present or former recipient, is not listed.
+    /// - A transfer mined at or below the ledger's low-water mark is [below the mark](UnredeemedReason::BelowMark): do
+    ///   not refund it before a log shows that it bought nothing. [`restore_sales`](Self::restore_sales) records the
+    ///   sales of a log.
+    /// - Sales that the book lacks are listed: those that the seller deleted from it, and on Redis, unless it keeps the
+    ///   book, all sales of more than two days ago.
+    /// - Transfers from a present or former recipient, which the seller made itself, are not listed.
     ///
     #[cfg_attr(all(feature = "evm", feature = "sqlite"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "evm", feature = "sqlite")), doc = "```ignore")]
     /// # async fn run(
     /// #     merchant: tower_x402::Merchant,
-    /// #     verifier: tower_x402::verify::evm::EvmVerifier,
+    /// #     verifier: tower_x402::verify::EvmVerifier,
     /// #     ledger: tower_x402::ledger::SqliteLedger,
     /// # ) -> Result<(), tower_x402::HealthError> {
     /// use tower_x402::protocol::ChainTime;
@@ -87,10 +89,26 @@ impl Merchant {
         since: ChainTime,
         until: Option<ChainTime>,
     ) -> Result<Vec<Unredeemed>, HealthError> {
+        self.unredeemed_on(self.network(), history, book, since, until).await
+    }
+
+    /// Lists what [`unredeemed`](Self::unredeemed) lists, on one of the merchant's [networks](Self::networks); `history` reads that chain.
+    ///
+    /// # Errors
+    /// [`HealthError`] names the backend that does not answer, or the network if the merchant does not sell there.
+    pub async fn unredeemed_on(
+        &self,
+        network: Network,
+        history: &impl TransferHistory,
+        book: &impl SalesBook,
+        since: ChainTime,
+        until: Option<ChainTime>,
+    ) -> Result<Vec<Unredeemed>, HealthError> {
         let inner = &self.inner;
-        let query = TransferQuery::new(inner.recipients.iter().copied(), inner.accepted.iter().cloned()).since(since);
+        let chain = inner.sold_on(network)?;
+        let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let query = until.into_iter().fold(query, TransferQuery::until);
-        let head = inner.chain.head().await?;
+        let head = chain.view.head().await?;
         let mark = ledger_in_time(inner.ledger.begin(head)).await?;
         let mut transfers = history.transfers(&query).await?;
         transfers.retain(|transfer| !inner.recipients.contains(&transfer.payer));
@@ -111,7 +129,7 @@ impl Merchant {
         let last = transfer.block_time.after(self.inner.max_payment_age);
         let lowest = self.inner.catalog.lowest_price();
         let reason = match lowest.filter(|lowest| transfer.amount < *lowest) {
-            // Whatever its age, and whatever prices are today: a sale that is not on record must not be given back.
+            // For any age and any price: a sale without a record must not be refunded.
             _ if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             Some(lowest) => UnredeemedReason::BelowEveryPrice { lowest },
             None if last < head => UnredeemedReason::TooOld,

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// What is asked for, apart from the service that answers it.
+/// A request apart from the service that answers it.
 pub(crate) struct PricedRequest {
     pub(crate) route: Arc<Route>,
     pub(crate) parts: Parts,
@@ -194,7 +194,7 @@ impl PricedRequest {
             terms: self.intent_terms(self.route.seals.current(), amount),
             redeem_by: self.redeem_by,
             method: self.parts.method.clone(),
-            url: self.url().to_string(),
+            url: self.url().text(),
             route: Arc::clone(&self.route),
         }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Candidate<ResB> {
 /// An answer that is to be sold.
 pub(crate) struct Answer<ResB> {
     pub(crate) response: Response<ResponseBody<ResB>>,
-    /// What is kept of it: its body, and how.
+    /// The kept body, and its form.
     pub(crate) kept: Option<(Redelivery, Bytes)>,
 }
 

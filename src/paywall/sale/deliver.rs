@@ -32,7 +32,7 @@ use crate::{
 pub(crate) struct Purchase {
     pub(crate) guard: LeaseGuard,
     pub(crate) receipt: Receipt,
-    /// What is to be settled before the answer leaves.
+    /// The payment to settle before the answer leaves.
     pub(crate) unsettled: Option<Box<dyn Unsettled>>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Delivery<ResB, E> {
     pub(crate) made: Option<SettleResponse>,
 }
 
-/// Writes into the head of a sold answer what was taken.
+/// Writes the taken payment into the head of a sold answer.
 type MarkSold = fn(&mut HeaderMap, &Payment);
 
 /// Runs the handler and sells its answer.
@@ -78,7 +78,7 @@ where
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
     if !route.keep_ranges {
-        // What is sold is the whole answer: a part of it would cost as much.
+        // The sale covers the whole answer: a part of it would cost as much.
         request.headers_mut().remove(header::RANGE);
         request.headers_mut().remove(header::IF_RANGE);
     }
@@ -144,14 +144,14 @@ async fn conclude<ResB, E>(
 
 /// Counts a sale.
 fn count(route: &Route, paid: &Payment) {
-    metrics::sold(&route.resource, &paid.token(), || paid.amount().saturating_to_u64());
-    // Where nothing reads the chain, nobody knows the block.
-    if let Some(merchant) = Some(&route.merchant).filter(|merchant| merchant.chain().is_some()) {
-        metrics::answered_after(&route.resource, || merchant.clock.unix().saturating_sub(paid.time().unix()));
+    metrics::sold(&route.resource, paid.network(), &paid.token(), || paid.amount().saturating_to_u64());
+    // Without a verifier the block is unknown.
+    if route.merchant.on(paid.network()).is_some_and(|chain| chain.reader().is_some()) {
+        metrics::answered_after(&route.resource, || route.merchant.clock.unix().saturating_sub(paid.time().unix()));
     }
 }
 
-/// Another request holds the pair now, or sold it already: this answer must not leave. What was sold may be kept.
+/// Another request holds the pair now, or has sold it: this answer must not leave. The sold one may be kept.
 async fn withheld(guard: LeaseGuard, unsettled: Option<&dyn Unsettled>, route: &Route) -> Rejection {
     tracing::warn!(payment = %guard.payment().id(), "lease lost; the answer is withheld");
     let paid = guard.payment();

@@ -20,7 +20,7 @@ pub(crate) enum Ending<A, ResB, E> {
 }
 
 impl<A, ResB, E> Ending<A, ResB, E> {
-    /// What is to be sold, or how else it ends.
+    /// The answer to sell, or another ending.
     #[expect(clippy::result_large_err, reason = "it is as large as what it is made of, and is moved on at once")]
     pub(crate) fn split<B>(self) -> Result<A, Ending<B, ResB, E>> {
         match self {

@@ -1,4 +1,4 @@
-//! The handler under a lease, and whether what it answers is sold.
+//! The handler under a lease, and the decision whether its answer is sold.
 
 use std::{
     future::{Future, poll_fn},
@@ -86,8 +86,8 @@ pub(crate) fn judge<ResB, E>(
     }
 }
 
-/// Runs what was called, and tells where it failed before it reached the handler: an error at once, with nothing waited for, as
-/// a `LoadShed` answers. A handler that got anywhere waited for something first, so its failures count.
+/// Runs the call, and tells whether it failed before it reached the handler: an immediate error without any wait, such
+/// as a `LoadShed`'s. A handler that ran waited for something first, so its failures count.
 async fn reached<F, R, E>(mut answer: Pin<&mut F>, not: impl FnOnce()) -> Result<R, E>
 where
     F: Future<Output = Result<R, E>>,

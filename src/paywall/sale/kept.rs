@@ -63,13 +63,13 @@ fn write(paid: &Payment, status: StatusCode, headers: &HeaderMap, body: &Bytes) 
     kept
 }
 
-/// What a client shows of the payment whose answer it asks for again.
+/// A client's proof of the payment when it asks for an answer again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Transaction(TxHash),
-    /// The authorization of this name, which was settled in whatever transaction.
+    /// The authorization of this name, settled in any transaction.
     Authorization(PaymentId),
-    /// An authorization without a quote. Once it is settled, it says nothing that the chain does not tell everybody.
+    /// An authorization without a quote. Once it is settled, everything in it is public on the chain.
     Public,
 }
 
@@ -83,7 +83,7 @@ impl Shown {
     }
 }
 
-/// Reads an answer that was kept for this payment; `None` for another's, and for what is not readable.
+/// Reads an answer that was kept for this payment; `None` for another payment, and for unreadable bytes.
 pub(crate) fn read(mut kept: Bytes, shown: Shown) -> Option<Response<Bytes>> {
     // JSON has no line break but between tokens, and none was written there.
     let end = memchr::memchr(b'\n', &kept)?;

@@ -1,4 +1,4 @@
-//! `Opened`: an intent whose seal opened, and what the ledger says of it.
+//! `Opened`: an intent with a valid seal, and its state in the ledger.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// An intent whose seal opened.
+/// An intent with a valid seal.
 pub(crate) struct Opened<'a> {
     pub(crate) route: &'a Route,
     pub(crate) terms: IntentTerms,
@@ -43,7 +43,7 @@ impl<'a> Opened<'a> {
         *request.digest_as_read(self.seal).as_bytes()
     }
 
-    /// Whether the sealed terms count for this request, whose price is `now`.
+    /// Whether the sealed terms count for this request at the price `now`.
     pub(crate) fn honours(&self, request: &PricedRequest, now: Amount) -> bool {
         let same_request = match self.terms.digest {
             Some(digest) => request.digest(self.seal) == Some(digest),
@@ -62,7 +62,7 @@ impl<'a> Opened<'a> {
         self.route.merchant.clock.unix() > self.pay_until().after(self.route.merchant.max_payment_age).unix()
     }
 
-    /// What to answer where anything before the reservation says no: a consumed intent is consumed whatever else is true.
+    /// The reply to a refusal before the reservation: a consumed intent takes precedence over any other refusal.
     pub(crate) async fn unless_consumed(&self, shown: Shown, rejection: Rejection) -> Rejection {
         if let Rejection::Fault(_) = rejection {
             return rejection;
@@ -121,7 +121,7 @@ impl<'a> Opened<'a> {
             .lease(merchant.lease)
     }
 
-    /// Reserves what is claimed.
+    /// Reserves the claimed payment.
     pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
         let (ledger, claim) = (&self.route.merchant.ledger, claim.build());
         // First: a client that leaves meanwhile leaves its reservation behind.

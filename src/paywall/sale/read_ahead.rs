@@ -86,7 +86,7 @@ impl<B: Body<Data = Bytes>> ReadAhead<B> {
         self.more.extend_from_slice(&data);
     }
 
-    /// What was read, and what is to come.
+    /// The part that was read, and the rest.
     pub(crate) fn finish(self) -> Read<B> {
         let data = if self.more.is_empty() { self.first } else { self.more.freeze() };
         match (self.end, self.trailers) {

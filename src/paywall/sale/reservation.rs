@@ -103,7 +103,7 @@ pub(crate) struct LeaseGuard {
     _held: HeldLease,
 }
 
-/// What the ledger is told of a settlement, under its lease.
+/// The ledger's record of a settlement, under its lease.
 #[derive(Clone)]
 pub(crate) struct Records {
     /// Each transaction, before it is sent.
@@ -180,7 +180,7 @@ impl LeaseGuard {
         outcome
     }
 
-    /// Where a way to pay leaves what it learns while it settles the payment.
+    /// Receives the results of a way to pay during the settlement.
     pub(crate) fn records(&mut self, settling: Settling) -> Records {
         let (ledger, lease, request) = (Arc::clone(&self.ledger), self.lease.clone(), settling.request);
         Records { sent: self.recorder(settling), ledger, lease, request }

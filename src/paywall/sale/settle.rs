@@ -1,4 +1,4 @@
-//! Settling under a lease, whatever the way to pay.
+//! Settlement under a lease, for any way to pay.
 
 use std::{
     future::Future,
@@ -30,7 +30,7 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The record that the ledger keeps before anything is sent.
     fn record(&self) -> Settling;
 
-    /// Settles the payment, and records what it learns.
+    /// Settles the payment, and records the results.
     fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
     /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
@@ -39,7 +39,7 @@ pub(crate) trait Unsettled: Send + Sync {
     /// What to answer where it is not known whether the payment is settled.
     fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem;
 
-    /// What the payer is told of a payment that is made and has bought nothing yet.
+    /// The reply about a payment that was made and has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
 
     /// What the payment shows of itself to get a sold answer again.
@@ -99,7 +99,7 @@ pub(crate) async fn settle<A, ResB, E>(
         HoldOutcome::LeaseLost => return Ending::LeaseLost,
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
     };
-    // What was sent is public, also where settling failed: anyone who reads the chain can send it again.
+    // A sent authorization is public, even if its settlement failed: any reader of the chain can send it again.
     let begun = guard.begun_by_now(unsettled.record());
     match unsettled.conclude(settled, begun.as_ref()) {
         Outcome::Sell(paid) => {

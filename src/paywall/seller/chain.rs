@@ -1,52 +1,71 @@
-//! `Chain`: what tells a merchant the time of the chain, and whether payments can be looked up there.
+//! `SellingChain`: one network of a merchant, and all that belongs to it alone.
 
 use std::sync::Arc;
 
 use crate::{
-    clock::Clock,
-    protocol::{Asset, ChainTime, Network},
-    verify::{ErasedVerifier, VerifyError},
+    paywall::{
+        error::HealthError,
+        seller::{standard::Standard, start::Start, view::View},
+    },
+    protocol::{Address, Asset, Network},
+    verify::ErasedVerifier,
 };
 
-/// How a merchant sees the chain.
-#[derive(Clone)]
-pub(crate) enum Chain {
-    /// A verifier reads it.
-    Read(Arc<dyn ErasedVerifier>),
-    /// Nothing reads it: the merchant trusts its settler, and the clock stands for the head.
-    Unread(Arc<dyn Clock>),
+/// One network on which a merchant sells.
+pub(crate) struct SellingChain {
+    pub(crate) network: Network,
+    /// The tokens that a quote names.
+    pub(crate) assets: Vec<Asset>,
+    /// Those, and former ones that still count.
+    pub(crate) accepted: Arc<[Asset]>,
+    pub(crate) view: View,
+    /// Where signed payments are taken.
+    pub(crate) standard: Option<Standard>,
+    pub(crate) start: Arc<Start>,
 }
 
-impl Chain {
-    /// The verifier; `None` where nothing reads the chain.
+impl SellingChain {
+    /// What reads the chain; `None` where nothing does.
     pub(crate) const fn reader(&self) -> Option<&Arc<dyn ErasedVerifier>> {
-        match self {
-            Self::Read(verifier) => Some(verifier),
-            Self::Unread(_) => None,
+        self.view.reader()
+    }
+
+    /// Whether payments in this token count.
+    pub(crate) fn accepts(&self, token: Address) -> bool {
+        self.accepted.iter().any(|asset| asset.contract() == token)
+    }
+
+    /// Whether all ways to pay are known: it may not be known yet whether this is the right chain, and which tokens can be paid by
+    /// authorization.
+    pub(crate) fn knows_ways_to_pay(&self) -> bool {
+        self.start.is_done() && self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
+    }
+
+    /// Learns which tokens can be paid by authorization. A settler that is silent is asked again later: transfers are taken meanwhile.
+    pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
+        let Some(standard) = &self.standard else { return Ok(()) };
+        match standard.learn().await {
+            Err(error) if error.is_transient() && self.reader().is_some() => {
+                tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
+                Ok(())
+            }
+            learnt => learnt.map(drop),
         }
     }
 
-    /// The time of the head.
-    pub(crate) async fn head(&self) -> Result<ChainTime, VerifyError> {
-        match self {
-            Self::Read(verifier) => verifier.head().await,
-            Self::Unread(clock) => Ok(ChainTime::from_unix(clock.unix())),
-        }
+    /// Makes sure, before anything is sold on this network, that it has started.
+    pub(crate) async fn started(&self) -> Result<(), HealthError> {
+        self.start.ensure().await
     }
 
-    /// The latest time that any of the verifier's nodes has seen.
-    pub(crate) async fn horizon(&self) -> Result<ChainTime, VerifyError> {
-        match self {
-            Self::Read(verifier) => verifier.horizon().await,
-            Self::Unread(_) => self.head().await,
+    /// Whether sales can be made on this network right now, as far as its own backends tell.
+    pub(crate) async fn health(&self) -> Result<(), HealthError> {
+        self.started().await?;
+        self.view.head().await?;
+        if let Some(standard) = &self.standard {
+            standard.learn().await?;
+            standard.settler.health().await?;
         }
-    }
-
-    /// Proves that this is the right chain, and returns the time at which a new ledger begins.
-    pub(crate) async fn start(&self, network: Network, accepted: &[Asset]) -> Result<ChainTime, VerifyError> {
-        if let Self::Read(verifier) = self {
-            verifier.check(network, accepted).await?;
-        }
-        self.horizon().await
+        Ok(())
     }
 }

@@ -7,10 +7,10 @@ use http::{HeaderMap, Response, StatusCode, response::Parts};
 
 use crate::protocol::headers::GRPC_STATUS;
 
-/// Decides, in the extensions of a handler's response, whether this very answer is sold, whatever the route's rule says.
+/// Decides, in the extensions of a handler's response, whether this answer is sold, in place of the route's rule.
 ///
-/// It reaches the layer only if every layer in between hands the response's extensions on. One that builds a response anew
-/// from status and body, as a cache does, drops it, and then the route's rule decides.
+/// It reaches the layer only if every layer in between keeps the response's extensions. A layer that builds a new
+/// response from status and body, such as a cache, drops it; then the route's rule decides.
 ///
 /// ```
 /// use http::Response;
@@ -25,8 +25,8 @@ pub enum Consumption {
     Consume,
     /// The answer is given away: intent and payment stay good.
     ///
-    /// The handler ran, so it counts as an attempt, as a failure does: after 16 attempts for one intent and payment the layer
-    /// answers 429 `too_many_attempts` for a while. A handler that gives away on purpose, more often than that, belongs behind
+    /// The run counts as an attempt, like a failure: after 16 attempts for one intent and payment the layer answers 429
+    /// `too_many_attempts` for a while. To give away more answers on purpose, use
     /// [`free_when`](crate::X402Layer::free_when).
     Keep,
 }

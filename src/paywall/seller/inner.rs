@@ -7,30 +7,20 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::HealthError,
-        seller::{
-            catalog::Catalog, chain::Chain, quote_page::PageHook, standard::Standard, start::Start,
-            unbound::UnboundPolicy, upkeep::Upkeep,
-        },
+        seller::{catalog::Catalog, chain::SellingChain, quote_page::PageHook, unbound::UnboundPolicy, upkeep::Upkeep},
     },
     protocol::{Address, Asset, Network, SealingKeys},
-    verify::ErasedVerifier,
 };
 
-/// The settings of a merchant, its backends, and what it sells.
+/// The settings of a merchant, its backends, and its routes.
 pub(crate) struct MerchantInner {
-    pub(crate) network: Network,
+    /// In the order in which quotes name them, never none.
+    pub(crate) chains: Chains,
     /// The present one first, then former ones.
     pub(crate) recipients: Vec<Address>,
-    /// The tokens that a quote names.
-    pub(crate) assets: Vec<Asset>,
-    /// Those, and former ones that still count.
-    pub(crate) accepted: Arc<[Asset]>,
     pub(crate) realm: String,
     pub(crate) keys: SealingKeys,
-    pub(crate) chain: Chain,
-    /// Where signed payments are taken.
-    pub(crate) standard: Option<Standard>,
-    /// Whether transfers are taken in the standard's header, too. Then the verifier reads the chain.
+    /// Whether transfers are taken in the standard's header, too. Then verifiers read all chains.
     pub(crate) client_submitted: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
@@ -44,49 +34,66 @@ pub(crate) struct MerchantInner {
     pub(crate) unbound: UnboundPolicy,
     /// That of its routes, unless they have another.
     pub(crate) page: Option<PageHook>,
-    pub(crate) start: Start,
     pub(crate) catalog: Catalog,
     pub(crate) upkeep: Upkeep,
 }
 
 impl MerchantInner {
-    /// What reads the chain; `None` where nothing does.
-    pub(crate) fn chain(&self) -> Option<&Arc<dyn ErasedVerifier>> {
-        self.chain.reader()
+    /// The network that the user's headers name.
+    pub(crate) const fn first(&self) -> &Arc<SellingChain> {
+        &self.chains.first
     }
 
+    /// The merchant's chain of this network; `None` where it does not sell there.
+    pub(crate) fn on(&self, network: Network) -> Option<&Arc<SellingChain>> {
+        self.chains.iter().find(|chain| chain.network == network)
+    }
+
+    /// The same for who names a network that the merchant may not have.
+    pub(crate) fn sold_on(&self, network: Network) -> Result<&SellingChain, HealthError> {
+        self.on(network).map(|chain| &**chain).ok_or(HealthError::NotSoldOn { network })
+    }
+
+    /// The decimals of prices, on every network.
     pub(crate) fn decimals(&self) -> u8 {
-        self.assets.first().map_or(0, Asset::decimals)
+        self.first().assets.first().map_or(0, Asset::decimals)
     }
 
     pub(crate) fn symbol(&self) -> &str {
-        self.assets.first().map_or("", Asset::symbol)
+        self.first().assets.first().map_or("", Asset::symbol)
     }
 
     pub(crate) fn recipient(&self) -> Address {
         self.recipients.first().copied().unwrap_or(Address::ZERO)
     }
 
-    /// Whether all ways to pay are known: it may not be known yet which tokens can be paid by authorization.
+    /// Whether all ways to pay are known, on every network.
     pub(crate) fn knows_ways_to_pay(&self) -> bool {
-        self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
+        self.chains.iter().all(|chain| chain.knows_ways_to_pay())
     }
 
-    /// Learns which tokens can be paid by authorization. A settler that is silent is asked again later: transfers are taken meanwhile.
-    pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
-        let Some(standard) = &self.standard else { return Ok(()) };
-        match standard.learn().await {
-            Err(error) if error.is_transient() && self.chain().is_some() => {
-                tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
-                Ok(())
-            }
-            learnt => learnt.map(drop),
+    /// An error of one network, with its name where there are several.
+    pub(crate) fn of_network(&self, network: Network, error: HealthError) -> HealthError {
+        match self.chains.others.is_empty() {
+            true => error,
+            false => HealthError::Network { network, error: Box::new(error) },
         }
     }
+}
 
-    /// Makes sure, before anything is quoted or sold, that the merchant has started.
-    pub(crate) async fn started(&self) -> Result<(), HealthError> {
-        self.start.ensure().await
+/// The networks of a merchant, never none.
+pub(crate) struct Chains {
+    first: Arc<SellingChain>,
+    others: Vec<Arc<SellingChain>>,
+}
+
+impl Chains {
+    pub(crate) fn new(first: SellingChain, others: impl IntoIterator<Item = SellingChain>) -> Self {
+        Self { first: Arc::new(first), others: others.into_iter().map(Arc::new).collect() }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SellingChain>> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 
@@ -94,9 +101,8 @@ impl MerchantInner {
 impl fmt::Debug for MerchantInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Merchant")
-            .field("network", &self.network)
+            .field("networks", &self.chains.iter().map(|chain| chain.network).collect::<Vec<_>>())
             .field("recipients", &self.recipients)
-            .field("assets", &self.assets)
             .field("realm", &self.realm)
             .finish_non_exhaustive()
     }

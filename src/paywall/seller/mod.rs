@@ -19,3 +19,4 @@ pub(crate) mod text;
 pub(crate) mod time_limits;
 pub(crate) mod unbound;
 pub(crate) mod upkeep;
+pub(crate) mod view;

@@ -31,7 +31,7 @@ use crate::{BuildError, protocol::Amount};
 pub enum Price {
     /// Nothing: the request is served without a [`Receipt`](crate::Receipt).
     ///
-    /// Its body was read by then, under the route's limits. Requests that must pass untouched are for
+    /// Its body has been read by then, under the route's limits. To pass requests untouched, use
     /// [`free_when`](crate::X402Layer::free_when).
     Free,
     /// An amount of base units. Zero is a fault of the service, and is answered 500.
@@ -40,19 +40,19 @@ pub enum Price {
     Labelled {
         /// The amount of base units, as for [`Charge`](Self::Charge).
         amount: Amount,
-        /// The description in the quote of what is sold.
+        /// The description of the offer in the quote.
         label: String,
     },
-    /// The service's own refusal: this request could never be answered, and must not be paid for.
+    /// The service's own refusal of a request that cannot succeed, so that it is not paid for.
     Refuse(Refusal),
 }
 
 impl Price {
-    /// Returns a price whose quote describes what is sold by this label, in place of the route's
+    /// Returns a price with a label of its own for the quote, in place of the route's
     /// [`label`](crate::X402Layer::label).
     ///
-    /// The text may come from the request: control characters become spaces, it is cut after 100 characters, and a blank text is
-    /// replaced by the route's label. It is for people to read, and no part of what is agreed.
+    /// The text may come from the request: control characters become spaces, it is cut after 100 characters, and a
+    /// blank text is replaced by the route's label. It is for people, and no part of the terms.
     ///
     /// ```
     /// use tower_x402::{Price, protocol::Amount};
@@ -107,12 +107,12 @@ impl From<Response<Bytes>> for Refusal {
 
 /// Computes the price of a request from its head and its whole body.
 ///
-/// The body was read under the route's limit, and still contains the members of a proof. Pricing runs once for each priced
-/// request that reaches the layer, after the body was read and before anything else: for the quote, and again for every
-/// redemption, long before it is known whether anything was paid. One sale runs it at least twice, and a client that polls runs
+/// The body was read under the route's limit, and still contains the members of a proof. Pricing runs once for each
+/// priced request that reaches the layer, after the body was read and before anything else: for the quote, and again
+/// for every redemption, before any check of the payment. One sale runs it at least twice, and a client that polls runs
 /// it each time, so it should be quick and have no side effects. It does not run for requests that
-/// [`free_when`](crate::X402Layer::free_when) lets pass, for a proof that cannot be read, or for HEAD with a proof. An async
-/// price is abandoned after [`price_timeout`](crate::X402Layer::price_timeout).
+/// [`free_when`](crate::X402Layer::free_when) lets pass, for a proof that cannot be read, or for HEAD with a proof. An
+/// async price is abandoned after [`price_timeout`](crate::X402Layer::price_timeout).
 ///
 /// The price may depend on the method, path, query, content type and encoding, and body, and on the headers listed with
 /// [`bind_headers`](crate::X402Layer::bind_headers): those make two requests the same.

@@ -31,7 +31,7 @@ pub(crate) struct Promise {
     promises: Promises,
     account: Account,
     amount: Amount,
-    /// What was promised before it.
+    /// The sum promised before it.
     pub(crate) others: Amount,
 }
 

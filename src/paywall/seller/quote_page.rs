@@ -1,4 +1,4 @@
-//! `QuotePage`: the hook by which a 402 becomes a page for people. Its status and its payment headers stay the layer's.
+//! `QuotePage`: the hook that turns a 402 into a page for people. Status and payment headers remain the layer's.
 
 use std::{fmt, sync::Arc};
 
@@ -67,8 +67,8 @@ pub trait QuotePage: Send + Sync + 'static {
 
     /// Returns the page that tells why a form did not redeem; by default `None`, for the JSON.
     ///
-    /// `shown` is what the form showed, if that could be read. `problem` is what is sent otherwise: its body is the problem's
-    /// JSON, and its headers may have `Retry-After` and a new intent.
+    /// `shown` is the form's redemption, if it is readable. `problem` is the refusal without a page: its body is the
+    /// problem's JSON, and its headers may have `Retry-After` and a new intent.
     fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
         let _ = (head, shown, problem);
         None

@@ -18,6 +18,7 @@ use crate::{
         seller::{
             bypass::Bypass,
             catalog::Listing,
+            chain::SellingChain,
             consumption::{BodyRule, ConsumeRule, delivers},
             inner::MerchantInner,
             nested::Nested,
@@ -81,7 +82,8 @@ pub(crate) struct Route {
 
 impl Route {
     pub(crate) fn new(merchant: Arc<MerchantInner>, resource: Arc<str>, listing: Listing, prices: Prices) -> Self {
-        let seals = Seals::new(&merchant.keys, &merchant.realm, merchant.network, &merchant.recipients, &resource);
+        let seals =
+            Seals::new(&merchant.keys, &merchant.realm, merchant.first().network, &merchant.recipients, &resource);
         let price_text = match prices {
             Prices::Fixed(amount) => Some(PriceText::new(amount, merchant.decimals())),
             Prices::Now(_) | Prices::Later(_) => None,
@@ -152,7 +154,7 @@ impl Route {
         names
     }
 
-    /// How requests of this method are made, for whoever settles their payments.
+    /// The description of requests of this method, for the settler.
     pub(crate) fn bazaar(&self, method: &Method) -> Extensions {
         let known = self.bazaars.iter().find(|bazaar| bazaar.takes(method));
         known.map(Bazaar::extensions).unwrap_or_default()
@@ -163,13 +165,12 @@ impl Route {
         self.bind || self.prices.depends_on_request()
     }
 
-    /// The terms of a payment to one of the merchant's recipients.
-    pub(crate) fn terms(&self, recipient: Address, amount: Amount) -> Terms {
-        let merchant = &self.merchant;
-        Terms::builder(merchant.network, recipient, amount)
+    /// The terms of a payment to one of the merchant's recipients, on one of its networks.
+    pub(crate) fn terms(&self, chain: &SellingChain, recipient: Address, amount: Amount) -> Terms {
+        Terms::builder(chain.network, recipient, amount)
             .resource(Arc::clone(&self.resource))
-            .assets(Arc::clone(&merchant.accepted))
-            .max_payment_age(merchant.max_payment_age)
+            .assets(Arc::clone(&chain.accepted))
+            .max_payment_age(self.merchant.max_payment_age)
             .build()
     }
 
@@ -178,7 +179,7 @@ impl Route {
         Pace { patience: self.body_timeout, rate: self.body_rate.into() }
     }
 
-    /// How a quote describes what is sold: by this label, or what is left of it that a label may be.
+    /// The label of a quote: this one, or its valid part.
     pub(crate) fn fitting<'a>(&'a self, label: &'a str) -> Cow<'a, str> {
         let label = text::fit(label);
         if label.trim().is_empty() { self.description().into() } else { label.trim().to_owned().into() }
@@ -208,11 +209,10 @@ impl Route {
         if ways.is_empty() {
             return None;
         }
-        let (network, recipient) = (self.merchant.network, self.merchant.recipient());
         let room = self.template().room_for_challenge();
-        let challenge = Challenge::new(network, recipient, &ways, label).fitting(room);
-        // Who lists what it settles is a settler.
-        let bazaars = self.bazaars.iter().filter(|_| self.merchant.standard.is_some());
+        let challenge = Challenge::new(self.merchant.recipient(), &ways, label).fitting(room);
+        // Only settlers list services.
+        let bazaars = self.bazaars.iter().filter(|_| self.merchant.chains.iter().any(|chain| chain.standard.is_some()));
         Some(
             bazaars.fold(challenge, |challenge, bazaar| {
                 challenge.extended(room, bazaar.method(), |room| bazaar.within(room))
@@ -230,7 +230,8 @@ impl Route {
 }
 
 fn template(merchant: &MerchantInner, label: &str) -> QuoteTemplate {
-    QuoteTemplate::new(merchant.recipient(), merchant.network, label, &merchant.assets, merchant.unbound.refuse)
+    let SellingChain { network, assets, .. } = &**merchant.first();
+    QuoteTemplate::new(merchant.recipient(), *network, label, assets, merchant.unbound.refuse)
 }
 
 impl fmt::Debug for Route {

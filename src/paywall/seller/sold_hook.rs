@@ -30,8 +30,8 @@ impl SoldHook {
         Self(Arc::new(move |sale| Box::pin(hook(sale))))
     }
 
-    /// Runs the hook in a task of its own, whose panic ends no other work, and then removes the ledger's mark of the sale. Whatever
-    /// fails leaves the mark for the next start.
+    /// Runs the hook in a separate task, so that a panic ends no other work, and then removes the ledger's mark of the
+    /// sale. A failure leaves the mark for the next start.
     pub(crate) async fn announce(self, runtime: &Handle, ledger: &Arc<dyn ErasedLedger>, sale: BookedSale) {
         let payment = sale.payment;
         let hook = runtime.spawn(async move { (self.0)(sale).await }.in_current_span());

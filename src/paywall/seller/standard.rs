@@ -88,8 +88,8 @@ impl Standard {
     }
 
     async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, HealthError> {
-        let stated = match &self.inner.verifier {
-            Some(verifier) => match verifier_in_time(verifier.domain(token)).await? {
+        let stated = match self.inner.verifier.as_ref().and_then(|verifier| verifier.signatures()) {
+            Some(signatures) => match verifier_in_time(signatures.domain(token)).await? {
                 None => return Ok(None),
                 stated => stated,
             },

@@ -10,6 +10,7 @@ use std::{
 };
 
 use tokio::{
+    runtime::Handle,
     sync::Mutex,
     time::{Instant, sleep},
 };
@@ -20,8 +21,8 @@ use crate::{
     paywall::{
         error::HealthError,
         seller::{
-            chain::Chain,
             time_limits::{ledger_in_time, verifier_in_time},
+            view::View,
         },
     },
     protocol::{Asset, Network},
@@ -32,11 +33,11 @@ const REST: Duration = Duration::from_secs(1);
 /// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
 const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(250));
 
-/// Proves that the chain is the right one, and lets the ledger begin: once for all routes of a merchant.
+/// Proves that a chain is the right one, and lets the ledger begin: once for all routes of a merchant.
 pub(crate) struct Start {
     network: Network,
     accepted: Arc<[Asset]>,
-    chain: Chain,
+    view: View,
     ledger: Arc<dyn ErasedLedger>,
     clock: Arc<dyn Clock>,
     done: AtomicBool,
@@ -48,11 +49,11 @@ impl Start {
     pub(crate) fn new(
         network: Network,
         accepted: Arc<[Asset]>,
-        chain: Chain,
+        view: View,
         ledger: Arc<dyn ErasedLedger>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { network, accepted, chain, ledger, clock, done: AtomicBool::new(false), failed: Mutex::default() }
+        Self { network, accepted, view, ledger, clock, done: AtomicBool::new(false), failed: Mutex::default() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -66,11 +67,9 @@ impl Start {
         let (deadline, mut told) = (Instant::now() + patience, false);
         loop {
             match self.attempt().await {
-                Err(HealthError::HeadBehindMark { seconds })
-                    if Duration::from_secs(seconds) <= patience && Instant::now() < deadline =>
-                {
+                Err(HealthError::HeadBehindMark { by }) if by <= patience && Instant::now() < deadline => {
                     if !std::mem::replace(&mut told, true) {
-                        tracing::info!(seconds, "waiting for the chain to reach the ledger's mark");
+                        tracing::info!(seconds = by.as_secs(), "waiting for the chain to reach the ledger's mark");
                     }
                     sleep(again).await;
                 }
@@ -82,7 +81,7 @@ impl Start {
         }
     }
 
-    /// Makes sure of it. Of many callers at once one makes the attempt, and all are told what came of it.
+    /// Ensures the start. Of several concurrent callers, one makes the attempt, and all get its result.
     ///
     /// Dropping the future is harmless: every step can be repeated.
     pub(crate) async fn ensure(&self) -> Result<(), HealthError> {
@@ -109,14 +108,26 @@ impl Start {
         attempt
     }
 
+    /// Makes sure of it in the background, where that failed at the start: quotes that other networks make good do not wait for it.
+    pub(crate) fn ensure_later(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // Who holds the lock makes an attempt.
+        let Ok(failed) = self.failed.try_lock() else { return };
+        if self.is_done() || failed.as_ref().is_some_and(|(at, _)| self.clock.monotonic() < *at + REST) {
+            return;
+        }
+        let start = Arc::clone(self);
+        drop(runtime.spawn(async move { start.ensure().await }));
+    }
+
     /// The chain first: a ledger begins at a time that is believed. Then the chain once more: a price quoted now is paid in
     /// one of the blocks to come, and that must be one that the ledger does not refuse.
     async fn attempt(&self) -> Result<(), HealthError> {
-        let now = verifier_in_time(self.chain.start(self.network, &self.accepted)).await?;
+        let now = verifier_in_time(self.view.start(self.network, &self.accepted)).await?;
         let mark = ledger_in_time(self.ledger.begin(now)).await?;
-        match mark.unix().saturating_sub(verifier_in_time(self.chain.head()).await?.unix()) {
+        match mark.unix().saturating_sub(verifier_in_time(self.view.head()).await?.unix()) {
             0 => Ok(()),
-            seconds => Err(HealthError::HeadBehindMark { seconds }),
+            seconds => Err(HealthError::HeadBehindMark { by: Duration::from_secs(seconds) }),
         }
     }
 }

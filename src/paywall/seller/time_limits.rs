@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use crate::{ledger::LedgerError, settle::SettleError, verify::VerifyError};
 
 const LEDGER: Duration = Duration::from_secs(5);
-/// Whatever the verifier: one that bounds itself, as it should, is never cut by this.
+/// For any verifier; one with proper limits of its own never reaches this one.
 const VERIFIER: Duration = Duration::from_secs(10);
 /// Likewise for what a settler is asked before anything is settled. Its own limit is a setting, and may be higher than the verifier's.
 pub(crate) const SETTLER: Duration = Duration::from_secs(65);
@@ -25,7 +25,7 @@ pub(crate) async fn verifier_in_time<T>(
     timeout(VERIFIER, answer).await.unwrap_or(Err(VerifyError::unavailable()))
 }
 
-/// Awaits the settler's answer to what is asked before anything is settled.
+/// Awaits the settler's answer to a question before the settlement.
 pub(crate) async fn settler_in_time<T>(answer: impl Future<Output = Result<T, SettleError>>) -> Result<T, SettleError> {
     timeout(SETTLER, answer).await.unwrap_or(Err(SettleError::unavailable()))
 }

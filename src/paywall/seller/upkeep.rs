@@ -11,7 +11,7 @@ use crate::{ledger::ErasedLedger, protocol::ChainTime};
 
 /// How often the ledger is swept while there are reservations.
 const EVERY: Duration = Duration::from_secs(60);
-/// After so many reservations it is swept earlier: what they leave behind is bounded.
+/// After so many reservations the next sweep comes earlier, which bounds their remains.
 const RESERVATIONS: usize = 1_024;
 
 /// When a merchant's ledger is swept.

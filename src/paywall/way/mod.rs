@@ -19,10 +19,13 @@ use crate::{
 /// Lists the ways to pay. Each is called by its type, so that the ways of others cost a request nothing.
 macro_rules! ways {
     ($($(#[$when:meta])* $way:path),+ $(,)?) => {
-        /// The ways to pay that the standard's quotes name, in the order of the list.
+        /// The ways to pay that the standard's quotes name: in the order of the list, and each in the merchant's order of networks. A
+        /// network that has not started yet is left out.
         pub(crate) fn offers(merchant: &MerchantInner) -> Vec<Way> {
             let mut offers = Vec::new();
-            $($(#[$when])* offers.extend($way.offers(merchant));)+
+            let (started, others): (Vec<_>, Vec<_>) = merchant.chains.iter().partition(|chain| chain.start.is_done());
+            others.iter().for_each(|chain| chain.start.ensure_later());
+            $($(#[$when])* offers.extend(started.iter().flat_map(|chain| $way.offers(merchant, chain)));)+
             offers
         }
 

@@ -4,15 +4,18 @@ use std::future::Future;
 
 use crate::{
     paywall::{
-        priced_request::PricedRequest, refusal::Rejection, sale::deliver::Purchase, seller::inner::MerchantInner,
+        priced_request::PricedRequest,
+        refusal::Rejection,
+        sale::deliver::Purchase,
+        seller::{chain::SellingChain, inner::MerchantInner},
     },
     protocol::{Amount, Proof, Way},
 };
 
 /// One way to pay.
 pub(crate) trait WayToPay {
-    /// The entries of the standard's quote that this way honours.
-    fn offers(&self, merchant: &MerchantInner) -> Vec<Way>;
+    /// The entries of the standard's quote that this way honours on one of the merchant's networks.
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way>;
 
     /// Whether a proof is this way's to judge.
     fn recognises(&self, proof: &Proof) -> bool;

@@ -193,7 +193,7 @@ fn nothing_is_an_empty_object() {
     assert_ne!(bound(&[json[0], ("content-encoding", "gzip")], &[], ""), nothing);
 }
 
-/// A price may hang on both, though nobody names them.
+/// A price may depend on both, although they are not named.
 #[test]
 fn content_type_and_encoding_count() {
     let sent: [&[(&str, &str)]; 8] = [

@@ -120,7 +120,7 @@ fn no_shared_cache_is_told_to_keep_what_was_sold() {
     assert_eq!(left(&others, strip_shared_caching), others);
 }
 
-/// Anything but the permission may be an answer that nobody paid for.
+/// Anything but the permission may be an unpaid answer.
 #[test]
 fn a_preflight_keeps_what_it_is_about() {
     let answers = ["Location", "Content-Location", "Upgrade", "Refresh", "Link", "Set-Cookie", "Content-Length", "Pay"];

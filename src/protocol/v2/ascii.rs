@@ -1,4 +1,4 @@
-//! JSON whose every byte is ASCII, so that no client can misread it, whatever it takes the bytes of decoded base64 for.
+//! JSON in ASCII only, so that clients read it correctly in any assumed encoding of the decoded base64.
 
 use std::io;
 

@@ -45,7 +45,7 @@ pub struct Authorization {
 pub struct SignedAuthorization {
     /// The payer's signature of the EIP-712 message, or what the payer's contract takes for one.
     pub signature: PaymentSignature,
-    /// What is signed.
+    /// The signed fields.
     pub authorization: Authorization,
 }
 
@@ -57,7 +57,7 @@ impl Authorization {
         Self { from, to: Address::ZERO, value: Amount::ZERO, valid_after: never, valid_before: never, nonce }
     }
 
-    /// Sets who is paid how much.
+    /// Sets recipient and amount.
     #[must_use]
     pub const fn paying(mut self, to: Address, value: Amount) -> Self {
         (self.to, self.value) = (to, value);

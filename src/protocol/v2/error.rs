@@ -1,6 +1,6 @@
 //! `InvalidMessage`: why a header or a JSON text is no message of the standard.
 
-/// The error returned when a header or a JSON text is not a message of the standard. It repeats nothing of what was read.
+/// The error returned when a header or a JSON text is not a message of the standard. It contains nothing of the text.
 ///
 /// ```
 /// use tower_x402::protocol::v2::{InvalidMessageKind, SettleResponse};
@@ -17,14 +17,14 @@ pub struct InvalidMessage {
     kind: InvalidMessageKind,
 }
 
-/// What is wrong with a message.
+/// The kind of a message's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidMessageKind {
     /// The header is sent more than once.
     #[error("its header is sent more than once; send it once")]
     Repeated,
-    /// The header is longer than what is read.
+    /// The header exceeds the limit.
     #[error("its header is too long; send less in it")]
     TooLong,
     /// The header is not base64.
@@ -42,7 +42,7 @@ pub enum InvalidMessageKind {
 }
 
 impl InvalidMessage {
-    /// Returns what is wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> InvalidMessageKind {
         self.kind

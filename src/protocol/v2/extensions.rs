@@ -1,11 +1,12 @@
-//! `Extensions`: what is said beside the standard's own members.
+//! `Extensions`: members beside the standard's own.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{InvalidMessage, JsonObject, object::Object};
 
-/// The extensions of a message, by name. Each has an `info` and may have a `schema` of it; what they say is its own matter.
+/// The extensions of a message, by name. Each has an `info` and may have a `schema`; each extension defines their
+/// content.
 ///
 /// ```
 /// use tower_x402::protocol::v2::Extensions;

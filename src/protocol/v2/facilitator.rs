@@ -1,4 +1,4 @@
-//! `FacilitatorRequest` and `Supported`: what is asked of a facilitator, and what it can do.
+//! `FacilitatorRequest` and `Supported`: requests to a facilitator, and its capabilities.
 
 use serde::Serialize;
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::protocol::Network;
 
-/// The body of `POST /verify` and `POST /settle`: a payment, and what it has to fulfil.
+/// The body of `POST /verify` and `POST /settle`: a payment and its requirements.
 ///
-/// A payment that was read is written anew, so that a facilitator judges what was judged here, and nothing else.
+/// The payment is written from the checked values, so that a facilitator judges exactly what was judged here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub struct FacilitatorRequest {
     x402_version: Version2,
     /// The payment.
     pub payment_payload: PaymentPayload,
-    /// What it has to fulfil.
+    /// Its requirements.
     pub payment_requirements: PaymentOption,
 }
 
@@ -44,7 +44,7 @@ impl FacilitatorRequest {
     }
 }
 
-/// A facilitator's answer to `GET /supported`: what it can settle.
+/// A facilitator's answer to `GET /supported`: the payments that it can settle.
 ///
 /// ```
 /// use tower_x402::protocol::{Network, v2::Supported};

@@ -10,7 +10,7 @@ use super::JsonObject;
 pub enum TransferMethod {
     /// By an EIP-3009 authorization that someone else settles. Also where nothing is said.
     Eip3009,
-    /// By the payer, who shows the transaction.
+    /// By the payer, before the proof.
     TxId,
     /// In a way that is not known here.
     Other,

@@ -6,9 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{error::InvalidMessage, object::Object};
-use crate::protocol::json_text::plain_text;
 
-/// A JSON object whose members the standard leaves open: `extra`, extensions, and payloads of schemes that are not known here.
+/// A JSON object with members that the standard leaves open: `extra`, extensions, and payloads of unknown schemes.
 ///
 /// No member is given twice. `Debug` shows the names only.
 ///
@@ -76,19 +75,11 @@ impl JsonObject {
     /// Reads all members. Returns `None` if one is given twice, or holds what no Rust type does (`1e999`, half a surrogate pair).
     pub(super) fn read(object: &Object<'_>) -> Option<Self> {
         let mut members = Map::new();
-        for (name, json) in object.members() {
-            let before = members.insert(name.to_owned(), parse_value(json)?);
+        for (name, member) in object.members() {
+            let before = members.insert(name.to_owned(), member.value()?);
             before.is_none().then_some(())?;
         }
         Some(Self(members))
-    }
-}
-
-/// Parses a value. Returns `None` if no Rust type holds it.
-fn parse_value(json: &str) -> Option<Value> {
-    match plain_text(json) {
-        Some(text) => Some(text.into()),
-        None => serde_json::from_str(json).ok(),
     }
 }
 

@@ -7,8 +7,6 @@
 //! | [`PaymentRequired`] | [`PAYMENT-REQUIRED`](super::headers::PAYMENT_REQUIRED), on a 402 |
 //! | [`PaymentPayload`] | [`PAYMENT-SIGNATURE`](super::headers::PAYMENT_SIGNATURE), on a request |
 //! | [`SettleResponse`] | [`PAYMENT-RESPONSE`](super::headers::PAYMENT_RESPONSE), on an answer; from a facilitator's `/settle` |
-//! | [`FacilitatorRequest`] | to a facilitator's `/verify` and `/settle` |
-//! | [`VerifyResponse`], [`Supported`] | from a facilitator's `/verify` and `/supported` |
 //!
 //! **Reading** is strict where it concerns money: amounts and times are strings of decimal digits, addresses `0x` and 40 hexadecimal
 //! digits, nonces and hashes `0x` and 64; networks are CAIP-2 names; no member that is read is given twice. It is lenient where the
@@ -81,6 +79,7 @@ mod verify_response;
 pub use authorization::{Authorization, SignedAuthorization};
 pub use error::{InvalidMessage, InvalidMessageKind};
 pub use extensions::Extensions;
+#[doc(hidden)]
 pub use facilitator::{FacilitatorRequest, Supported, SupportedKind};
 pub use flow::{PaymentFlow, TransferMethod};
 pub use json_object::JsonObject;
@@ -92,4 +91,5 @@ pub use required::PaymentRequired;
 pub use requirements::PaymentRequirements;
 pub use resource::ResourceInfo;
 pub use settle_response::SettleResponse;
+#[doc(hidden)]
 pub use verify_response::VerifyResponse;

@@ -1,30 +1,67 @@
-//! `Object`: a JSON object whose members are read one by one, so that an error can name the member that it is about.
+//! `Object`: a JSON object that is read member by member, so that an error can name the member.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, value::BorrowedStrDeserializer};
 use serde_json::value::RawValue;
 
 use super::error::InvalidMessage;
-use crate::protocol::json_text::{Text, parse_text};
+use crate::protocol::{
+    headers::HEADER_MAX,
+    json_text::{JsonCursor, Written, parse_text},
+};
 
 /// The members of a JSON object, in their order, as they are written.
 ///
 /// A member that is read must not be given twice. `null` and, where a text is read, `""` count as absent.
-pub(in crate::protocol) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(in crate::protocol) struct Object<'a>(Vec<(Cow<'a, str>, Member<'a>)>);
+
+/// A member's value, as far as the one pass over the text has read it.
+pub(in crate::protocol) enum Member<'a> {
+    /// A string without escapes: what stands between its quotes.
+    Plain(&'a str),
+    /// An object, and its JSON text.
+    Object(Object<'a>, &'a str),
+    /// Valid JSON of any kind.
+    Json(&'a str),
+}
+
+/// How deep objects inside objects are read in one pass, in a text that fits a header. Others are read when they are asked for: what is
+/// read takes many times the memory of its text.
+const DEPTH: u32 = 4;
 
 impl<'a> Object<'a> {
     /// Parses exactly one JSON object.
     pub(in crate::protocol) fn parse(json: &'a str) -> Option<Self> {
-        serde_json::from_str(json).ok()
+        let mut cursor = JsonCursor::new(json);
+        let depth = if json.len() <= HEADER_MAX { DEPTH } else { 0 };
+        let object = Self::read(&mut cursor, depth)?;
+        cursor.is_at_end().then_some(object)
     }
 
-    /// Returns all members, with their JSON text.
-    pub(in crate::protocol) fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    fn read(cursor: &mut JsonCursor<'a>, depth: u32) -> Option<Self> {
+        cursor.takes(b'{').then_some(())?;
+        if cursor.takes(b'}') {
+            return Some(Self(Vec::new()));
+        }
+        // As many as most messages have.
+        let mut members = Vec::with_capacity(8);
+        loop {
+            let name = cursor.string()?;
+            cursor.takes(b':').then_some(())?;
+            members.push((name, Member::read(cursor, depth)?));
+            if !cursor.takes(b',') {
+                return cursor.takes(b'}').then_some(Self(members));
+            }
+        }
     }
 
-    /// Returns whether there is a member of this name, whatever its value.
+    /// Returns all members.
+    pub(in crate::protocol) fn members(&self) -> impl Iterator<Item = (&str, &Member<'a>)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// Returns whether there is a member of this name, with any value.
     pub(in crate::protocol) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
@@ -34,13 +71,16 @@ impl<'a> Object<'a> {
         &self,
         name: &'static str,
     ) -> Result<Option<T>, InvalidMessage> {
-        let read = |json| serde_json::from_str(json).map_err(|_| InvalidMessage::member(name));
-        self.written(name)?.map(read).transpose()
+        let read = |member: &Member<'a>| match member {
+            Member::Plain(text) => T::deserialize(BorrowedStrDeserializer::<serde_json::Error>::new(text)).ok(),
+            Member::Object(_, json) | Member::Json(json) => serde_json::from_str(json).ok(),
+        };
+        self.written(name)?.map(|member| read(member).ok_or(InvalidMessage::member(name))).transpose()
     }
 
     /// Reads a member that is a string.
     pub(in crate::protocol) fn text(&self, name: &'static str) -> Result<Option<Cow<'a, str>>, InvalidMessage> {
-        let read = |json| parse_text(json).ok_or(InvalidMessage::member(name));
+        let read = |member: &Member<'a>| member.text().ok_or(InvalidMessage::member(name));
         let text = self.written(name)?.map(read).transpose()?;
         Ok(text.filter(|text| !text.is_empty()))
     }
@@ -75,8 +115,13 @@ impl<'a> Object<'a> {
         name: &'static str,
         read: impl FnOnce(&Object<'a>) -> Result<T, InvalidMessage>,
     ) -> Result<Option<T>, InvalidMessage> {
-        let read = |json| read(&Object::parse(json).ok_or(InvalidMessage::member(name))?);
-        self.written(name)?.map(read).transpose()
+        match self.written(name)? {
+            None => Ok(None),
+            Some(Member::Object(object, _)) => read(object).map(Some),
+            // Deeper than the pass went.
+            Some(Member::Json(json)) => read(&Object::parse(json).ok_or(InvalidMessage::member(name))?).map(Some),
+            Some(Member::Plain(_)) => Err(InvalidMessage::member(name)),
+        }
     }
 
     /// Reads a member that is an array of objects. An absent one is empty.
@@ -90,37 +135,113 @@ impl<'a> Object<'a> {
         elements.iter().map(read).collect()
     }
 
-    /// Returns a member's JSON text.
-    fn written(&self, name: &'static str) -> Result<Option<&'a str>, InvalidMessage> {
-        let mut values = self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.get());
+    /// Returns a member, unless it is `null`.
+    fn written(&self, name: &'static str) -> Result<Option<&Member<'a>>, InvalidMessage> {
+        let mut values = self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value);
         match (values.next(), values.next()) {
             (Some(_), Some(_)) => Err(InvalidMessage::member(name)),
-            (value, _) => Ok(value.filter(|json| *json != "null")),
+            (value, _) => Ok(value.filter(|member| !matches!(member, Member::Json("null")))),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor)
+impl<'a> Member<'a> {
+    fn read(cursor: &mut JsonCursor<'a>, depth: u32) -> Option<Self> {
+        if let (Some(deeper), true) = (depth.checked_sub(1), cursor.is_at(b'{')) {
+            let start = cursor.position();
+            let object = Object::read(cursor, deeper)?;
+            return Some(Self::Object(object, cursor.since(start)));
+        }
+        Some(match cursor.value()? {
+            Written::Plain(text) => Self::Plain(text),
+            Written::Json(json) => Self::Json(json),
+        })
+    }
+
+    /// Returns the text of a string.
+    fn text(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Plain(text) => Some(Cow::Borrowed(text)),
+            Self::Json(json) => parse_text(json),
+            Self::Object(..) => None,
+        }
+    }
+
+    /// Returns the value. Returns `None` if no Rust type holds it.
+    pub(super) fn value(&self) -> Option<serde_json::Value> {
+        match self {
+            Self::Plain(text) => Some((*text).into()),
+            Self::Object(_, json) | Self::Json(json) => serde_json::from_str(json).ok(),
+        }
     }
 }
 
-struct ObjectVisitor;
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object<'de>;
+    use super::*;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+    fn parses(json: &str) -> bool {
+        Object::parse(json).is_some()
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        // As many as most messages have.
-        let mut members = Vec::with_capacity(8);
-        while let Some(Text(name)) = map.next_key()? {
-            members.push((name, map.next_value()?));
+    /// As serde_json reads an object without looking into its values.
+    fn expected(json: &str) -> bool {
+        json.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{')
+            && serde_json::from_str::<std::collections::HashMap<String, &RawValue>>(json).is_ok()
+    }
+
+    #[test]
+    fn what_is_an_object_serde_json_decides() {
+        let deep = format!("{}{}", r#"{"a":"#.repeat(9), "}".repeat(9));
+        let nested = deep.replace(":}", ":1}");
+        for (json, is_object) in [
+            (" { } ", true),
+            ("\r\n{\t\"a\" : \"b\" ,\"c\":{ \"d\" : [ 1 , {} ] } }", true),
+            (r#"{"a":1e999,"b":"\ud800","c":-0.5e-7,"d":null}"#, true),
+            (r#"{"\u0061":"\"","a":"é"}"#, true),
+            (&nested, true),
+            (&deep, false),
+            ("", false),
+            ("[]", false),
+            ("{", false),
+            ("{}}", false),
+            ("{},", false),
+            ("{,}", false),
+            (r#"{"a"}"#, false),
+            (r#"{"a":}"#, false),
+            (r#"{"a":1,}"#, false),
+            (r#"{"a":1 "b":2}"#, false),
+            (r#"{"a":01}"#, false),
+            (r#"{"a":1x}"#, false),
+            (r#"{"a":{"b":tru}}"#, false),
+            (r#"{"a":"b}"#, false),
+            (r#"{"a":"\x"}"#, false),
+            (r#"{"\ud800":1}"#, false),
+            ("{\"a\":\"\n\"}", false),
+            ("{\"\t\":1}", false),
+            ("{a:1}", false),
+            ("{1:1}", false),
+            ("\u{a0}{}", false),
+        ] {
+            assert_eq!((parses(json), expected(json)), (is_object, is_object), "{json}");
         }
-        Ok(Object(members))
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_header_reads_the_same() {
+        let long = format!(r#"{{"z":"{}","a":{{"b":{{"c":"text"}}}}}}"#, "p".repeat(HEADER_MAX));
+        let text = |object: &Object<'_>| object.string("c");
+        let read = |json: &str| Object::parse(json).unwrap().object("a", |a| a.object("b", text));
+        assert_eq!(read(&long).unwrap(), Some(Some(Some("text".to_owned()))));
+        assert_eq!(read(&long.replace('p', "")).unwrap(), Some(Some(Some("text".to_owned()))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_object_if_it_is_one_to_serde_json(json in r#"\{("[a\\"u0{:,]{0,4}"|[ \n{}\[\]:,"\\0-9a-z\.-]){0,12}\}"#) {
+            prop_assert_eq!(parses(&json), expected(&json), "{}", json);
+        }
     }
 }

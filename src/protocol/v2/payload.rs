@@ -31,7 +31,7 @@ use super::{
 #[non_exhaustive]
 pub struct PaymentPayload {
     x402_version: Version2,
-    /// What is bought, as the seller described it.
+    /// The resource, as the seller described it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceInfo>,
     /// The way to pay that the payer accepted.
@@ -67,7 +67,7 @@ impl PaymentPayload {
         Self { x402_version: Version2, resource: None, accepted, payload, extensions: Extensions::new() }
     }
 
-    /// Says what is bought.
+    /// Sets the resource.
     #[must_use]
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);

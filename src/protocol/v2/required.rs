@@ -8,7 +8,7 @@ use super::{
     object::Object,
 };
 
-/// The content of `PAYMENT-REQUIRED`, on a 402: what is sold, and the ways to pay for it.
+/// The content of `PAYMENT-REQUIRED`, on a 402: the resource, and the ways to pay for it.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -33,10 +33,10 @@ pub struct PaymentRequired {
     /// Why the payment that was shown is refused, if one was: a [`Reason`], or prose of a foreign seller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What is sold.
+    /// The resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceInfo>,
-    /// The ways to pay, one of which is enough. There is at least one.
+    /// The ways to pay: at least one. One payment is enough.
     pub accepts: Vec<PaymentOption>,
     /// What else is said.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
@@ -60,7 +60,7 @@ impl PaymentRequired {
         self
     }
 
-    /// Says what is sold.
+    /// Sets the resource.
     #[must_use]
     pub fn with_resource(mut self, resource: ResourceInfo) -> Self {
         self.resource = Some(resource);

@@ -119,7 +119,7 @@ impl PaymentRequirements {
         terms(self) == terms(offered) && self.extra.contains(&offered.extra)
     }
 
-    /// Reads requirements whose scheme is `exact`.
+    /// Reads requirements of the scheme `exact`.
     pub(super) fn read_exact(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let seconds = object.json("maxTimeoutSeconds")?;
         Ok(Self {

@@ -1,10 +1,10 @@
-//! `ResourceInfo`: what is sold, for those who decide about paying for it.
+//! `ResourceInfo`: a resource, described for payers.
 
 use serde::Serialize;
 
 use super::{InvalidMessage, object::Object};
 
-/// What is sold: its URL, and what a payer or an index may show of it.
+/// A resource: its URL, and details for payers and indexes.
 ///
 /// The texts may be in any language: messages are written in ASCII, with escapes.
 ///

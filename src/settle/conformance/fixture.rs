@@ -57,7 +57,7 @@ impl From<SettleError> for Fault {
     }
 }
 
-/// Holds an outcome against what it should be.
+/// Compares an outcome with the expected one.
 macro_rules! must_be {
     ($got:expr, $wanted:pat $(if $guard:expr)?, $what:literal) => {
         match $got {

@@ -13,8 +13,8 @@ use crate::{
 
 /// How a settler is put through the checks: a chain with a token that has EIP-3009, and a settler on it.
 ///
-/// What it does is done when it returns: a node that mines on demand, or waits for the block. It may panic when it cannot do what it is
-/// asked: it is part of a test.
+/// Each method returns once its effect is on the chain: the node mines on demand, or the method waits for the block. It
+/// may panic on failure, because it is part of a test.
 pub trait Harness: Sync {
     /// The settler.
     type Settler: Settler;
@@ -39,7 +39,7 @@ pub trait Harness: Sync {
         std::future::ready(None)
     }
 
-    /// The signature of one of the accounts above over an authorization, whoever pays by it.
+    /// The signature of one of the accounts above over an authorization, which may name another payer.
     fn sign(&self, signer: Address, authorization: &Authorization) -> impl Future<Output = PaymentSignature> + Send;
 
     /// Sends an authorization to the token, from an account that is not the settler's.

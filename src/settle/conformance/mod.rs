@@ -1,7 +1,7 @@
 //! What every settler must do, as checks that any settler can run.
 //!
-//! A settler brings a [`Harness`], which makes settlers and knows the chain that they settle on: it funds payers, signs for them, and
-//! tells what they own. [`run`] makes all checks. A violation is reported with the name of the check and its rule.
+//! A settler brings a [`Harness`], which makes settlers and controls their chain: it funds payers, signs for them, and
+//! reads their balances. [`run`] makes all checks. A violation is reported with the check's name and rule.
 //!
 //! ```no_run
 //! use tower_x402::{

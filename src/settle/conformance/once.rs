@@ -1,4 +1,4 @@
-//! A nonce pays once, whatever happens.
+//! A nonce pays at most once.
 
 use std::{future::Future as _, pin::pin, task::Poll, time::Duration};
 
@@ -118,7 +118,7 @@ pub(super) async fn dropped_while_verifying<H: Harness>(fixture: &Fixture<'_, H>
     fixture.received(1).await
 }
 
-/// A payment of a payer who could pay it many times.
+/// A payment of a payer with money for many of them.
 async fn rich_payment<H: Harness>(fixture: &Fixture<'_, H>) -> SignedPayment {
     let payer = fixture.harness.payer(units(10 * PRICE)).await;
     fixture.signed(fixture.authorization(payer).await).await
@@ -129,7 +129,7 @@ async fn cancel<H: Harness>(fixture: &Fixture<'_, H>, payment: &SignedPayment) {
     fixture.harness.cancel(authorization.from, authorization.nonce).await;
 }
 
-/// Fails unless a payment whose nonce is used otherwise is reported as used, and moves nothing.
+/// Fails unless a payment with a nonce that was used otherwise is reported as used, and moves nothing.
 async fn pays_no_more<H: Harness>(fixture: &Fixture<'_, H>, payment: &SignedPayment) -> Result<(), Fault> {
     must_be!(fixture.verify(payment).await?, Validity::Used, "verifying it");
     must_be!(fixture.settle(payment).await, Settlement::Refused(_) | Settlement::Unknown(_), "settling it");
@@ -155,7 +155,7 @@ async fn not_denied<H: Harness>(
     }
 }
 
-/// Settles a payment again and again, as payers do who come back, until the chain says that it is made.
+/// Settles a payment repeatedly, as returning payers do, until the chain has it.
 async fn settle_until_used<H: Harness>(fixture: &Fixture<'_, H>, payment: &SignedPayment) -> Result<(), Fault> {
     while !matches!(fixture.state(payment).await, NonceState::Used(_)) {
         let settlement = fixture.settle(payment).await;

@@ -1,4 +1,4 @@
-//! What is not payable is refused, and nothing moves.
+//! A payment that cannot be made is refused, and nothing moves.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) async fn tampered<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(),
         honest.clone().valid_between(honest.valid_after, honest.valid_before.after(HOUR)),
     ];
     for signed in changed {
-        // What is offered for is what the seller wants; what was signed is something else.
+        // The offer is the seller's; the signature is for something else.
         let signature = fixture.harness.sign(payer, &signed).await;
         fixture.refuses(&fixture.payment(honest.clone(), signature)).await?;
     }
@@ -125,7 +125,7 @@ pub(super) async fn refused_stays_payable<H: Harness>(fixture: &Fixture<'_, H>) 
     fixture.received(1).await
 }
 
-/// Takes a base unit from a payment's payer, by another nonce, and returns who has it.
+/// Moves a base unit from a payment's payer, by another nonce, and returns its new owner.
 async fn spend<H: Harness>(
     fixture: &Fixture<'_, H>,
     payment: &crate::settle::SignedPayment,

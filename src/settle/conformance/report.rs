@@ -12,7 +12,7 @@ pub struct Check {
     pub rule: &'static str,
 }
 
-/// What a settler that does everything right is told.
+/// The report of a correct settler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -60,7 +60,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// As `Display`, because that is what an `unwrap` in a test prints.
+/// As `Display`, because `unwrap` in a test prints `Debug`.
 impl fmt::Debug for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! What is payable is settled.
+//! A payable payment is settled.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ const USED: [&str; 6] = [
     "invalid_exact_evm_payload_authorization_nonce_used",
 ];
 
-/// How words begin that are only said of what was looked at, before anything was sent.
+/// Beginnings of words that facilitators use only for a check, before anything was sent.
 const LOOKED_AT: [&str; 8] = [
     "invalid_",
     "insufficient_",
@@ -30,10 +30,10 @@ const LOOKED_AT: [&str; 8] = [
     "smart_wallet_deployment_failed",
 ];
 
-/// How words among them end that are said of what was sent.
+/// Endings of such words that facilitators also use for sent transactions.
 const SENT: [&str; 4] = ["transaction_failed", "transaction_state", "event_mismatch", "settlement_failed"];
 
-/// Returns what an answer to `/verify` says; `None` if it says nothing that can be used.
+/// Reads an answer to `/verify`; `None` if it is unusable.
 pub(super) fn validity(answer: &Answer, payment: &SignedPayment) -> Option<Validity> {
     if answer.status.is_redirection() {
         return None;
@@ -52,7 +52,7 @@ pub(super) const fn is_denial(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
 }
 
-/// Returns what an answer to `/settle` says. Whatever leaves a doubt is [`Settlement::Unknown`].
+/// Reads an answer to `/settle`. A doubtful one is [`Settlement::Unknown`].
 pub(super) fn settlement(answer: &Answer, payment: &SignedPayment) -> Settlement {
     let said = match SettleResponse::from_json(&answer.body) {
         Ok(said) if !answer.status.is_redirection() => said,
@@ -71,13 +71,14 @@ pub(super) fn settlement(answer: &Answer, payment: &SignedPayment) -> Settlement
     }
 }
 
-/// Used by whom, this word does not say: the chain does.
+/// This word does not name the user of the nonce; the chain does.
 fn is_used(reason: &Reason) -> bool {
     USED.contains(&reason.as_str())
 }
 
-/// Returns whether a payment that is not settled for this reason cannot be on its way all the same. Facilitators answer a time-out of
-/// their node in the same words as a transaction that failed, so those say nothing; words that nobody knows say nothing either.
+/// Returns whether this reason proves that the payment is not on its way. Facilitators use the same words for a
+/// time-out of their node and for a failed transaction, so those words prove nothing. Unknown words prove nothing
+/// either.
 fn is_final(reason: &Reason) -> bool {
     let word = reason.as_str();
     LOOKED_AT.iter().any(|beginning| word.starts_with(beginning))

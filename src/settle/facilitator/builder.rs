@@ -94,15 +94,15 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Sets the EIP-712 domain of a token, for a seller without a verifier that reads it from the chain. That of USDC on Base and Base
-    /// Sepolia is known.
+    /// Sets the EIP-712 domain of a token, for a seller without a verifier that reads it from the chain. The domain of
+    /// USDC on Base and Base Sepolia is built in.
     pub fn domain(mut self, domain: TokenDomain) -> Self {
         self.domains.push(domain);
         self
     }
 
-    /// Sets the time limit of verifying a payment, all facilitators together: each gets an equal share of what is left. Default: 10 s, at
-    /// most 60 s: the layer waits no longer.
+    /// Sets the time limit of a verification, for all facilitators together: each gets an equal share of the remaining
+    /// time. Default: 10 s. At most 60 s, the limit of the layer.
     pub const fn verify_timeout(mut self, limit: Duration) -> Self {
         self.limits.verify = limit;
         self
@@ -114,7 +114,7 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Sets the time limit of asking one facilitator what it can settle. Default: 10 s.
+    /// Sets the time limit of one facilitator's answer to `/supported`. Default: 10 s.
     pub const fn supported_timeout(mut self, limit: Duration) -> Self {
         self.limits.supported = limit;
         self
@@ -123,8 +123,8 @@ impl FacilitatorSettlerBuilder {
     /// Builds the settler. Nothing is sent yet.
     ///
     /// # Errors
-    /// Returns [`SettleErrorKind::BadEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
-    /// [`SettleErrorKind::BadSetting`] for a time limit of zero or of more than an hour, of verifying
+    /// Returns [`SettleErrorKind::InvalidEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
+    /// [`SettleErrorKind::InvalidSetting`] for a time limit of zero or of more than an hour, of verifying
     /// more than a minute.
     pub fn build(self) -> Result<FacilitatorSettler, SettleError> {
         for (what, limit, most) in [
@@ -133,14 +133,14 @@ impl FacilitatorSettlerBuilder {
             ("supported_timeout", self.limits.supported, LIMIT_MAX),
         ] {
             if limit.is_zero() || limit > most {
-                return Err(SettleError::new(SettleErrorKind::BadSetting { what }));
+                return Err(SettleError::new(SettleErrorKind::InvalidSetting { what }));
             }
         }
         let transport = |url: &String| Transport::new(url, self.authorizer.clone()).map(Endpoint::new);
         let endpoints: Option<Vec<_>> = self.urls.iter().map(transport).collect();
         match endpoints.filter(|endpoints| !endpoints.is_empty()) {
             Some(endpoints) => Ok(FacilitatorSettler::new(endpoints, self.domains, self.limits)),
-            None => Err(SettleError::new(SettleErrorKind::BadEndpoint)),
+            None => Err(SettleError::new(SettleErrorKind::InvalidEndpoint)),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `FacilitatorCall`: what a facilitator is about to be asked, for whoever signs the requests.
+//! `FacilitatorCall`: a request to a facilitator, for the program that signs requests.
 
 use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc};
 
 use http::{HeaderMap, Method};
 
-/// What is asked of a facilitator.
+/// The action that a facilitator is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FacilitatorAction {
@@ -37,13 +37,13 @@ impl FacilitatorAction {
     }
 }
 
-/// A request to a facilitator that is about to be sent: what a token for it has to be made for.
+/// A request that is about to be sent to a facilitator; an access token may depend on it.
 ///
 /// `Debug` shows the action alone; an address may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FacilitatorCall {
-    /// What is asked.
+    /// The action.
     pub action: FacilitatorAction,
     /// The facilitator's host, with its port if it is not the scheme's own: `api.facilitator.example`.
     pub host: String,

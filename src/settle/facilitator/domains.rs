@@ -5,7 +5,7 @@ use crate::{
     settle::{SettleError, SettleErrorKind},
 };
 
-/// Returns what the token states on the chain, or else what is configured, or else what is known here of USDC.
+/// Returns the domain that the token states on the chain, else the configured one, else the built-in one of USDC.
 pub(super) fn domain_of(
     configured: &[TokenDomain],
     network: Network,

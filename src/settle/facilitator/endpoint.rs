@@ -1,4 +1,4 @@
-//! `Endpoint`: one facilitator, and what is known of it.
+//! `Endpoint`: one facilitator and its state.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! `Recent`: what is remembered of the last payments. Nothing hangs on it but convenience: the chain knows what was paid.
+//! `Recent`: a memory of the last payments, for convenience only. The chain records settlements.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -32,7 +32,7 @@ impl<T> fmt::Debug for Recent<T> {
 }
 
 impl<T: Copy + PartialEq> Recent<T> {
-    /// Remembers this of a payment, and returns what was known before.
+    /// Remembers a payment's state, and returns the previous one.
     pub(super) fn set(&self, payment: PaymentId, value: T) -> Option<T> {
         let mut memory = self.memory();
         let before = memory.known.insert(payment, value);
@@ -51,7 +51,7 @@ impl<T: Copy + PartialEq> Recent<T> {
         self.memory().known.get(&payment).copied()
     }
 
-    /// Forgets a payment of which this is remembered; `false` if it is something else by now.
+    /// Forgets a payment with this state; `false` if its state has changed.
     pub(super) fn forget(&self, payment: PaymentId, value: T) -> bool {
         let mut memory = self.memory();
         let is_so = memory.known.get(&payment).is_none_or(|known| *known == value);

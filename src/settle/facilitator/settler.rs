@@ -37,9 +37,10 @@ const HEALTH_AGE: Duration = Duration::from_secs(10);
 
 /// Has payments checked and settled by a facilitator of the x402 standard, version 2.
 ///
-/// What a facilitator says is believed as far as it must be: it decides what is valid, and a seller with a verifier holds "settled"
-/// against the chain. Whatever leaves a doubt about a settlement (a time-out, a redirect, an error without the standard's form, words
-/// that are also said of transactions that were sent) is [`Settlement::Unknown`]. Of its texts, only single words are passed on.
+/// A facilitator is trusted as little as possible: it decides about validity, and a seller with a verifier checks its
+/// "settled" on the chain. Any doubt about a settlement (a time-out, a redirect, an error without the standard's form,
+/// a reason that facilitators also use for sent transactions) is [`Settlement::Unknown`]. Only single words of its
+/// texts are passed on.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tower_x402::settle::SettleError> {
@@ -59,8 +60,8 @@ struct Inner {
     limits: Limits,
     /// Which facilitator verified a payment: the same one settles it.
     verified: Recent<usize>,
-    /// Which payments were sent to be settled, and may be, with the number of the last attempt: what is refused of those may be refused
-    /// because they are.
+    /// The payments that were sent and may be settled, with the number of the last attempt. A refusal of such a payment
+    /// may be the effect of its own settlement.
     sent: Recent<u64>,
     attempts: AtomicU64,
 }
@@ -103,8 +104,8 @@ impl FacilitatorSettler {
 }
 
 impl Inner {
-    /// Returns the facilitators in the order in which they are asked about a payment: the one that verified it, those in the order of
-    /// the settings, those that failed just now.
+    /// Returns the facilitators in their order for a payment: the one that verified it, then the order of the settings,
+    /// then those that failed just now.
     fn order(&self, verified_by: Option<usize>) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
         order.sort_by_key(|(index, endpoint)| (Some(*index) != verified_by, endpoint.is_resting()));
@@ -167,8 +168,8 @@ impl Inner {
         answer.map_or(Asked::Failed, Asked::Answer)
     }
 
-    /// Notes what a facilitator said of a payment. Where the payment was sent before, its refusal is no sign that it was not taken:
-    /// its payer may have no more money because of it.
+    /// Records a facilitator's answer. After an earlier attempt, a refusal does not prove that the payment was not
+    /// taken: the payment itself may have emptied the payer's account.
     fn note(&self, id: PaymentId, index: usize, validity: Validity) -> Validity {
         match validity {
             Validity::Valid => {
@@ -188,7 +189,7 @@ impl Inner {
             if verified_by != Some(index) && !self.can_settle(endpoint, payment.requirements.network).await {
                 continue;
             }
-            // Before it is sent: whoever waits for it may leave.
+            // Before it is sent, because the caller may leave.
             let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
             let sent_before = self.sent.set(id, attempt).is_some();
             let settlement = match endpoint.transport.send(FacilitatorAction::Settle, Some(body.clone())).await {
@@ -232,7 +233,8 @@ fn id_of(payment: &SignedPayment) -> PaymentId {
     payment.authorization.authorization.payment_id(offered.network, offered.asset)
 }
 
-/// The body of a request about a payment, written anew: a facilitator judges what was judged here, and nothing else.
+/// The body of a request about a payment, written from the checked values: the facilitator judges exactly what was
+/// judged here.
 fn body_of(payment: &SignedPayment) -> String {
     let (offered, signed) = (payment.requirements.clone(), payment.authorization.clone());
     let mut payload = PaymentPayload::new(offered.clone(), signed);

@@ -16,7 +16,7 @@ use crate::{
 /// The wait where a facilitator that is asked too often does not say how long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The last answer to `/supported`, and when it came. Whoever asks while another does waits for the same answer.
+/// The last answer to `/supported` and its time. Concurrent callers wait for the same answer.
 #[derive(Debug, Default)]
 pub(super) struct SupportedCell(Mutex<Option<(Instant, Arc<Supported>)>>);
 

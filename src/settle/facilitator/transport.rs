@@ -1,5 +1,5 @@
-//! `Transport`: one request to one facilitator. It follows no redirect, repeats nothing, caps what it reads, and never prints what it
-//! carried nor where to.
+//! `Transport`: one request to one facilitator. It follows no redirect, repeats nothing, caps the answer, and never
+//! prints its content or URL.
 
 use std::{
     fmt,
@@ -40,8 +40,8 @@ pub(super) struct Transport {
     authorizer: Option<Authorizer>,
     /// For questions, which may be asked again: it keeps connections.
     asking: Client,
-    /// For settling. Each request has a connection of its own: whether one that was kept still took a request before it closed, nobody
-    /// can tell.
+    /// For settling. Each request has a connection of its own: a kept connection that closes leaves it unknown whether
+    /// the request arrived.
     settling: Client,
 }
 

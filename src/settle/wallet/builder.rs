@@ -22,7 +22,7 @@ use crate::{
 impl WalletSettler {
     /// Returns a builder: name a key and an endpoint, then [connect](WalletSettlerBuilder::connect).
     pub fn builder() -> WalletSettlerBuilder {
-        let signer = Err(SettleError::new(SettleErrorKind::BadKey));
+        let signer = Err(SettleError::new(SettleErrorKind::InvalidKey));
         WalletSettlerBuilder { signer, urls: Vec::new(), plain_http: false, policy: Policy::default() }
     }
 }
@@ -65,12 +65,12 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Settles from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
+    /// Settles with an external key: any signer of alloy, such as a key store or a cloud service.
     ///
     /// While it signs, no other payment is sent, and no time limit applies.
     ///
     /// ```
-    /// use tower_x402::{client::alloy::signers::local::PrivateKeySigner, settle::WalletSettler};
+    /// use tower_x402::{alloy::signers::local::PrivateKeySigner, settle::WalletSettler};
     /// let key = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d".parse::<PrivateKeySigner>()?;
     /// let settler = WalletSettler::builder().signer(key).endpoint("https://mainnet.base.org");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -139,12 +139,12 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Sets what one whole coin of the chain, 10¹⁸ wei, costs in this token, in base units. A payment in the token is then settled only
-    /// if its gas costs no more than its [share](Self::max_gas_share) of the payment. By default no price is set, and nothing is
-    /// compared: set prices above what gas costs.
+    /// Sets the price of one whole coin of the chain (10¹⁸ wei) in this token, in base units. The settler then settles
+    /// a payment in the token only if gas costs at most its [share](Self::max_gas_share) of the payment. By default
+    /// there is no price and no comparison: set your prices above the cost of gas.
     ///
-    /// Round the price up, and set it again when the market has moved far. Where a chain also charges for data, as Base does for what it
-    /// writes to Ethereum, that is not counted.
+    /// Round the price up, and update it when the market has moved far. The comparison ignores a chain's charge for
+    /// data, such as Base's for its data on Ethereum.
     ///
     /// ```
     /// use tower_x402::{protocol::{Amount, Asset}, settle::WalletSettler};
@@ -158,13 +158,14 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Sets how many per cent of a payment its gas may cost: 50 by default. It counts for tokens in which the
-    /// [price of the coin](Self::coin_price) is set.
+    /// Sets the largest cost of gas, in per cent of the payment: 50 by default. It applies to tokens with a [price of
+    /// the coin](Self::coin_price).
     ///
-    /// Where gas costs more, [`verify`](crate::settle::Settler::verify) fails with
-    /// [`GasAbovePrice`](SettleErrorKind::GasAbovePrice), before any handler runs. Gas that became dearer since is noticed before anything
-    /// is sent, and the outcome is [`Unknown`](crate::settle::Settlement::Unknown). What was sent before is replaced at higher fees all
-    /// the same, up to [`max_fee_per_gas`](Self::max_fee_per_gas).
+    /// If gas costs more, [`verify`](crate::settle::Settler::verify) fails with
+    /// [`GasAbovePrice`](SettleErrorKind::GasAbovePrice), before any handler runs. If gas becomes more expensive after
+    /// that, the settler sends nothing, and the outcome is [`Unknown`](crate::settle::Settlement::Unknown).
+    /// Transactions that were already sent are still replaced at higher fees, up to
+    /// [`max_fee_per_gas`](Self::max_fee_per_gas).
     pub const fn max_gas_share(mut self, percent: u32) -> Self {
         self.policy.gas_share = percent;
         self
@@ -174,8 +175,8 @@ impl WalletSettlerBuilder {
     /// answered.
     ///
     /// # Errors
-    /// [`BadKey`](SettleErrorKind::BadKey), [`BadEndpoint`](SettleErrorKind::BadEndpoint), also where two nodes serve different chains,
-    /// [`BadSetting`](SettleErrorKind::BadSetting), and [`Unavailable`](SettleErrorKind::Unavailable) if no node answers.
+    /// [`InvalidKey`](SettleErrorKind::InvalidKey), [`InvalidEndpoint`](SettleErrorKind::InvalidEndpoint), also where two nodes serve different chains,
+    /// [`InvalidSetting`](SettleErrorKind::InvalidSetting), and [`Unavailable`](SettleErrorKind::Unavailable) if no node answers.
     pub async fn connect(self) -> Result<WalletSettler, SettleError> {
         let nodes = connect::connect(&self.urls, self.plain_http).await?;
         self.build(nodes)
@@ -191,7 +192,7 @@ impl WalletSettlerBuilder {
     }
 
     fn build(self, nodes: Nodes) -> Result<WalletSettler, SettleError> {
-        let bad = |what| Err(SettleError::new(SettleErrorKind::BadSetting { what }));
+        let bad = |what| Err(SettleError::new(SettleErrorKind::InvalidSetting { what }));
         if self.policy.max_fee_per_gas == 0 {
             return bad("max_fee_per_gas");
         }
@@ -208,7 +209,7 @@ impl WalletSettlerBuilder {
 
 impl From<KeyFault> for SettleError {
     fn from(_: KeyFault) -> Self {
-        SettleError::new(SettleErrorKind::BadKey)
+        SettleError::new(SettleErrorKind::InvalidKey)
     }
 }
 
@@ -216,7 +217,7 @@ impl From<ConnectFault> for SettleError {
     fn from(fault: ConnectFault) -> Self {
         match fault {
             ConnectFault::Missing | ConnectFault::Url(_) | ConnectFault::PlainHttp | ConnectFault::Chains => {
-                SettleError::new(SettleErrorKind::BadEndpoint)
+                SettleError::new(SettleErrorKind::InvalidEndpoint)
             }
             ConnectFault::Node(_) => Self::unavailable(),
         }

@@ -1,4 +1,5 @@
-//! What is checked before a payment is taken on: everything that would make its transaction fail, and whether one can be paid for.
+//! Checks a payment before the settler accepts it: everything that would make its transaction fail, and the settler's
+//! own balance.
 
 use alloy::primitives::U256;
 use futures_util::future::try_join;
@@ -31,9 +32,9 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
     }
     let order = Order::of(payment);
     match core.flights.are_by(&order) {
-        // Shown again while it is being settled: what comes of that is told to both.
+        // Shown again during its settlement: both calls get the outcome.
         Some(true) => return Ok(Validity::Valid),
-        // For another quote, or with another signature: what comes of it is to be awaited.
+        // For another quote, or with another signature: the caller has to await the outcome.
         Some(false) => return Err(SettleError::unavailable()),
         None => {}
     }
@@ -65,7 +66,8 @@ fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
     core.refusals.get(&order.digest())
 }
 
-/// Asks the nodes, cheapest questions first. `promised` is what else the payer's balance has to cover.
+/// Asks the nodes, cheapest questions first. `promised` is the sum of other payments that the payer's balance has to
+/// cover.
 async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
     if !is_plausible(core, order).await? {
         return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
@@ -96,16 +98,16 @@ async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validit
 /// What a payer's balance says of one of its payments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// It covers this one and what was promised before it.
+    /// It covers this payment and those promised before it.
     All,
-    /// It covers this one or what was promised before it: that is to be settled first.
+    /// It covers either this payment or those promised before it, which settle first.
     Later,
     /// It does not cover this one.
     Nothing,
 }
 
-/// Holds a payment against the payer's balance with what waits, and together with what is promised already against that in the newest
-/// block: a node whose `pending` state is its `latest` does not know what waits.
+/// Compares a payment with the payer's pending balance, and together with promised payments with the balance in the
+/// newest block: a node whose `pending` state equals its `latest` does not see pending transactions.
 pub(super) async fn cover(core: &Core, order: &Order, promised: Amount) -> Result<Cover, Failure> {
     if promised.is_zero() {
         return Ok(Cover::All);

@@ -30,10 +30,10 @@ const MIN_BALANCE: u128 = 500_000_000_000_000;
 /// How long an answer about the newest block counts. Base has a block every two seconds.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
 
-/// How long an account is taken to have code, or none.
+/// How long the knowledge that an account has code, or none, stays valid.
 const CODE_LASTS: Duration = Duration::from_secs(30);
 
-/// How long an account with code whose payment reverted is refused.
+/// How long an account with code is refused after one of its payments reverted.
 const REVERT_LASTS: Duration = Duration::from_secs(6 * 3_600);
 
 /// How many per cent of a payment its gas may cost unless said otherwise.
@@ -52,7 +52,7 @@ pub(super) struct Policy {
     pub(super) contract_accounts: bool,
     /// How many per cent of a payment its gas may cost.
     pub(super) gas_share: u32,
-    /// What one whole coin of the chain costs, by token. Gas is compared with payments in these.
+    /// The price of one whole coin of the chain, by token, for the comparison of gas with payments.
     pub(super) coin_prices: HashMap<Address, Amount>,
 }
 
@@ -81,11 +81,11 @@ pub(super) struct Core {
     pub(super) code: Recall<Address, bool>,
     /// What gas costs, and how much ether the account has.
     pub(super) outlay: Recall<(), (Fees, u128)>,
-    /// Accounts with code whose payments reverted on the chain, at the cost of the settling account.
+    /// Accounts with code that made a payment revert on the chain, at the cost of the settling account.
     pub(super) reverted: Recall<Address, ()>,
-    /// The nonces whose transactions a task cares for, and how many tasks do.
+    /// The nonces that tasks are watching, with the number of tasks.
     held: Mutex<BTreeMap<u64, usize>>,
-    /// The last nonce that was filled because nobody cared for it, what was offered, and when.
+    /// The last abandoned nonce that was filled, the fees, and the time.
     pub(super) filled: tokio::sync::Mutex<Option<(u64, Fees, Instant)>>,
 }
 

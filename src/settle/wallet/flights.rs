@@ -16,10 +16,10 @@ use crate::{
     settle::Settlement,
 };
 
-/// How many payments may wait before no further one is taken on.
+/// How many payments may wait; a further one is refused.
 pub(super) const WAITING_MAX: usize = 256;
 
-/// What is known of a payment that is being settled.
+/// The state of a payment during its settlement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     /// The newest transaction that was sent for it.
@@ -66,7 +66,7 @@ impl Flights {
         if let Some(other) = open.get(&name) {
             return (*other.call == *order.input).then(|| (other.progress.clone(), None));
         }
-        // What was verified while there was room is taken.
+        // A payment that was verified while there was room is accepted.
         if open.len() >= 2 * WAITING_MAX {
             return None;
         }
@@ -84,12 +84,13 @@ impl Flights {
         Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, number, progress: sender })))
     }
 
-    /// Whether it is this call by which the authorization of that name is being settled now; `None` where it is not being settled.
+    /// Whether this call is the one that settles the authorization now; `None` if the authorization is not being
+    /// settled.
     pub(super) fn are_by(&self, order: &Order) -> Option<bool> {
         locked(&self.open).get(&order.name()).map(|other| *other.call == *order.input)
     }
 
-    /// What is being settled of this payer's in this token: by those before that flight, or by all.
+    /// The sum of the payer's payments in this token that are being settled: before that flight, or in all.
     pub(super) fn owed(&self, order: &Order, before: Option<&Flight>) -> Amount {
         let open = locked(&self.open);
         let same = open.values().filter(|open| open.token == order.token && open.payer == order.authorization.from);
@@ -124,7 +125,7 @@ fn locked(open: &Mutex<ByName>) -> MutexGuard<'_, ByName> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the end of a flight; what is known of it where its task ended without one.
+/// Waits for the end of a flight; returns the last state if its task ended without an outcome.
 pub(super) async fn landed(progress: &mut watch::Receiver<Progress>) -> Settlement {
     let ended = progress.wait_for(|progress| progress.outcome.is_some()).await;
     if let Ok(Some(outcome)) = ended.map(|progress| progress.outcome.clone()) {

@@ -1,5 +1,5 @@
-//! Nonces that nobody cares for any more, before others that wait: left by a process that is gone, or dropped by the nodes. They are
-//! filled by transactions that do nothing.
+//! Fills abandoned nonces that block later ones, by transactions without effect. A dead process left them, or the nodes
+//! dropped their transactions.
 
 use tokio::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::evm::{
     },
 };
 
-/// Fills the account's lowest open nonce if it is below this one and nobody cares for it; again with a higher fee while that does not
-/// help.
+/// Fills the account's lowest open nonce if it is below this one and abandoned; repeats this with a higher fee while it
+/// stays open.
 ///
 /// What waits there may settle a payment, for a process that is gone, and its answer may be delivered: that is left alone.
 pub(super) async fn fill(core: &Core, open: u64, below: u64) {
@@ -30,12 +30,12 @@ pub(super) async fn fill(core: &Core, open: u64, below: u64) {
         return;
     }
     let Ok(now) = core.account.fees().await else { return };
-    // Whoever has the turn may be about to use this very nonce.
+    // The task with the turn may be about to use this very nonce.
     let _turn = core.account.turn.lock().await;
     if core.is_held(open) {
         return;
     }
-    // What is there is not known, and so not what it offers: each time a good deal more.
+    // The waiting transaction and its fees are unknown, so each attempt offers considerably more.
     let least = last
         .map_or(now, |(_, Fees { most, tip }, _)| Fees { most: most.saturating_mul(2), tip: tip.saturating_mul(2) });
     let fees = now.or_higher(least).at_most(core.policy.max_fee_per_gas);
@@ -65,7 +65,8 @@ async fn may_pay(core: &Core, nonce: u64) -> bool {
     false
 }
 
-/// Whether that settles a payment and still can: not every node says that it fails on what is in blocks.
+/// Whether the transaction settles a payment and still can: at least one node does not say that it fails in the latest
+/// block.
 async fn pays(core: &Core, waiting: &Waiting) -> bool {
     let (Some(to), true) = (waiting.to, eip3009::is_transfer(&waiting.input)) else { return false };
     let call = Call { from: core.account.address, to, data: &waiting.input, gas: GAS_MAX, fees: None };
@@ -112,7 +113,7 @@ mod tests {
         (Core::new(Account::new(nodes, signer), super::super::core::Policy::default()), sent)
     }
 
-    /// Who has the turn may be about to use the very nonce.
+    /// The task with the turn may be about to use the very nonce.
     #[tokio::test]
     async fn a_nonce_that_is_taken_while_the_turn_is_awaited_is_not_filled() {
         let (core, sent) = core().await;

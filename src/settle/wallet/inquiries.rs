@@ -25,7 +25,7 @@ pub(super) struct Inquiries {
     others: Line,
 }
 
-/// Payments of one kind: the places, and who is under way or waits.
+/// Payments of one kind: the places, the running inquiries, and the waiting ones.
 #[derive(Debug)]
 struct Line {
     places: Semaphore,
@@ -55,7 +55,7 @@ impl Default for Inquiries {
 impl Inquiries {
     /// Waits until this payment may be checked; `None` where too many wait already.
     pub(super) async fn enter(&self, order: &Order) -> Option<Inquiry<'_>> {
-        // A forged signature names any payer. It takes no place from those who signed.
+        // A forged signature can name any payer. It takes no place from real signers.
         let line = if order.is_by_key { &self.by_key } else { &self.others };
         line.enter(order.authorization.from).await
     }

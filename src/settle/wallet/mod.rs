@@ -30,20 +30,21 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
 /// the [tag](crate::protocol::PaymentTag) of the quote that it pays for.
 ///
-/// **Who pays.** Signatures of keys are checked without asking a node. One payer's payments that are under way are held against its
-/// balance together. Calls are tried with the fees with which they are sent: a contract account could otherwise tell a trial by its gas
-/// price of zero, accept there, and burn the gas on the chain. An account with code whose payment reverts all the same is refused for
-/// six hours, and [`contract_accounts`](WalletSettlerBuilder::contract_accounts) refuses all of them.
+/// **Checks.** Key signatures are checked without a node. The payments of one payer that are being settled are compared
+/// with its balance together. Trial calls use the fees of the transaction: a contract account could otherwise tell a
+/// trial by its gas price of zero, accept there, and burn the gas on the chain. An account with code that still makes a
+/// payment revert is refused for six hours, and [`contract_accounts`](WalletSettlerBuilder::contract_accounts) refuses
+/// all of them.
 ///
-/// **Nonces.** Payments are settled in parallel, with one nonce each, in order. What is sent is watched in the background until it is
-/// mined, also where nobody waits for it any more. What is stuck is sent again with a higher fee, up to
-/// [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its payment has become
-/// impossible. Nonces that an earlier process left open are filled in the same way. A payment that is presented again while it is
-/// being settled is not sent twice.
+/// **Nonces.** Payments are settled in parallel, with one nonce each, in order. A background task watches each
+/// transaction until it is mined, even after its caller has left. A stuck transaction is sent again with a higher fee,
+/// up to [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its
+/// payment has become impossible. Nonces that an earlier process left open are filled in the same way. A payment that
+/// is presented again while it is being settled is not sent twice.
 ///
-/// **When a payment is refused.** That it is not settled is said before sending where every node says that its nonce is unused, and after
-/// sending only of a block [`final_after`](WalletSettlerBuilder::final_after) deep in which the account's nonce is used and the
-/// authorization's is not. Anything else is [`Settlement::Unknown`].
+/// **When a payment is refused.** Before sending, a payment is refused if every node says that its nonce is unused.
+/// After sending, only by a block [`final_after`](WalletSettlerBuilder::final_after) deep, in which the account's nonce
+/// is used and the authorization's is not. Any other outcome is [`Settlement::Unknown`].
 ///
 /// Clones share one account. Create one for each account, in one process, and send from that account with nothing else.
 ///
@@ -104,7 +105,7 @@ impl Settler for WalletSettler {
         Order::of(payment).is_by_key
     }
 
-    /// As for every settler; dropping the future does not stop what was begun.
+    /// As for every settler; dropping the future does not stop the settlement.
     async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);

@@ -54,7 +54,7 @@ impl Order {
         [&self.token.as_bytes()[..], from.as_bytes(), nonce].concat().into()
     }
 
-    /// What this very payment is remembered by. The question has the digest that was signed, and so the token's domain.
+    /// The key of this payment in the memory. The question has the signed digest, which covers the token's domain.
     pub(super) fn digest(&self) -> [u8; 32] {
         keccak256([&self.name(), &self.input[..], &self.question].concat()).0
     }

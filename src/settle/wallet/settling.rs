@@ -80,7 +80,7 @@ async fn send<'a>(
 enum Stop {
     /// It would be in vain.
     Refused(Reason),
-    /// It cannot be told what it would do; or the nonce is used: by whom, the chain tells.
+    /// Its effect is unknown; or the nonce is used, and the chain tells by which transaction.
     Unsure,
 }
 
@@ -98,11 +98,11 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
     if !checks::is_plausible(core, order).await? {
         return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
     }
-    // What comes first for this payer may leave nothing for this one.
+    // The payer's earlier payments may leave nothing for this one.
     while checks::cover(core, order, core.flights.owed(order, Some(flight))).await? == Cover::Later {
         sleep(LOOK_AGAIN).await;
     }
-    // With too little ether the trial would fail, whatever the payment is.
+    // With too little ether the trial would fail for any payment.
     let fees = checks::affords(core).await.map_err(|_| Stop::Unsure)?;
     let gas = match trial::tried(core, order, fees).await? {
         Trial::Settles { gas } => {
@@ -129,7 +129,7 @@ enum Launch<'a> {
     Failed(Option<TxHash>),
 }
 
-/// Chooses a nonce, signs and sends, while nobody else does.
+/// Chooses a nonce, signs and sends, under the account's lock.
 async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder: &TransactionRecorder) -> Launch<'a> {
     let account = &core.account;
     let _turn = account.turn.lock().await;
@@ -149,7 +149,7 @@ async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder
             return Launch::NonceUsed(hash);
         }
         Err(fault) if fault.is_refusal() => return Launch::Failed(Some(hash)),
-        // It may have been taken. Whoever comes next has the next nonce, and this one is sent until it is.
+        // A node may have accepted it. Later transactions use the next nonces, and this one is sent until it is mined.
         Err(_) => account.used(nonce),
     }
     Launch::Sent(Sent::new(transaction, signed, true), held)

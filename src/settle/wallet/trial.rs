@@ -29,7 +29,7 @@ pub(super) enum Trial {
     Fails(Reason),
 }
 
-/// How an authorization stands before its call is tried.
+/// The state of an authorization before the trial of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Unused,
@@ -64,7 +64,8 @@ pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Tria
 }
 
 async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result<Trial, Failure> {
-    // The state first: a node that cannot tell it is a token without authorizations, or no token, whose calls may do nothing at all.
+    // The state first: without an answer, the contract is a token without authorizations or no token, and its calls may
+    // do nothing.
     let call = order.call(core.account.address, Some(fees));
     let (used, gas) = join(is_used(order, node, "pending"), node.gas_of(&call)).await;
     match used? {
@@ -82,7 +83,7 @@ async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result
     }
 }
 
-/// Whether the settling call fails on what is in blocks, whatever waits.
+/// Whether the settling call fails in the latest block, without pending transactions.
 pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure> {
     let call = order.call(core.account.address, None);
     Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())

@@ -1,5 +1,5 @@
-//! Watches what was sent under one nonce until one of it is mined: sends it again, replaces it where it is stuck, and fills its nonce
-//! where the payment has become impossible. So no later transaction waits for ever.
+//! Watches the transactions of one nonce until one of them is mined: sends them again, replaces a stuck one, and fills
+//! the nonce if the payment has become impossible. Thus no later transaction waits for ever.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     if let Some(Look::Settled(transaction)) = receipts(core, sent).await {
         return Some(Settlement::Settled(transaction));
     }
-    // On one state: the nonce is used, and the authorization is not. So nothing that was sent for it can be mined any more.
+    // In one state: the nonce is used, and the authorization is not. Thus no transaction for it can be mined any more.
     let unused = async |node| {
         let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
         Ok(trial::is_used(order, node, &at).await? == Some(false))
@@ -175,7 +175,7 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     })
 }
 
-/// Remembers a payer whose code let the trial succeed and the transaction fail.
+/// Remembers a payer with code that let the trial succeed and the transaction fail.
 async fn remember(core: &Core, order: &Order) {
     let payer = order.authorization.from;
     if checks::has_code(core, payer).await.unwrap_or(!order.is_by_key) {
@@ -190,8 +190,8 @@ async fn deep(core: &Core, node: &Node, nonce: u64) -> Result<Option<String>, Fa
     Ok((node.count_at(core.account.address, height).await? > nonce).then(|| hex(height)))
 }
 
-/// Replaces what is stuck: by the same with a higher fee, or by nothing at all once the payment cannot be settled any more. `None`
-/// where there is nothing to replace, or it would cost too much.
+/// Replaces a stuck transaction: by the same call with a higher fee, or by an empty one if the payment can no longer
+/// settle. `None` if there is nothing to replace, or if it would cost too much.
 async fn hurried(
     core: &Core,
     order: &Order,

@@ -1,4 +1,4 @@
-//! Contracts for tests on a [`DevChain`](super::DevChain): tokens, unusual ways of paying, and fraud.
+//! Contracts for tests on a [`DevChain`](crate::testing::DevChain): tokens, unusual ways of paying, and fraud.
 //!
 //! The Solidity sources, the script that compiles them and its output are beside this file in the repository.
 //!
@@ -21,9 +21,9 @@ pub use word::Word;
 /// Compiled code, in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// The creation code, for [`DevChain::deploy`](super::DevChain::deploy).
+    /// The creation code, for [`DevChain::deploy`](crate::testing::DevChain::deploy).
     pub creation: &'static str,
-    /// The runtime code, for [`DevChain::set_code`](super::DevChain::set_code).
+    /// The runtime code, for [`DevChain::set_code`](crate::testing::DevChain::set_code).
     pub runtime: &'static str,
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     accounts::{DevAccount, KEYS, MNEMONIC},
     chain::DevChain,
-    error::DevChainError,
+    error::{DevChainError, Failure},
     install::install,
     locate::Places,
     process::Anvil,
@@ -100,13 +100,14 @@ impl DevChainBuilder {
     ///
     /// # Errors
     ///
-    /// Returns [`DevChainError`], which says what is missing and how to get it, or why `anvil` does not run.
+    /// Returns [`DevChainError`], which names the missing program and its source, or the reason why `anvil` does not
+    /// run.
     pub async fn start(self) -> Result<DevChain, DevChainError> {
         let places = Places::of_this_process(self.tools.clone());
         let program = match (places.find()?, self.npm) {
             (Some(program), _) => program,
-            (None, true) => install(&places.tools.ok_or(DevChainError::NoToolsFolder)?).await?,
-            (None, false) => return Err(DevChainError::NotFound),
+            (None, true) => install(&places.tools.ok_or(Failure::NoToolsFolder)?).await?,
+            (None, false) => return Err(Failure::NotFound.into()),
         };
         let anvil = Anvil::start(&program, &self.arguments()).await?;
         let rpc = Rpc::new(format!("http://127.0.0.1:{}", anvil.port()))?;

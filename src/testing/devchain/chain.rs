@@ -82,7 +82,7 @@ impl DevChain {
     ///
     /// # Errors
     ///
-    /// Returns [`DevChainError::Refused`] with the node's reason, or [`DevChainError::Unreachable`] if the node does not answer.
+    /// Returns an error with the node's reason if it refuses the call, or if it does not answer.
     pub async fn rpc(&self, method: &str, params: Value) -> Result<Value, DevChainError> {
         self.rpc.call(method, params).await
     }

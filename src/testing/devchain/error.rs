@@ -2,10 +2,14 @@
 
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
-/// The error of a [`DevChain`](super::DevChain).
+/// An error of a [`DevChain`](super::DevChain). Its text says what failed and what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DevChainError {
+#[error(transparent)]
+pub struct DevChainError(#[from] Failure);
+
+/// What failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
     /// No `anvil` was found, and npm was not allowed to install one.
     #[error(
         "no anvil found in $X402_ANVIL, on PATH or in the tools/ of the target folder; \

@@ -11,7 +11,7 @@ use std::{
 use tokio::process::Command;
 
 use super::{
-    error::{DevChainError, excerpt},
+    error::{DevChainError, Failure, excerpt},
     locate::{VERSION, installed, platform, version_folder},
 };
 
@@ -23,7 +23,7 @@ pub(super) async fn install(tools: &Path) -> Result<PathBuf, DevChainError> {
     platform()?;
     match tokio::time::timeout(LIMIT, install_locked(tools)).await {
         Ok(result) => result,
-        Err(_) => Err(DevChainError::InstallTimeout { limit: LIMIT }),
+        Err(_) => Err(Failure::InstallTimeout { limit: LIMIT }.into()),
     }
 }
 
@@ -34,14 +34,14 @@ async fn install_locked(tools: &Path) -> Result<PathBuf, DevChainError> {
     if let Some(binary) = installed(&folder) {
         return Ok(binary);
     }
-    // What is there under its final name is complete: it is filled under another.
+    // A file under its final name is complete, because it is filled under another name.
     let partial = tools.join(format!("anvil-{VERSION}.partial"));
     remove(&partial)?;
     fs::create_dir(&partial).map_err(failed("create", &partial))?;
     npm_install(&partial).await?;
     remove(&folder)?;
     fs::rename(&partial, &folder).map_err(failed("name", &folder))?;
-    installed(&folder).ok_or(DevChainError::NotFound)
+    installed(&folder).ok_or(Failure::NotFound.into())
 }
 
 /// Locks a file until it is closed, at the latest by the end of the process.
@@ -67,12 +67,12 @@ async fn npm_install(folder: &Path) -> Result<(), DevChainError> {
         .kill_on_drop(true)
         .output()
         .await
-        .map_err(|source| DevChainError::NpmMissing { source })?;
+        .map_err(|source| Failure::NpmMissing { source })?;
     if output.status.success() && installed(folder).is_some() {
         return Ok(());
     }
     let code = code(&String::from_utf8_lossy(&output.stderr));
-    Err(DevChainError::NpmFailed { package, status: output.status, code })
+    Err(Failure::NpmFailed { package, status: output.status, code }.into())
 }
 
 /// Returns the code in npm's line `npm error code E404`. The rest may name registries and users, and is not repeated.
@@ -89,7 +89,7 @@ fn remove(folder: &Path) -> Result<(), DevChainError> {
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DevChainError {
-    move |source| DevChainError::File { action, path: path.to_owned(), source }
+    move |source| Failure::File { action, path: path.to_owned(), source }.into()
 }
 
 #[cfg(test)]

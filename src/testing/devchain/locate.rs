@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::error::DevChainError;
+use super::error::{DevChainError, Failure};
 
 /// The version that npm installs.
 pub(super) const VERSION: &str = "1.7.1";
@@ -35,7 +35,7 @@ impl Places {
         if let Some(named) = &self.named {
             // Of a bare name the operating system would make something on PATH.
             let path = std::path::absolute(named).unwrap_or_else(|_| named.into());
-            return native(&path).map(Some).ok_or(DevChainError::NotAProgram { path });
+            return native(&path).map(Some).ok_or(Failure::NotAProgram { path }.into());
         }
         Ok(self.on_path().or_else(|| installed(&version_folder(self.tools.as_deref()?))))
     }
@@ -93,6 +93,6 @@ pub(super) fn platform() -> Result<&'static str, DevChainError> {
         ("macos", "x86_64") => Ok("darwin-amd64"),
         ("macos", "aarch64") => Ok("darwin-arm64"),
         ("windows", "x86_64") => Ok("win32-amd64"),
-        (os, arch) => Err(DevChainError::UnsupportedPlatform { os, arch }),
+        (os, arch) => Err(Failure::UnsupportedPlatform { os, arch }.into()),
     }
 }

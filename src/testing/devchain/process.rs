@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::error::{DevChainError, excerpt};
+use super::error::{DevChainError, Failure, excerpt};
 
 /// The time limit until it listens.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -26,15 +26,14 @@ pub(super) struct Anvil {
 impl Anvil {
     /// Starts `program` on a free port of 127.0.0.1 and waits until it listens.
     pub(super) async fn start(program: &Path, arguments: &[String]) -> Result<Self, DevChainError> {
-        let child =
-            spawn(program, arguments).map_err(|source| DevChainError::Start { path: program.to_owned(), source })?;
+        let child = spawn(program, arguments).map_err(|source| Failure::Start { path: program.to_owned(), source })?;
         let guard = guard(child.id());
         let mut anvil = Self { child, guard, port: 0 };
 
         let port = anvil.child.stdout.take().map(|out| in_thread(move |tell| follow(out, tell)));
         let complaint = anvil.child.stderr.take().map(|err| in_thread(move |tell| collect(err, tell)));
         let (Some(port), Some(complaint)) = (port, complaint) else {
-            return Err(DevChainError::NotListening { said: "it has no output".to_owned() });
+            return Err(Failure::NotListening { said: "it has no output".to_owned() }.into());
         };
 
         match tokio::time::timeout(LIMIT, port).await {
@@ -137,7 +136,7 @@ fn collect(mut output: impl Read, tell: oneshot::Sender<String>) {
 
 fn not_listening(said: String) -> DevChainError {
     let said = if said.trim().is_empty() { "it ended without a word".to_owned() } else { excerpt(&said) };
-    DevChainError::NotListening { said }
+    Failure::NotListening { said }.into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::{DevChainError, excerpt};
+use super::error::{DevChainError, Failure, excerpt};
 
 /// The time limit of a call: mining many blocks takes a while.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -53,11 +53,12 @@ impl Rpc {
         let answer: Answer = serde_json::from_slice(&body).map_err(|source| unreachable(method, source))?;
         match answer.error {
             None => Ok(answer.result),
-            Some(refusal) => Err(DevChainError::Refused {
+            Some(refusal) => Err(Failure::Refused {
                 method: method.to_owned(),
                 code: refusal.code,
                 message: excerpt(&refusal.message),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -90,9 +91,9 @@ pub(super) fn prefixed(hex: &str) -> String {
 }
 
 pub(super) fn unexpected(method: &str) -> DevChainError {
-    DevChainError::Unexpected { method: method.to_owned() }
+    Failure::Unexpected { method: method.to_owned() }.into()
 }
 
 fn unreachable(method: &str, source: impl std::error::Error + Send + Sync + 'static) -> DevChainError {
-    DevChainError::Unreachable { method: method.to_owned(), source: Box::new(source) }
+    Failure::Unreachable { method: method.to_owned(), source: Box::new(source) }.into()
 }

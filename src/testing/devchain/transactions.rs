@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     chain::DevChain,
-    error::DevChainError,
+    error::{DevChainError, Failure},
     rpc::{prefixed, unexpected},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl DevChain {
     ///
     /// # Errors
     ///
-    /// Returns [`DevChainError::NotMined`] after that time, or the errors of [`DevChain::rpc`].
+    /// Returns an error after that time, or those of [`DevChain::rpc`].
     pub async fn wait_until_mined(&self, hash: TxHash) -> Result<Value, DevChainError> {
         let mined = async {
             loop {
@@ -81,7 +81,7 @@ impl DevChain {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        timeout(MINED, mined).await.unwrap_or(Err(DevChainError::NotMined { limit: MINED }))
+        timeout(MINED, mined).await.unwrap_or(Err(Failure::NotMined { limit: MINED }.into()))
     }
 
     async fn submit(&self, transaction: Value) -> Result<TxHash, DevChainError> {

@@ -24,7 +24,7 @@ use crate::{
 const RANGE_MAX: u64 = 2_000;
 /// How often endpoints are asked for logs until the search is given up: three days of Base, a range at a time.
 const SEARCHES_MAX: usize = 64;
-/// How far before the moment that is asked for the search goes: blocks and whoever names the moment may have different clocks.
+/// How far before the requested time the search begins: the clocks of the chain and of the caller may differ.
 const MARGIN: u64 = 120;
 /// How many blocks ago a nonce must have been used for the silence of the logs to be believed. Where logs are indexed late, or by other
 /// nodes behind the same address, a transaction of the last few blocks is missed. Nodes without an archive keep the states of 128 blocks.
@@ -36,7 +36,7 @@ pub(super) struct Authorizations {
     pool: Arc<EndpointPool>,
     head: Arc<Head>,
     receipts: Arc<Receipts>,
-    /// Authorizations that nobody made must not hold up anything else.
+    /// Invented authorizations must not hold up anything else.
     gate: Gate,
 }
 
@@ -123,7 +123,7 @@ impl Authorizations {
             };
         }
         tracing::warn!(endpoint = by, payer = %nonce.payer, "a log says what used an authorization, and the receipt does not");
-        // The others may name the right one. What they do not say is no proof, as long as one of them all says something else.
+        // The others may name the right one. Silence is no proof as long as any endpoint says something else.
         match self.pool.trace(nonce, range, Whom { first: None, but: Some(by) }).await? {
             Some((_, trace @ Trace::Used(transaction))) if self.is_in_receipt(nonce, &trace).await => {
                 Ok(NonceState::Used(transaction))
@@ -132,7 +132,7 @@ impl Authorizations {
         }
     }
 
-    /// Returns whether the receipt of a trace's transaction has the log that the trace stands for.
+    /// Returns whether the receipt of a trace's transaction contains the trace's log.
     async fn is_in_receipt(&self, nonce: &Nonce, trace: &Trace) -> bool {
         let (transaction, topics) = nonce.told_by(trace);
         let found = self.receipts.get(transaction).await;

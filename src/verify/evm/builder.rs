@@ -15,7 +15,7 @@ use super::{
     judge::Policy,
     receipts::Receipts,
     reorg_monitor::ReorgMonitor,
-    signatures::Signatures,
+    signatures::SignerInquiries,
     verifier::{EvmVerifier, Inner},
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
-/// use tower_x402::verify::evm::{EvmVerifier, Finality};
+/// use tower_x402::verify::{EvmVerifier, Finality};
 /// let verifier = EvmVerifier::builder()
 ///     .endpoints(["https://mainnet.base.org", "https://base-rpc.example"])
 ///     .finality(Finality::Confirmations(3))
@@ -174,8 +174,8 @@ impl EvmVerifierBuilder {
     /// Connects: asks every endpoint for its chain id. An endpoint that does not answer now counts once it has answered.
     ///
     /// # Errors
-    /// - [`BadSetting`](VerifyErrorKind::BadSetting): a duration or number is zero, or a call may take longer than all;
-    /// - [`BadEndpoint`](VerifyErrorKind::BadEndpoint): no endpoint was named, or one is no http or https URL;
+    /// - [`InvalidSetting`](VerifyErrorKind::InvalidSetting): a duration or number is zero, or a call may take longer than all;
+    /// - [`InvalidEndpoint`](VerifyErrorKind::InvalidEndpoint): no endpoint was named, or one is no http or https URL;
     /// - [`WrongChain`](VerifyErrorKind::WrongChain): two endpoints serve different chains;
     /// - [`Unavailable`](VerifyErrorKind::Unavailable): no endpoint answered.
     pub async fn connect(self) -> Result<EvmVerifier, VerifyError> {
@@ -208,7 +208,7 @@ impl EvmVerifierBuilder {
     /// [`MerchantBuilder::start_lazily`](crate::MerchantBuilder::start_lazily).
     ///
     /// # Errors
-    /// [`BadSetting`](VerifyErrorKind::BadSetting) and [`BadEndpoint`](VerifyErrorKind::BadEndpoint), as for
+    /// [`InvalidSetting`](VerifyErrorKind::InvalidSetting) and [`InvalidEndpoint`](VerifyErrorKind::InvalidEndpoint), as for
     /// [`connect`](Self::connect).
     pub fn connect_lazily(self, network: Network) -> Result<EvmVerifier, VerifyError> {
         let transports = self.check()?.into_iter().enumerate();
@@ -229,12 +229,12 @@ impl EvmVerifierBuilder {
         ];
         let bad = settings.into_iter().find(|(_, good)| !good);
         if let Some((what, _)) = bad {
-            return Err(VerifyError::new(VerifyErrorKind::BadSetting { what }));
+            return Err(VerifyError::new(VerifyErrorKind::InvalidSetting { what }));
         }
         let transport = |(place, url): (usize, &String)| Some(Transport::new(url)?.counted_as(place));
         let transports = self.urls.iter().enumerate().map(transport).collect::<Option<Vec<_>>>();
         let transports = transports.filter(|transports| !transports.is_empty());
-        transports.ok_or(VerifyError::new(VerifyErrorKind::BadEndpoint))
+        transports.ok_or(VerifyError::new(VerifyErrorKind::InvalidEndpoint))
     }
 
     fn build(self, network: Network, endpoints: Vec<Arc<Endpoint>>) -> EvmVerifier {
@@ -250,7 +250,7 @@ impl EvmVerifierBuilder {
         let (asked, known) = (Arc::clone(&pool), Arc::clone(&head));
         let receipts = Receipts::new(asked, known, gate(), clock, block_time, total_timeout, self.cache_bytes);
         let receipts = Arc::new(receipts);
-        let signatures = Signatures::new(Arc::clone(&pool), gate());
+        let signatures = SignerInquiries::new(Arc::clone(&pool), gate());
         let known = Arc::clone(&receipts);
         let authorizations = Authorizations::new(network, Arc::clone(&pool), Arc::clone(&head), known, gate());
         let retry_after = finality.retry_after(block_time);

@@ -1,4 +1,4 @@
-//! `Chain`: the head and the sealed blocks known to lead to it. Pure: it is told what a node said.
+//! `Chain`: the head and the sealed blocks known to lead to it. Pure: its input is a node's answer.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use super::view::Block;
 /// How many blocks are remembered: some minutes of Base.
 const REMEMBERED: usize = 256;
 
-/// How a latest block stands to the head that was known.
+/// The relation of a latest block to the known head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It is the head.
     Same,
     /// It follows the head.
     Next,
-    /// It is further on; nobody knows by which way.
+    /// It is further on, by an unknown path.
     Jump,
     /// It contradicts the head: another block at its height, another parent, or a lower height.
     Replaced,
@@ -25,7 +25,7 @@ pub(super) enum Step {
 pub(super) struct Chain {
     head: Block,
     blocks: BTreeMap<u64, Block>,
-    /// Grows whenever what was known stops to count.
+    /// Grows whenever earlier knowledge stops being valid.
     generation: u64,
 }
 
@@ -57,8 +57,8 @@ impl Chain {
         }
     }
 
-    /// Makes this block the head. Blocks that it is not known to stand on are forgotten: after a jump they may have been
-    /// reorganised away.
+    /// Makes this block the head. Blocks that are not known as its ancestors are forgotten: after a jump they may have
+    /// been reorganised away.
     pub(super) fn adopt(&mut self, latest: Block) {
         if matches!(self.step_to(&latest), Step::Jump | Step::Replaced) {
             self.blocks.clear();

@@ -21,7 +21,7 @@ pub(super) fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
 
 /// The answer to `eth_chainId`.
 pub(super) fn chain_id(raw: &RawValue) -> Result<u64, Fault> {
-    // What is not even a number here is no node.
+    // An answer without a number here does not come from a node.
     parse::<U64>(raw).map(|id| id.to()).map_err(|_| Fault::Endpoint)
 }
 
@@ -97,7 +97,7 @@ pub(super) fn symbol_call(contract: Address) -> serde_json::Value {
 /// The most gas that a contract may burn to look at a signature, and still be heard.
 const SIGNATURE_GAS: u64 = 3_000_000;
 
-/// The parameters of an `eth_call` that asks an account whether it accepts a signature (EIP-1271).
+/// The parameters of an EIP-1271 `eth_call`: whether an account accepts a signature.
 pub(super) fn signature_call(account: Address, hash: B256, signature: &[u8]) -> serde_json::Value {
     let mut params = eth_call(account, &erc1271::is_valid_signature(hash, signature));
     params[0]["gas"] = serde_json::json!(format!("{SIGNATURE_GAS:#x}"));

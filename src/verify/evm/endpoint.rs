@@ -7,8 +7,7 @@ use std::{
 
 use crate::{evm::json_rpc::Transport, verify::VerifyErrorKind};
 
-/// How long a node is believed to serve the chain that it proved to serve. HTTP hides from us when a connection is made
-/// anew, so time stands in for it.
+/// How long a node's proof of its chain stays valid. HTTP hides reconnections from us, so a time limit replaces them.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
 /// How long a node that failed is left alone: doubling, from and to.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -19,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// Its place among the endpoints: what it is called in logs, where its URL has no business.
+    /// Its index among the endpoints, which names it in logs instead of its URL.
     pub(super) index: usize,
     pub(super) transport: Transport,
     state: Mutex<State>,
@@ -30,7 +29,7 @@ pub(super) struct Endpoint {
 struct State {
     /// When it last proved to serve our chain; `None` if it must prove everything before it is believed.
     proved_at: Option<Duration>,
-    /// What it served in place of our chain or token, until it proves otherwise.
+    /// The foreign chain or token that it served, until it proves otherwise.
     wrong: Option<VerifyErrorKind>,
     /// How often it failed since its last usable answer.
     failures: u32,

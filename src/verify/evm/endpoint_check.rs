@@ -27,7 +27,7 @@ pub(super) type Token = (Address, u8);
 #[derive(Debug)]
 pub(super) struct EndpointCheck {
     network: Network,
-    /// What an endpoint that failed has to know about before it is believed again.
+    /// The block that a failed endpoint has to know before it is believed again.
     tokens: Mutex<Vec<Token>>,
     under_way: SingleFlight<usize, ()>,
     call_timeout: Duration,
@@ -52,8 +52,8 @@ impl EndpointCheck {
         Self { network, tokens: Mutex::default(), under_way: SingleFlight::default(), call_timeout, clock }
     }
 
-    /// Has one endpoint prove what is due. One that proves the opposite is not believed, and left alone for a while, until it
-    /// has proved everything.
+    /// Lets one endpoint prove what is due. An endpoint that proves the opposite is not believed, and rests for a
+    /// while, until it has proved everything.
     pub(super) async fn prove(&self, endpoint: &Arc<Endpoint>) -> Result<(), VerifyError> {
         self.under_way.join(endpoint.index, || self.proof(Arc::clone(endpoint))).await
     }
@@ -63,7 +63,7 @@ impl EndpointCheck {
         let (network, limit, clock) = (self.network, self.call_timeout, Arc::clone(&self.clock));
         let round = endpoint.round();
         async move {
-            // Those who waited for a proof that failed come back at once.
+            // Callers that waited for a failed proof return at once.
             if endpoint.is_shut(clock.monotonic()) {
                 return Err(VerifyError::new(endpoint.wrong().unwrap_or(VerifyErrorKind::Unavailable)));
             }

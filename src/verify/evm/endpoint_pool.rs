@@ -122,7 +122,7 @@ impl EndpointPool {
         }
     }
 
-    /// One call, believed only from an endpoint whose chain is proved; where that is due it is done beside the call.
+    /// One call, believed only from an endpoint that has proved its chain; a due proof runs beside the call.
     fn call<'a, T: Send + 'a>(&'a self, endpoint: &'a Arc<Endpoint>, call: Asking<'a, T>) -> Call<'a, T> {
         async move {
             let round = endpoint.round();
@@ -158,7 +158,8 @@ impl EndpointPool {
         proved
     }
 
-    /// Whom to ask, in order: those that can be expected to answer; if there are none, those that failed but once.
+    /// The endpoints to ask, in order: those that are expected to answer; if there are none, those with a single
+    /// failure.
     fn order(&self, whom: Whom) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
         let now = self.clock.monotonic();
         let (lead, until) = *self.lead.lock().unwrap_or_else(PoisonError::into_inner);

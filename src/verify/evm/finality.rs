@@ -23,7 +23,7 @@ impl Default for Finality {
 }
 
 impl Finality {
-    /// Returns when a client whose payment is not deep enough should ask again.
+    /// Returns when a client should ask again if its payment is not deep enough.
     pub(super) fn retry_after(self, block_time: Duration) -> Duration {
         let blocks = match self {
             // Asking is cheap, and an answer may be there as soon as the block is.

@@ -1,8 +1,8 @@
 //! `Gate`: so many look-ups at once, so many waiting in two lines, the rest turned away.
 //!
-//! What is looked up for the first time stands in one line, what was looked for in vain before in the other, and turns go to
-//! both in alternation: whoever asks for the same things again and again, however many they are, leaves half of the turns to
-//! newcomers, and a flood of newcomers leaves half of them to those who wait for their payment to be mined.
+//! First look-ups wait in one line, repeated look-ups in the other, and the lines take turns. A flood of repeated
+//! questions therefore leaves half of the turns to newcomers, and a flood of newcomers leaves half of them to payers
+//! who wait for their block.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ struct Places {
     last_number: u64,
 }
 
-/// Who waits, in order: whoever was looked up longest ago comes first, then whoever came first.
+/// The waiting look-ups, in order: the least recently looked up first, then by arrival.
 type Line = BTreeMap<Place, oneshot::Sender<Turn>>;
 type Place = (Duration, u64);
 
@@ -60,7 +60,7 @@ impl Gate {
             let place = (asked_before.unwrap_or_default(), places.last_number);
             let line = places.line(asked_before.is_some());
             if line.len() >= self.queue {
-                // Whoever was looked up last gives way.
+                // The most recently looked up one gives way.
                 line.last_entry().filter(|last| *last.key() > place).ok_or_else(overloaded)?.remove();
             }
             let (sender, turn) = oneshot::channel();

@@ -1,5 +1,5 @@
-//! `Head`: the chain's current head, as a cell. Whoever finds it older than one block time, or waits for the next block, has
-//! it refreshed, in one look-up for all. Nothing runs while nobody asks, and nothing has to be stopped.
+//! `Head`: the chain's current head, as a cell. A caller that finds it older than one block time, or waits for the next
+//! block, starts a refresh that all callers share. There is no background task, so nothing has to be stopped.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,12 +26,12 @@ use crate::{
 
 /// A head is stale when refreshes over that long brought no newer block.
 const QUIET_MAX: Duration = Duration::from_secs(60);
-/// How long it is at least between two refreshes for those who wait for the next block.
+/// The shortest time between two refreshes for callers that wait for the next block.
 const HURRY: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Head {
     cell: Mutex<Option<HeadState>>,
-    /// When the last refresh began, whatever came of it (monotonic).
+    /// When the last refresh began, successful or not (monotonic).
     asked_at: Mutex<Option<Duration>>,
     refreshes: SingleFlight<(), Tip>,
     look_ups: SingleFlight<u64, Option<Block>>,
@@ -89,7 +89,7 @@ impl Head {
         (newer != *tip && !self.is_stale(&newer)).then_some(newer)
     }
 
-    /// When the last look began that found another head (monotonic): what was heard before it may have changed.
+    /// When the last look that found another head began (monotonic): earlier answers may be outdated.
     pub(super) fn moved_at(&self) -> Duration {
         self.cell().as_ref().map_or(Duration::ZERO, |cell| cell.moved_at)
     }
@@ -120,7 +120,7 @@ impl Head {
     async fn look_up(self: Arc<Self>, number: u64) -> Result<Option<Block>, VerifyError> {
         let _turn = self.gate.enter(None).await?;
         let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.chain.generation()));
-        // Its time decides how old a payment is, and the head stands on it.
+        // Its time decides the age of a payment, and it is an ancestor of the head.
         let possible =
             |block: &Block| known.is_none_or(|(head, _)| block.number > head.number || block.time <= head.time);
         let block = self.pool.block_if(BlockTag::Number(number), self.source(), possible).await?;
@@ -172,7 +172,7 @@ impl Head {
             .is_some_and(|cell| cell.chain.step_to(latest) == Step::Replaced || is_leap(cell.chain.head(), latest))
     }
 
-    /// What is the latest block, and who says so; `None` if nobody knows of anything that could replace the known one.
+    /// The latest block and its source; `None` if no endpoint has one that could replace the known head.
     async fn latest(&self, wanted: u64) -> Result<Option<Named>, VerifyError> {
         let now = self.now();
         let possible = |latest: &Block| !self.is_from_the_future(latest);
@@ -230,7 +230,7 @@ impl Head {
         Now { monotonic: clock.monotonic(), unix: clock.unix(), max_age: *max_age, block_time: *block_time }
     }
 
-    /// The endpoint that named the head: it is the first to be asked about what the head stands on.
+    /// The endpoint that named the head: it is the first one to ask about the head's ancestors.
     fn source(&self) -> Option<usize> {
         self.cell().as_ref().map(|cell| cell.source)
     }

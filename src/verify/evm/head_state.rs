@@ -1,4 +1,5 @@
-//! `HeadState`: the head as it is known, who named it, and which answers replace it. Pure: it is told what was said, and when.
+//! `HeadState`: the known head, its source, and the rule for its replacement. Pure: its input are answers and their
+//! times.
 
 use std::{
     cmp::Ordering,
@@ -17,8 +18,8 @@ use crate::protocol::ChainTime;
 const SILENCE: u32 = 3;
 /// After how many block times without anything newer all are asked.
 const PATIENCE: u32 = 2;
-/// A head that is further up than this, and a hundred blocks more for each second of chain time, is a leap. It counts only
-/// where nobody knows better, and from an endpoint that proves its chain again.
+/// A head further up than this, plus a hundred blocks for each second of chain time, is a leap. It counts only without
+/// a better answer, and from an endpoint that proves its chain again.
 const LEAP_MAX: u64 = 256;
 
 /// What an endpoint named as the latest block.
@@ -69,7 +70,7 @@ impl Now {
         self.max_age.is_some_and(|max_age| self.unix.saturating_sub(block.time.unix()) > max_age.as_secs())
     }
 
-    /// Whether the one is later, or nearer to the present. The head of a node that is merely behind is neither.
+    /// Whether one head is later, or nearer to the present. The head of a lagging node is neither.
     fn is_nearer(&self, one: &Block, other: &Block) -> bool {
         let away = |block: &Block| self.unix.abs_diff(block.time.unix());
         one.time > other.time || self.max_age.is_some() && away(one) < away(other)
@@ -114,17 +115,17 @@ impl HeadState {
         }
         match latest.number.cmp(&head.number) {
             Ordering::Greater => latest.number >= wanted && !is_leap(head, latest),
-            // Between two blocks there is nothing newer, and that is no reason to ask everybody. For long it is, and so is a
-            // receipt of a block that somebody must have.
+            // Between two blocks there is nothing newer, which is no reason to ask all endpoints. A long silence is
+            // one, and so is a receipt of a later block.
             Ordering::Equal => {
                 latest.number >= wanted && (latest.hash != head.hash || !now.is_after(self.quiet_since, PATIENCE))
             }
-            // A reorganisation if it says so who named the head; anybody else may just be behind.
+            // A reorganisation if the head's source says so; another endpoint may only be behind.
             Ordering::Less => endpoint == self.source,
         }
     }
 
-    /// Which of several answers counts, none of which does alone. `wrong` tells whether the source is not believed any more.
+    /// Chooses among several answers if none counts alone. `wrong` tells whether the source is no longer believed.
     pub(super) fn choose(&mut self, mut answers: Vec<Named>, wrong: bool, now: &Now) -> Option<Named> {
         for (endpoint, latest) in &answers {
             self.heard.entry(*endpoint).or_insert(latest.number);
@@ -155,7 +156,7 @@ impl HeadState {
         wrong || now.is_after(self.silent_since, SILENCE)
     }
 
-    /// Whether this endpoint moves on, nearer to the present than the head of the source, which stands still.
+    /// Whether this endpoint advances, nearer to the present than the head of a source without progress.
     fn overtakes(&self, (endpoint, latest): &Named, now: &Now) -> bool {
         let head = self.chain.head();
         let advances = self.heard.get(endpoint).is_some_and(|first| latest.number > *first);
@@ -175,7 +176,7 @@ impl HeadState {
                 endpoint = self.source,
                 "an endpoint named a higher head and does not go on; the others count"
             );
-            // What it said does not count, for what is newer either.
+            // Its answer does not count, for newer blocks either.
             self.given_up.insert(self.source, head.hash);
             self.newest = ChainTime::from_unix(0);
         }
@@ -225,7 +226,7 @@ mod tests {
         Block { number, hash, parent: [0; 32], time: ChainTime::from_unix(START + seconds) }
     }
 
-    /// After how many seconds the second endpoint's head replaces that of the first, which stands still.
+    /// After how many seconds the second endpoint's head replaces the first one's, which has stopped.
     fn replaced_after(stands: Block, max_age: Option<Duration>, moves: impl Fn(u64) -> Block) -> Option<(u64, u64)> {
         let mut cell = HeadState::new(stands, 0, Duration::ZERO);
         cell.refreshed(Duration::ZERO);
@@ -246,11 +247,11 @@ mod tests {
         for max_age in [MINUTE, None] {
             let lower = |seconds| block(100 + seconds / 2, seconds);
             assert_eq!(replaced_after(block(250, 1), max_age, lower), Some((8, 104)));
-            // Nobody moves, or by a leap.
+            // No endpoint advances, or only by a leap.
             assert_eq!(replaced_after(block(250, 1), max_age, |_| block(100, 3)), None);
             assert_eq!(replaced_after(block(250, 1), max_age, |seconds| block(300_000_000 + seconds, 3)), None);
         }
-        // Where no clock tells what is present, only its own time does.
+        // Without a clock for the present, only its own time counts.
         for (max_age, after) in [(MINUTE, 8), (None, 42)] {
             let lower = |seconds| block(100 + seconds / 2, seconds);
             assert_eq!(replaced_after(block(250, 40), max_age, lower), Some((after, 100 + after / 2)));

@@ -1,6 +1,7 @@
 //! `History`: the transfers of a span of blocks, found by log queries and judged by their receipts.
 //!
-//! A log only says which transactions to look at. What is listed was read from a receipt, as payments are, and has the same name.
+//! A log only tells which transactions to look at. The listed transfers come from receipts, as payments do, and have
+//! the same ids.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -116,7 +117,7 @@ impl History<'_> {
         Ok(transactions)
     }
 
-    /// The same by one endpoint, and by which.
+    /// The same from one endpoint, with its index.
     async fn logged(
         &self,
         range: &BlockRange,

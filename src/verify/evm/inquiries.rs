@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl EndpointPool {
-    /// The receipt of a transaction. That there is none is believed only when every live endpoint says so.
+    /// The receipt of a transaction. Its absence needs the word of every live endpoint.
     pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<TxReceipt>, NoAnswer> {
         let question = tx_record::receipt(transaction);
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
@@ -68,7 +68,7 @@ impl EndpointPool {
     ) -> Result<PoolAnswer<Block>, VerifyError> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(fault) if fault.is_of_the_endpoint() => Err(fault),
-            // No client chose this question: whoever has no good answer to it has none to any.
+            // No client chose this question: an endpoint without a good answer to it has a good answer to none.
             answer => {
                 let latest = answer.and_then(|raw| BlockTag::Latest.read(raw)).ok().flatten();
                 latest.filter(&possible).ok_or(Fault::Endpoint)
@@ -128,7 +128,7 @@ impl EndpointPool {
         self.ask_all(question, whom, read, settles).await
     }
 
-    /// Asks one question, and has whatever comes of it read.
+    /// Asks one question and reads its answer.
     pub(super) async fn ask_all<T: Send>(
         &self,
         question: &Question,

@@ -21,7 +21,7 @@ pub(super) struct Tip {
 /// What the operator decided beyond the terms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policy {
-    /// Whose transfers are never payments: a treasury, a bridge, a faucet.
+    /// Senders of transfers that are never payments: a treasury, a bridge, a faucet.
     pub(super) deny: HashSet<Address>,
     /// What to tell a client that is too early.
     pub(super) retry_after: Duration,
@@ -59,14 +59,15 @@ pub(super) fn judge(
     }
 }
 
-/// The receipt's block, if the receipt is of this transaction, agrees with itself, and stands where it counts.
+/// The receipt's block, if the receipt is of this transaction, agrees with itself, and is deep enough in the canonical
+/// chain.
 fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
     let block = canonical.filter(|block| receipt.is_of(block))?;
     let deep_enough = tip.confirmed.is_some_and(|highest| block.number <= highest);
     (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
-/// All transfers of accepted tokens from somebody else to the recipient, each with what it is bound to.
+/// All transfers of accepted tokens to the recipient from another account, each with its binding.
 fn transfers<'a>(
     record: &'a TxRecord,
     transaction: TxHash,
@@ -97,7 +98,7 @@ fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32
     (directly && is_used && address(authorizer)? == payer).then_some(*nonce)
 }
 
-/// The transfer of an accepted token from somebody else to the recipient that this log tells of, whatever its amount.
+/// This log's transfer of an accepted token to the recipient from another account, of any amount.
 fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy: &Policy) -> Option<Transfer> {
     let network = terms.network();
     let accepted = terms.assets().iter().any(|asset| asset.contract() == log.emitter && asset.network() == network);

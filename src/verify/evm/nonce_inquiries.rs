@@ -54,9 +54,9 @@ impl EndpointPool {
         Ok(matches!(said, PoolAnswer::Doubtful(_)))
     }
 
-    /// Returns what used a nonce in those blocks, and an endpoint that says so. One endpoint is enough for a transfer, whose receipt is
-    /// judged afterwards. That nothing did, and that the nonce was cancelled, is believed only when every live endpoint says so: after
-    /// it the payer signs anew.
+    /// Returns the use of a nonce in those blocks, and the endpoint that reports it. One endpoint is enough for a
+    /// transfer, because its receipt is judged afterwards. An unused or cancelled nonce needs the word of every live
+    /// endpoint, because the payer then signs again.
     pub(super) async fn trace(
         &self,
         nonce: &Nonce,

@@ -1,4 +1,4 @@
-//! What endpoints are asked, whom, and what they said in all.
+//! The question to the endpoints, their order, and their combined answer.
 
 use serde_json::{json, value::RawValue};
 
@@ -25,7 +25,7 @@ pub(super) enum PoolAnswer<T> {
     Doubtful(Vec<(usize, T)>),
 }
 
-/// Whom to ask first, whoever leads, and whom not at all.
+/// The endpoint to ask first, before the usual leader, and the one to leave out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Whom {
     pub(super) first: Option<usize>,

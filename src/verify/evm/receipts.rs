@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
-/// How long a receipt that nobody asks for is kept.
+/// How long an unused receipt is kept.
 const IDLE: Duration = Duration::from_secs(600);
 /// How many transactions that were asked for in vain are remembered, each until the next block.
 const MISSES_MAX: u64 = 65_536;
@@ -133,8 +133,8 @@ impl Receipts {
     }
 
     async fn fetch(&self, transaction: TxHash, doubted: Option<Arc<Found>>) -> Result<Option<Arc<Found>>, VerifyError> {
-        // Here and not before: those who waited for a look-up come back at once, with what they doubted before it or with
-        // its failure.
+        // Here and not earlier: callers that waited for a look-up return at once, with their earlier doubt or with its
+        // failure.
         let known = if doubted.is_some() { self.found.get(&transaction).await } else { None };
         if let (Some(known), Some(doubted)) = (known, &doubted)
             && !Arc::ptr_eq(&known, doubted)
@@ -175,8 +175,8 @@ impl Receipts {
         }
     }
 
-    /// The receipt, and which endpoint alone was believed. Whoever has one that is known to be in the chain is believed; where
-    /// there is no doubt, whoever has one. What was said just now is not asked of the same endpoint again.
+    /// The receipt, and the endpoint if it alone was believed. A receipt in a known canonical block is believed from
+    /// any endpoint; without doubt, any receipt is. An endpoint that has just answered is not asked again.
     async fn ask(
         &self,
         transaction: TxHash,
@@ -191,7 +191,7 @@ impl Receipts {
                 return Ok(Some((alone.then_some(endpoint), record)));
             }
             Ok(PoolAnswer::Doubtful(answers)) => answers,
-            // Whoever is down has no say.
+            // Failed endpoints have no vote.
             Err(NoAnswer { unusable: false, .. }) if recent.is_some() => Vec::new(),
             Err(none) => return Err(none),
         };
@@ -211,7 +211,7 @@ impl Receipts {
         Some(last)
     }
 
-    /// Whether what was heard then may still be so: there has been no new block since.
+    /// Whether an answer of that time may still hold: no new block has come since.
     fn is_current(&self, heard_at: Duration) -> bool {
         self.clock.monotonic() < heard_at + self.block_time && heard_at >= self.head.moved_at()
     }

@@ -1,4 +1,4 @@
-//! `ReorgMonitor`: looks again at what was paid, once its block is `safe`, and says what vanished. It takes nothing back.
+//! `ReorgMonitor`: checks payments again once their block is `safe`, and reports vanished ones. It revokes nothing.
 //!
 //! It runs on the redemptions that come by, at most once a minute, and costs one call for each block that had payments.
 

@@ -1,4 +1,4 @@
-//! `Signatures`: which account signed a message, by its key or by its code.
+//! `SignerInquiries`: which account signed a message, by its key or by its code.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use crate::{
     verify::VerifyError,
 };
 
-/// How many accounts are asked about one signature at most: whoever shows it chooses how much it costs to refuse it.
+/// The most accounts that are asked about one signature. The client chooses the accounts, and thus the cost of a
+/// refusal.
 const ASKED_MAX: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Signatures {
+pub(super) struct SignerInquiries {
     pool: Arc<EndpointPool>,
-    /// Signatures that nobody made must not hold up anything else.
+    /// Inquiries about invented signatures must not hold up anything else.
     gate: Gate,
 }
 
-impl Signatures {
+impl SignerInquiries {
     pub(super) const fn new(pool: Arc<EndpointPool>, gate: Gate) -> Self {
         Self { pool, gate }
     }
@@ -42,8 +43,8 @@ impl Signatures {
         let mut asked: Vec<Address> = accounts.to_vec();
         asked.sort_unstable();
         asked.dedup();
-        // Others than the claimant may have put their payments into this transaction, from addresses of their choice. Whom they keep
-        // from being asked now must be asked at another time.
+        // Strangers may have put payments into this transaction, from addresses of their choice. An account that they
+        // crowd out now must get its turn later.
         let (asked, left_out) = asked.partial_shuffle(&mut rand::rng(), ASKED_MAX);
         let _turn = self.gate.enter(None).await?;
         // Whether an account has code is not asked beforehand: one without returns nothing, which is not the word that accepts.

@@ -1,4 +1,4 @@
-//! `SingleFlight`: one look-up for all who want the same thing, in a task that none of them can end.
+//! `SingleFlight`: one look-up shared by all callers with the same question, in a task that no caller can cancel.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ type Answer<V> = Result<V, VerifyError>;
 type Flight<V> = Shared<BoxFuture<'static, Answer<V>>>;
 type UnderWay<K, V> = Arc<Mutex<HashMap<K, Flight<V>>>>;
 
-/// Look-ups under way, by what they look for.
+/// Running look-ups, by question.
 pub(super) struct SingleFlight<K, V> {
     under_way: UnderWay<K, V>,
 }
@@ -44,7 +44,8 @@ where
 {
     /// Joins the look-up of `key`, or starts it.
     ///
-    /// Whoever joins one that began earlier inherits its answer but not its failure: they share in, or start, one more.
+    /// A caller that joins an earlier look-up inherits its answer but not its failure: after a failure it joins, or
+    /// starts, another one.
     pub(super) async fn join<F>(&self, key: K, start: impl Fn() -> F) -> Answer<V>
     where
         F: Future<Output = Answer<V>> + Send + 'static,
@@ -85,7 +86,7 @@ where
             runtime.spawn(async move {
                 let answer = look_up.await;
                 drop(landing);
-                // Nobody may be left to hear it; what it found is in a cache by now.
+                // All callers may have left; the result is already in a cache.
                 let _ = done.send(answer);
             });
         }

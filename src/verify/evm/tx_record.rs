@@ -14,7 +14,7 @@ pub(super) fn receipt(transaction: TxHash) -> Question {
     Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) }
 }
 
-/// Asks for both at once. An endpoint that has but one of them has nothing that can be judged: `None`.
+/// Asks for both at once. With only one of them, an endpoint has nothing to judge: `None`.
 ///
 /// Both answers are waited for, even where there is no receipt: a request that is dropped takes its connection with it.
 pub(super) async fn ask(transport: &Transport, transaction: TxHash) -> Result<Option<TxRecord>, Fault> {

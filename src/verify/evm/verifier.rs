@@ -14,16 +14,38 @@ use super::{
     judge::{Policy, Tip, judge},
     receipts::{Found, Receipts},
     reorg_monitor::ReorgMonitor,
-    signatures::Signatures,
+    signatures::SignerInquiries,
     view::Block,
 };
 use crate::{
     evm::eip3009::Nonce,
     protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
-    verify::{NonceState, Verdict, Verifier, VerifyError, VerifyErrorKind},
+    verify::{NonceState, Signatures, Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
 
-/// Verifies ERC-20 transfers on an EVM chain over JSON-RPC. Clones share endpoints, head and caches.
+/// Verifies ERC-20 transfers on an EVM chain over JSON-RPC, with one or several endpoints. Clones share endpoints, head and caches.
+///
+/// It has no background task and needs no shutdown: it calls its endpoints only while payments are redeemed. A
+/// redemption costs one round trip, `eth_getTransactionReceipt` and `eth_getTransactionByHash` at once. The chain's head is shared by
+/// all redemptions and refreshed when it is older than one block time; while payments wait to be mined, up to four times a second.
+///
+/// Answers are checked as far as they can be:
+///
+/// - An endpoint's chain id is checked before its first answer counts, every minute, and after every failure.
+/// - A receipt must be of the transaction in question and of the sealed block at its height, with its logs in order.
+/// - Sender and call data of a transaction must match its hash and its signature. For transaction types of a single
+///   chain, such as deposits, the endpoint is believed.
+/// - A transaction is absent only if every endpoint that is up says so; so is the use of an authorization's nonce.
+///
+/// No error, log line or `Debug` output contains a URL (they hold keys) or text of a node.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tower_x402::verify::VerifyError> {
+/// use tower_x402::{protocol::Network, verify::EvmVerifier};
+/// let verifier = EvmVerifier::connect(["https://mainnet.base.org"]).await?;
+/// assert_eq!(verifier.network(), Network::BASE);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct EvmVerifier {
     pub(super) inner: Arc<Inner>,
@@ -36,7 +58,7 @@ pub(super) struct Inner {
     pub(super) pool: Arc<EndpointPool>,
     pub(super) head: Arc<Head>,
     pub(super) receipts: Arc<Receipts>,
-    pub(super) signatures: Signatures,
+    pub(super) signatures: SignerInquiries,
     pub(super) authorizations: Authorizations,
     pub(super) policy: Policy,
     /// `None` where only safe or finalized payments count anyway.
@@ -117,6 +139,23 @@ impl Verifier for EvmVerifier {
         answer
     }
 
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        let Inner { head, total_timeout, .. } = &*self.inner;
+        let tip = timeout(*total_timeout, head.tip()).await;
+        tip.unwrap_or_else(|_| Err(VerifyError::unavailable())).map(|tip| tip.head.time)
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        let head = self.head().await?;
+        Ok(self.inner.head.wall_time().map_or(head, |now| head.max(now)))
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        Some(self)
+    }
+}
+
+impl Signatures for EvmVerifier {
     async fn signer(
         &self,
         message: &str,
@@ -134,7 +173,7 @@ impl Verifier for EvmVerifier {
         domain.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 
-    async fn authorization(
+    async fn nonce_state(
         &self,
         token: Address,
         payer: Address,
@@ -145,17 +184,6 @@ impl Verifier for EvmVerifier {
         let nonce = Nonce { token, payer, nonce: *nonce };
         let state = timeout(*total_timeout, authorizations.state(&nonce, since)).await;
         state.unwrap_or_else(|_| Err(VerifyError::unavailable()))
-    }
-
-    async fn head(&self) -> Result<ChainTime, VerifyError> {
-        let Inner { head, total_timeout, .. } = &*self.inner;
-        let tip = timeout(*total_timeout, head.tip()).await;
-        tip.unwrap_or_else(|_| Err(VerifyError::unavailable())).map(|tip| tip.head.time)
-    }
-
-    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
-        let head = self.head().await?;
-        Ok(self.inner.head.wall_time().map_or(head, |now| head.max(now)))
     }
 }
 

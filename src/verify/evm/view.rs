@@ -20,13 +20,13 @@ pub(super) struct TxReceipt {
 /// A transaction, as far as it can bind the transfers that it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
-    /// Who signed it.
+    /// The signer.
     pub(super) sender: Address,
     /// Only where a tag may be in it.
     pub(super) call_data: Option<Arc<[u8]>>,
 }
 
-/// A transaction and its receipt: all that is told of a payment.
+/// A transaction and its receipt: everything known of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TxRecord {
     pub(super) receipt: TxReceipt,

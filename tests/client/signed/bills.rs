@@ -50,7 +50,7 @@ async fn of_both_dialects_the_cheaper_way_is_taken_and_of_equal_ones_the_preferr
         let layer = market.layer_with(|builder| builder.prefer(preferred)).await;
         let got = ask(&layer, &seller, question("{}")).await.unwrap();
         assert_eq!(how(got), taken, "{transfer} {authorization} {preferred:?}");
-        assert_eq!(market.wallet.transfers() + market.wallet.authorizations(), 1);
+        assert_eq!(market.wallet.transfers() + market.wallet.authorizations_signed(), 1);
     }
 }
 
@@ -63,7 +63,7 @@ async fn a_payer_that_signs_none_pays_by_transfer_or_not_at_all() {
     let seller = either(&market.shop.chain, || demand(&[way("490000")]));
     let error = ask(&market.layer().await, &seller, get()).await.unwrap_err();
     assert!(matches!(&error, PayError::Payer(_)) && error.transaction().is_none(), "{error}");
-    assert_eq!(market.wallet.authorizations(), 0);
+    assert_eq!(market.wallet.authorizations_signed(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,7 @@ async fn a_domain_that_is_not_the_tokens_own_is_not_signed_for() {
         let only = lying.clone();
         let seller = either(&market.shop.chain, move || demand(std::slice::from_ref(&only)));
         assert!(matches!(buy(&market, &seller).await, Err(PayError::Payer(_))), "{lying}");
-        assert_eq!((market.wallet.authorizations(), market.journal.entries().len()), (0, 0));
+        assert_eq!((market.wallet.authorizations_signed(), market.journal.entries().len()), (0, 0));
         let second = lying.clone();
         let seller = either(&market.shop.chain, move || demand(&[second.clone(), way("490000")]));
         let got = ask(&market.layer().await, &seller, get()).await.unwrap();
@@ -131,7 +131,7 @@ async fn the_budget_is_the_same_for_both() {
     assert!(layer.remaining().is_zero());
     let error = ask(&layer, &seller, question(r#"{"n":10}"#)).await.unwrap_err();
     assert!(matches!(error, PayError::Declined(BudgetDenial::PerDay { .. })), "{error}");
-    assert_eq!(market.wallet.authorizations(), 10);
+    assert_eq!(market.wallet.authorizations_signed(), 10);
     let hook = Market::budget().approve(async |_| false).build().unwrap();
     let builder =
         tower_x402::client::PayLayer::builder(market.wallet.clone(), hook, tower_x402::client::MemoryJournal::new());
@@ -208,5 +208,5 @@ async fn a_402_of_another_kind_is_handed_over_and_a_broken_one_is_an_error() {
         let got = ask(&market.layer().await, &seller, question(&format!(r#"{{"{member}":1}}"#))).await.unwrap();
         assert_eq!(how(got), PaymentMethod::Transfer, "{broken}");
     }
-    assert_eq!(market.wallet.authorizations(), 0);
+    assert_eq!(market.wallet.authorizations_signed(), 0);
 }

@@ -45,7 +45,7 @@ async fn once_it_is_cancelled_the_same_request_pays_anew() {
     assert_eq!(layer.cancel(purchase).await.unwrap(), Some(PurchaseState::Void));
     assert_eq!(layer.cancel(purchase).await.unwrap(), None, "it is closed");
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn one_that_was_used_is_not_cancelled() {
     let open = layer.unfinished().remove(0);
     assert_eq!(layer.cancel(open.id).await.unwrap(), Some(PurchaseState::Redeeming));
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn a_cancellation_that_comes_too_late_leaves_the_purchase_paid() {
     market.wallet.release();
     assert_eq!(layer.cancel(purchase).await.unwrap(), Some(PurchaseState::Redeeming));
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().text, "the answer");
-    assert_eq!((market.wallet.authorizations(), market.wallet.prepared()), (1, 1));
+    assert_eq!((market.wallet.authorizations_signed(), market.wallet.prepared()), (1, 1));
 }
 
 /// What is not in the journal for certain is not sent.

@@ -27,7 +27,7 @@ async fn questions(payer: impl FnOnce(&mut Told), ways: Vec<Value>) -> usize {
     payer(&mut told);
     let seller = Seller::new(move |_| demand(&ways));
     let error = ask(&layer(&market, &told, |builder| builder).await, &seller, question("{}")).await.unwrap_err();
-    assert!(matches!(&error, PayError::Payer(_)) && market.wallet.authorizations() == 0, "{error}");
+    assert!(matches!(&error, PayError::Payer(_)) && market.wallet.authorizations_signed() == 0, "{error}");
     told.asked()
 }
 
@@ -66,7 +66,7 @@ async fn the_domain_of_another_token_is_not_signed_under() {
     let seller = seller(|_, _| panic!("shown"));
     let error = ask(&layer(&market, &payer, |builder| builder).await, &seller, question("{}")).await.unwrap_err();
     assert!(matches!(error, PayError::Payer(_)), "{error}");
-    assert_eq!((market.wallet.authorizations(), market.journal.entries().len()), (0, 0));
+    assert_eq!((market.wallet.authorizations_signed(), market.journal.entries().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn one_that_was_used_by_an_unknown_transaction_is_never_void_again() {
     for _ in 0..2 {
         let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
         assert!(error.is_resumable(), "{error}");
-        assert_eq!((market.wallet.authorizations(), nonces(&seller).0.len()), (1, 1));
+        assert_eq!((market.wallet.authorizations_signed(), nonces(&seller).0.len()), (1, 1));
         assert_eq!(market.journal.entries()[0].state, PurchaseState::Redeeming);
     }
 }

@@ -25,7 +25,7 @@ async fn one_that_is_refused_is_shown_again_and_another_is_signed_only_once_it_i
     }
     expire(&market);
     assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
     let states: Vec<_> = market.journal.entries().iter().map(|entry| entry.state).collect();
     assert!(states.contains(&PurchaseState::Void) && states.contains(&PurchaseState::Answered), "{states:?}");
 }
@@ -38,15 +38,15 @@ async fn the_chain_says_when_it_is_void_and_not_the_clock() {
     assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
     market.shop.clock.advance(std::time::Duration::from_secs(3_600));
     assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
     // Its time is over on the chain, too; but the chain cannot be asked.
     market.shop.chain.set_head(ChainTime::from_unix(NOW + 3_600));
     market.wallet.outage(true);
     assert!(matches!(buy(&market, &seller).await, Err(PayError::Unsettled { reason: Some(_), .. })));
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
     market.wallet.outage(false);
     assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
 }
 
 /// Official servers: the facilitator settles, and the server says 402 or 502, or nothing.
@@ -69,14 +69,14 @@ async fn one_that_was_settled_without_an_answer_is_never_followed_by_another_pay
         for call in 1..=10 {
             let error = buy(&market, &seller).await.unwrap_err();
             assert!(error.transaction().is_some() && error.is_resumable(), "{number} {call}: {error}");
-            assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{number}");
+            assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{number}");
         }
         // A day later it is given up, and the error says so.
         market.shop.clock.advance(std::time::Duration::from_secs(26 * 3_600));
         let error = buy(&market, &seller).await.unwrap_err();
         assert!(matches!(error, PayError::BilledAgain { is_last: true, .. }), "{error}");
         assert_eq!(market.journal.entries()[0].state, PurchaseState::Refused);
-        assert_eq!(market.wallet.authorizations(), 1);
+        assert_eq!(market.wallet.authorizations_signed(), 1);
     }
 }
 
@@ -89,7 +89,7 @@ async fn one_that_was_settled_is_answered_when_the_seller_can() {
         if shows == 0 { settlement_failed("unexpected_settle_error") } else { delivered(transaction) }
     });
     assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
-    assert_eq!((nonces(&seller).0.len(), nonces(&seller).1, market.wallet.authorizations()), (1, 2, 1));
+    assert_eq!((nonces(&seller).0.len(), nonces(&seller).1, market.wallet.authorizations_signed()), (1, 2, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn another_process_on_the_same_journal_goes_on_with_the_same_authorization
     assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { reason: None, .. })));
     // A new layer is like a new process.
     assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ async fn who_asks_to_finish_signs_nothing_new() {
     request.extensions_mut().insert(ResumeOnly);
     let error = ask(&market.layer().await, &seller, request).await.unwrap_err();
     assert!(matches!(error, PayError::Lapsed { .. }) && !error.is_resumable(), "{error}");
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 
 /// A price that moves with every question: what was signed for the first is not followed by a second while it may be used.
@@ -150,10 +150,10 @@ async fn a_price_that_moves_is_not_signed_for_twice() {
     assert_eq!(buy(&market, &seller).await.unwrap().status.as_u16(), 400);
     let error = buy(&market, &seller).await.unwrap_err();
     assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
     expire(&market);
     assert_eq!(buy(&market, &seller).await.unwrap().status.as_u16(), 400);
-    assert_eq!(market.wallet.authorizations(), 2);
+    assert_eq!(market.wallet.authorizations_signed(), 2);
 }
 
 /// Hostile: one bill after another, each for a different intent.
@@ -167,7 +167,7 @@ async fn a_seller_that_bills_again_and_again_sees_one_signature() {
     });
     let error = buy(&market, &seller).await.unwrap_err();
     assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
     assert!(nonces(&seller).1 <= 4, "{}", nonces(&seller).1);
 }
 
@@ -225,7 +225,7 @@ async fn one_that_is_being_settled_is_shown_again_until_its_block_is_there() {
         });
         let error = buy(&market, &seller).await.unwrap_err();
         assert!(matches!(error, PayError::BilledAgain { is_last: false, .. }), "{word}: {error}");
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{word}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{word}");
         // Where no block comes, the seller's word is told.
         let seller = self::seller(move |_, _| refusal(word, &[way("490000")]));
         let error = buy(&Market::open().await, &seller).await.unwrap_err();

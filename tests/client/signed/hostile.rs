@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use tower_x402::{
     client::{
-        PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest,
-        TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, PayLayer, Payer, PayerError, PreparedAuthorization,
+        PreparedTransfer, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Address, Amount, PaymentSignature, TokenDomain},
+    protocol::{Address, Amount, PaymentSignature, TokenDomain, v2::SignedAuthorization},
 };
 
 use super::*;
@@ -32,7 +32,7 @@ async fn what_is_settled_while_it_is_shown_for_another_request_is_not_followed_b
         let error = ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap_err();
         assert!(error.transaction().is_some(), "{call}: {error}");
         assert!(error.is_resumable(), "{call}: {error}");
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{call}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{call}");
     }
 }
 
@@ -53,7 +53,7 @@ async fn what_is_settled_while_it_is_shown_was_not_used_up_before() {
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().status.as_u16(), 400);
     let error = ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap_err();
     assert!(matches!(error, PayError::Refused { .. }), "{error}");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
 }
 
 /// The same, asked for with the same request again.
@@ -72,7 +72,7 @@ async fn what_is_settled_while_it_is_shown_again_is_not_followed_by_another_paym
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().status.as_u16(), 400);
     let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
     assert!(error.transaction().is_some() && error.is_resumable(), "{error}");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
 }
 
 /// A seller may settle what it delivered an answer for without saying so: then the next answer is another purchase.
@@ -93,7 +93,7 @@ async fn what_was_settled_for_an_answer_before_is_followed_by_another_payment() 
     });
     for paid in 1..=2 {
         assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
-        assert_eq!(market.wallet.authorizations(), paid);
+        assert_eq!(market.wallet.authorizations_signed(), paid);
     }
     assert!(market.layer().await.unfinished().is_empty());
 }
@@ -120,7 +120,7 @@ async fn a_refusal_with_other_terms_is_not_followed() {
             let error = buy(&market, &seller).await.unwrap_err();
             assert!(matches!(error, PayError::Outstanding { .. }), "{number}: {error}");
         }
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{number}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{number}");
         for payment in seller.asked().iter().filter_map(shown) {
             let signed = signed(&payment);
             let to = (signed.to, signed.value.to_string());
@@ -141,7 +141,7 @@ async fn a_refusal_with_an_intent_of_another_shop_moves_no_other_money() {
     });
     let error = buy(&market, &seller).await.unwrap_err();
     assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
     assert!(nonces(&seller).1 <= 4, "shown {} times", nonces(&seller).1);
 }
 
@@ -165,7 +165,7 @@ async fn what_is_settled_ten_minutes_after_the_refusal_is_found() {
         let error = buy(&market, &seller).await.unwrap_err();
         assert_eq!(error.transaction(), Some(transaction), "{call}: {error}");
         assert!(matches!(error, PayError::BilledAgain { is_last: false, .. }), "{call}: {error}");
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{call}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{call}");
         // Long after its end: it was settled, and is never void.
         expire(&market);
     }
@@ -177,7 +177,7 @@ async fn a_success_that_nobody_settled_is_the_answer_and_costs_one_signature() {
     let seller = seller(|_, _| delivered(TxHash::new([0xab; 32])));
     let got = buy(&market, &seller).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().state), ("the answer", PurchaseState::Answered));
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
     // It may be settled yet, and counts.
     assert!(!market.layer().await.spent().is_zero());
 }
@@ -188,7 +188,7 @@ async fn a_redirect_gets_nothing_signed_elsewhere() {
     let seller = seller(|_, _| reply(307, &[("location", "https://elsewhere.example/answer")], ""));
     let error = buy(&market, &seller).await.unwrap_err();
     assert!(error.is_resumable(), "{error}");
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
     assert!(seller.asked().iter().all(|asked| asked.uri.host() == Some("seller.example")));
 }
 
@@ -206,7 +206,7 @@ async fn a_bill_of_any_size_is_read_up_to_a_limit() {
         });
         let got = buy(&market, &seller).await;
         assert_eq!(got.is_ok(), buys, "{ways}: {:?}", got.err());
-        assert_eq!(market.wallet.authorizations(), usize::from(buys), "{ways}");
+        assert_eq!(market.wallet.authorizations_signed(), usize::from(buys), "{ways}");
     }
 }
 
@@ -221,7 +221,7 @@ async fn two_headers_with_bills_are_no_bill() {
     });
     let outcome = buy(&market, &seller).await;
     assert!(outcome.is_err() || outcome.unwrap().status.as_u16() == 402);
-    assert_eq!(market.wallet.authorizations(), 0);
+    assert_eq!(market.wallet.authorizations_signed(), 0);
 }
 
 /// A body that never ends is read up to a limit, and one that comes a byte in an hour until patience ends.
@@ -250,7 +250,7 @@ async fn a_bill_without_an_end_is_not_read_for_ever() {
         let outcome = tower::ServiceExt::oneshot(client, question("{}")).await;
         assert_eq!(outcome.is_err(), slow, "the slow one is too late, the fast one is handed on as it is");
         assert!(begun.elapsed() <= Duration::from_secs(16 * 60), "{:?}", begun.elapsed());
-        assert_eq!(market.wallet.authorizations(), 0);
+        assert_eq!(market.wallet.authorizations_signed(), 0);
     }
 }
 
@@ -264,7 +264,7 @@ async fn two_calls_at_once_are_two_purchases() {
     let (one, two) = tokio::join!(ask(&layer, &seller, question("{}")), ask(&layer, &seller, question("{}")));
     let transactions = [one, two].map(|got| got.unwrap().purchase.unwrap().transaction.unwrap());
     assert_ne!(transactions[0], transactions[1]);
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
 }
 
 /// Of two calls at once, after one that was refused: one goes on with what is open, and the other is another purchase.
@@ -280,7 +280,7 @@ async fn of_two_calls_at_once_one_resumes() {
     assert!(ask(&layer, &seller, question("{}")).await.is_err());
     let (one, two) = tokio::join!(ask(&layer, &seller, question("{}")), ask(&layer, &seller, question("{}")));
     assert!(one.is_ok() && two.is_ok());
-    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (2, 2));
+    assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
     let mut request = question("{}");
     request.extensions_mut().insert(ResumeOnly);
     assert!(matches!(ask(&layer, &seller, request).await, Err(PayError::NothingToResume)));
@@ -314,9 +314,31 @@ impl Payer for Slow {
         self.0.sign(message, account).await
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for Slow {
     async fn authorizes(&self, _: &Asset, _: Amount) -> Result<Option<TokenDomain>, PayerError> {
         tokio::time::sleep(Duration::from_secs(20 * 60)).await;
         Ok(None)
+    }
+
+    async fn authorize(&self, request: &AuthorizationRequest) -> Result<SignedAuthorization, PayerError> {
+        self.0.authorize(request).await
+    }
+
+    async fn authorization_status(
+        &self,
+        prepared: &PreparedAuthorization,
+        since: ChainTime,
+    ) -> Result<AuthorizationStatus, PayerError> {
+        self.0.authorization_status(prepared, since).await
+    }
+
+    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
+        self.0.prepare_cancellation(authorized).await
     }
 }
 
@@ -352,6 +374,6 @@ async fn what_was_settled_once_is_not_signed_again_on_another_word() {
     for call in 1..=3 {
         let error = buy(&market, &seller).await.unwrap_err();
         assert_eq!((error.transaction(), error.is_resumable()), (Some(transaction), true), "{call}: {error}");
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1), "{call}");
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{call}");
     }
 }

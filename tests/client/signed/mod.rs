@@ -5,6 +5,7 @@ mod cancelling;
 mod choosing;
 mod fates;
 mod hostile;
+mod networks;
 mod ours;
 mod payers;
 mod sellers;

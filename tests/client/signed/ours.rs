@@ -1,9 +1,9 @@
 //! A purchase by authorization at a seller of our own, with every fault of its settler.
 
 use tower_x402::{
-    Redelivery,
+    Receipt, Redelivery,
     client::{PaymentMethod, PurchaseState},
-    protocol::{ProvedBy, Receipt, TxHash, v2::Reason},
+    protocol::{ProvedBy, TxHash, v2::Reason},
     testing::{ScriptedSettler, Settling},
 };
 
@@ -97,7 +97,10 @@ async fn what_was_settled_before_a_crash_is_redeemed_by_its_transaction() {
     let accepted = tower_x402::protocol::v2::PaymentRequirements::new(&Asset::USDC_BASE, entry.amount, recipient(), 60);
     settle(&market.shop.chain, &PaymentPayload::new(accepted, signed));
     let got = super::super::rig::call(&client, question("{}")).await.unwrap();
-    assert_eq!((got.text.as_str(), market.wallet.authorizations(), market.wallet.transfers()), ("the answer", 1, 0));
+    assert_eq!(
+        (got.text.as_str(), market.wallet.authorizations_signed(), market.wallet.transfers()),
+        ("the answer", 1, 0)
+    );
     let bought = got.purchase.unwrap();
     assert!(bought.confirmed && bought.transaction.is_some());
 }

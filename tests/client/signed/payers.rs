@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, PayLayer, Payer, PayerError, PreparedAuthorization,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, PayLayer, Payer, PayerError, PreparedAuthorization,
         PreparedTransfer, PurchaseState, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{Address, Amount, PaymentSignature, TokenDomain, v2::SignedAuthorization},
@@ -46,6 +46,12 @@ impl Payer for Odd {
         self.wallet.sign(message, account).await
     }
 
+    fn authorizations(&self) -> Option<&impl Authorizer> {
+        Some(self)
+    }
+}
+
+impl Authorizer for Odd {
     async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
         self.wallet.authorizes(asset, amount).await
     }
@@ -110,7 +116,7 @@ async fn what_was_sent_to_cancel_has_cancelled_nothing_until_the_chain_says_so()
     assert_eq!((still_open.id, still_open.state), (open.id, open.state));
     assert!(!still_open.cancellations().is_empty() && market.wallet.sent() > 0);
     assert!(matches!(ask(&layer, &seller, question("{}")).await, Err(PayError::Outstanding { .. })));
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +132,7 @@ async fn a_seller_that_settles_and_only_ever_fails_is_paid_once() {
             let error = buy(&market, &seller).await.unwrap_err();
             assert!(error.transaction().is_some() && error.is_resumable(), "{error}");
         }
-        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations()), (1, 1));
+        assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
         assert_eq!(market.journal.entries()[0].state, PurchaseState::Redeeming);
     }
 }
@@ -144,7 +150,7 @@ async fn what_was_settled_behind_a_refusal_is_not_followed_by_a_dearer_payment()
     let transaction = settle(&market.shop.chain, &payment);
     let error = buy(&market, &seller).await.unwrap_err();
     assert!(matches!(error, PayError::NotCovered { .. }) && error.transaction() == Some(transaction), "{error}");
-    assert_eq!(market.wallet.authorizations(), 1);
+    assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 
 /// The seller's settlement may be on its way: no error says that nothing is paid.

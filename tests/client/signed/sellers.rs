@@ -23,7 +23,7 @@ async fn one_signature_buys_one_answer_and_no_transfer_is_sent() {
     let bought = got.purchase.unwrap();
     assert_eq!((got.text.as_str(), bought.state, bought.confirmed), ("the answer", PurchaseState::Answered, true));
     assert_eq!((bought.paid_by, bought.attempts, bought.sent), (PaymentMethod::Authorization, 1, 1));
-    assert_eq!((market.wallet.authorizations(), market.wallet.transfers()), (1, 0));
+    assert_eq!((market.wallet.authorizations_signed(), market.wallet.transfers()), (1, 0));
     let entry = market.journal.entries().remove(0);
     assert_eq!((entry.state, entry.transaction), (PurchaseState::Answered, bought.transaction));
     assert!(bought.transaction.is_some());
@@ -84,7 +84,7 @@ async fn a_seller_of_the_first_version_is_paid_in_its_words() {
     });
     let bought = ask(&market.layer().await, &seller, get()).await.unwrap().purchase.unwrap();
     assert_eq!((bought.transaction, bought.confirmed), (Some(transaction), true));
-    assert_eq!((market.wallet.authorizations(), seller.asked().len()), (1, 2));
+    assert_eq!((market.wallet.authorizations_signed(), seller.asked().len()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,10 +97,10 @@ async fn an_answer_without_a_confirmation_is_handed_over_and_its_authorization_s
         assert_eq!((got.text.as_str(), bought.state, bought.transaction), ("the answer", PurchaseState::Unspent, None));
         assert!(!bought.confirmed);
     }
-    assert_eq!((market.wallet.authorizations(), nonces(&seller).0.len()), (1, 1));
+    assert_eq!((market.wallet.authorizations_signed(), nonces(&seller).0.len()), (1, 1));
     expire(&market);
     buy(&market, &seller).await.unwrap();
-    assert_eq!((market.wallet.authorizations(), nonces(&seller).0.len()), (2, 2), "the first can never be used");
+    assert_eq!((market.wallet.authorizations_signed(), nonces(&seller).0.len()), (2, 2), "the first can never be used");
 }
 
 /// The seller took the money for the answer that it delivered: the next answer costs another payment.
@@ -115,7 +115,7 @@ async fn an_answer_without_a_confirmation_that_was_settled_is_paid_for() {
     });
     for paid in 1..=2 {
         assert_eq!(buy(&market, &seller).await.unwrap().text, "the answer");
-        assert!(market.wallet.authorizations() <= paid);
+        assert!(market.wallet.authorizations_signed() <= paid);
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_corrected_request_is_paid_with_the_same_authorization() {
     assert_eq!((got.status.as_u16(), got.purchase.unwrap().state), (400, PurchaseState::Unspent));
     let got = ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().state), ("the answer", PurchaseState::Answered));
-    assert_eq!((market.wallet.authorizations(), nonces(&seller)), (1, (nonces(&seller).0, 2)));
+    assert_eq!((market.wallet.authorizations_signed(), nonces(&seller)), (1, (nonces(&seller).0, 2)));
     assert_eq!(nonces(&seller).0.len(), 1);
     assert!(layer.unfinished().is_empty());
 }
@@ -168,6 +168,6 @@ async fn a_proof_of_the_callers_own_is_forwarded() {
         let mut request = question("{}");
         request.headers_mut().insert(name, "mine".parse().unwrap());
         let got = ask(&market.layer().await, &seller, request).await.unwrap();
-        assert_eq!((got.status.as_u16(), market.wallet.authorizations()), (402, 0), "{name}");
+        assert_eq!((got.status.as_u16(), market.wallet.authorizations_signed()), (402, 0), "{name}");
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::Signature;
 use tower_x402::{
-    client::{AuthorizationRequest, AuthorizationStatus, PreparedAuthorization, PurchaseId},
+    client::{AuthorizationRequest, AuthorizationStatus, Authorizer as _, PreparedAuthorization, PurchaseId},
     protocol::{ChainTime, TokenDomain},
     testing::contracts::Word,
 };

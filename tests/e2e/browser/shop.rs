@@ -21,7 +21,7 @@ use tower_x402::{
     protocol::{Address, SealingKeys},
     settle::WalletSettler,
     testing::DevChain,
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use crate::support::Counter;

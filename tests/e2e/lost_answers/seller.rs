@@ -13,7 +13,7 @@ use tower_x402::{
     Merchant, Redelivery,
     ledger::{Ledger, MemoryLedger},
     protocol::{Amount, SealingKeys},
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::unsure::Unsure;

@@ -15,7 +15,7 @@ use tower_x402::{
     ledger::PostgresLedger,
     protocol::{Amount, SealingKeys},
     settle::WalletSettler,
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::payments::NO_QUESTION;

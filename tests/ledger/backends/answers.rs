@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, redis::driver};
+use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, redis_driver as driver};
 
 use super::{HEAD, claim, hold, paid, time};
 use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};

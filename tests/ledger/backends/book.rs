@@ -10,7 +10,7 @@ use tower_x402::{
         BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome,
         SalesBook, SalesQuery, SqliteLedger, UtcDay,
         conformance::{self, BOOK_CHECKS, Harness, Reopens},
-        redis::driver,
+        redis_driver as driver,
     },
     protocol::{PaymentId, TxHash},
 };

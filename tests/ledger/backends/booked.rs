@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tower_x402::{
     ledger::{
         AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance as _, ReserveOutcome,
-        redis::driver,
+        redis_driver as driver,
     },
     protocol::{Payment, Transfer},
 };

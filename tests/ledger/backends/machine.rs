@@ -8,7 +8,7 @@ use proptest::{
     prelude::*,
     test_runner::{TestCaseError, TestRunner},
 };
-use tower_x402::ledger::{Maintenance, redis::driver};
+use tower_x402::ledger::{Maintenance, redis_driver as driver};
 
 use crate::kinds::{AnyLedger, Kind, Place};
 use crate::model::{Bench, Step, check, check_memory, steps};

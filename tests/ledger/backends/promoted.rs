@@ -1,7 +1,7 @@
 //! A standby that lagged behind is promoted: the last sales are gone, and the processes go on.
 
 use tower_x402::{
-    ledger::{Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis::driver},
+    ledger::{Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver},
     protocol::IntentKey,
 };
 

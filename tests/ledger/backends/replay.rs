@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use tower_x402::{
     ledger::{
         AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, Maintenance as _, ReserveOutcome,
-        redis::driver,
+        redis_driver as driver,
     },
     protocol::{IntentKey, Transfer},
 };

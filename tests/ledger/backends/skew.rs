@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome, redis::driver},
+    ledger::{AttemptOutcome, Claim, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome, redis_driver as driver},
     protocol::{IntentKey, Transfer},
 };
 

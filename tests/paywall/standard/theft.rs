@@ -7,12 +7,12 @@ use http::Request;
 use tower_x402::{
     X402,
     protocol::{
-        Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash, redemption_message,
+        Address, Asset, ChainTime, Network, Terms, TokenDomain, TxHash, redemption_message,
         v2::{PaymentPayload, PaymentRequirements, Reason},
     },
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
     testing::{ScriptedSettler, ScriptedVerifier, Settling, scripted_signature},
-    verify::{NonceState, Verdict, Verifier, VerifyError},
+    verify::{Signatures, Verdict, Verifier, VerifyError},
 };
 
 use super::{NONCE, Stall, authorization, by_hash, intent, offered, paid, pays, sign, unquoted::unquoted};
@@ -166,35 +166,16 @@ impl Verifier for Behind {
         self.0.verify(terms, transaction).await
     }
 
-    async fn signer(
-        &self,
-        message: &str,
-        signature: &PaymentSignature,
-        accounts: &[Address],
-    ) -> Result<Option<Address>, VerifyError> {
-        self.0.signer(message, signature, accounts).await
-    }
-
-    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
-        self.0.domain(token).await
-    }
-
-    async fn authorization(
-        &self,
-        token: Address,
-        payer: Address,
-        nonce: &[u8; 32],
-        since: ChainTime,
-    ) -> Result<NonceState, VerifyError> {
-        self.0.authorization(token, payer, nonce, since).await
-    }
-
     async fn head(&self) -> Result<ChainTime, VerifyError> {
         self.0.head().await
     }
 
     async fn horizon(&self) -> Result<ChainTime, VerifyError> {
         Ok(ChainTime::from_unix(NOW))
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        self.0.signatures()
     }
 }
 

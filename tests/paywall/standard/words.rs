@@ -13,7 +13,7 @@ use tower_x402::{
     },
     settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
     testing::{ScriptedSettler, ScriptedVerifier, Settling},
-    verify::{NonceState, Verdict, Verifier, VerifyError},
+    verify::{NonceState, Signatures, Verdict, Verifier, VerifyError},
 };
 
 use super::{NONCE, Stall, offered, paid, pays, settled, units};
@@ -41,6 +41,20 @@ impl Verifier for Partly {
         self.chain.verify(terms, transaction).await
     }
 
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        self.chain.head().await
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        self.chain.horizon().await
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        Some(self)
+    }
+}
+
+impl Signatures for Partly {
     async fn signer(
         &self,
         message: &str,
@@ -54,7 +68,7 @@ impl Verifier for Partly {
         self.chain.domain(token).await
     }
 
-    async fn authorization(
+    async fn nonce_state(
         &self,
         token: Address,
         payer: Address,
@@ -62,11 +76,7 @@ impl Verifier for Partly {
         since: ChainTime,
     ) -> Result<NonceState, VerifyError> {
         answered(&self.no_nonces)?;
-        self.chain.authorization(token, payer, nonce, since).await
-    }
-
-    async fn head(&self) -> Result<ChainTime, VerifyError> {
-        self.chain.head().await
+        self.chain.nonce_state(token, payer, nonce, since).await
     }
 }
 

@@ -207,7 +207,7 @@ async fn a_payment_whose_gas_costs_more_than_its_share_is_not_sent() {
             None => builder.connect().await,
         }
     };
-    assert_eq!(*build(Some(0)).await.unwrap_err().kind(), SettleErrorKind::BadSetting { what: "max_gas_share" });
+    assert_eq!(*build(Some(0)).await.unwrap_err().kind(), SettleErrorKind::InvalidSetting { what: "max_gas_share" });
     let (settler, generous) = (build(None).await.unwrap(), build(Some(100_000)).await.unwrap());
     let elsewhere = builder(&chain).coin_price(Address::new([7; 20]), coin).endpoint(chain.rpc_url());
     let elsewhere = elsewhere.connect().await.unwrap();

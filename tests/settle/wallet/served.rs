@@ -16,7 +16,7 @@ use tower_x402::{
         headers::PAYMENT_SIGNATURE,
         v2::{PaymentPayload, PaymentRequired},
     },
-    verify::evm::EvmVerifier,
+    verify::EvmVerifier,
 };
 
 use super::*;

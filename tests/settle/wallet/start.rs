@@ -13,16 +13,23 @@ async fn what_is_missing_or_wrong_is_named() {
     let chain = quiet().await;
     let key = chain.accounts()[0].private_key();
     let new = || WalletSettler::builder().endpoint(chain.rpc_url());
-    assert_eq!(kind(new()).await, SettleErrorKind::BadKey);
-    assert_eq!(kind(new().key(CANARY)).await, SettleErrorKind::BadKey);
-    assert_eq!(kind(new().key_file("/nowhere/s3cret-canary")).await, SettleErrorKind::BadKey);
-    assert_eq!(kind(WalletSettler::builder().key(key)).await, SettleErrorKind::BadEndpoint);
+    assert_eq!(kind(new()).await, SettleErrorKind::InvalidKey);
+    assert_eq!(kind(new().key(CANARY)).await, SettleErrorKind::InvalidKey);
+    assert_eq!(kind(new().key_file("/nowhere/s3cret-canary")).await, SettleErrorKind::InvalidKey);
+    assert_eq!(kind(WalletSettler::builder().key(key)).await, SettleErrorKind::InvalidEndpoint);
     for url in ["", "ws://127.0.0.1", "http://192.0.2.1/s3cret-canary"] {
-        assert_eq!(kind(WalletSettler::builder().key(key).endpoint(url)).await, SettleErrorKind::BadEndpoint, "{url}");
+        assert_eq!(
+            kind(WalletSettler::builder().key(key).endpoint(url)).await,
+            SettleErrorKind::InvalidEndpoint,
+            "{url}"
+        );
     }
-    assert_eq!(kind(new().key(key).max_fee_per_gas(0)).await, SettleErrorKind::BadSetting { what: "max_fee_per_gas" });
+    assert_eq!(
+        kind(new().key(key).max_fee_per_gas(0)).await,
+        SettleErrorKind::InvalidSetting { what: "max_fee_per_gas" }
+    );
     let wait = new().key(key).replace_after(Duration::ZERO);
-    assert_eq!(kind(wait).await, SettleErrorKind::BadSetting { what: "replace_after" });
+    assert_eq!(kind(wait).await, SettleErrorKind::InvalidSetting { what: "replace_after" });
     let closed = WalletSettler::builder().key(key).endpoint("http://127.0.0.1:9/s3cret-canary");
     assert_eq!(kind(closed).await, SettleErrorKind::Unavailable);
 }

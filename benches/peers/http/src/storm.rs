@@ -18,7 +18,7 @@ use tokio::{runtime::Builder, task::JoinSet};
 use tower::ServiceExt as _;
 use tower_x402::ledger::{
     Ledger, MemoryLedger, PostgresLedger, RedisLedger, SqliteLedger,
-    redis::driver,
+    redis_driver as driver,
     sqlx::{self, AssertSqlSafe, Connection as _, PgConnection},
 };
 

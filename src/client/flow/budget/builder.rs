@@ -94,9 +94,9 @@ impl BudgetBuilder {
         self
     }
 
-    /// Sets the limit for the network fee of one payment, in the chain's coin: `"0.0002"` ether by default, which is a hundred times what
-    /// Base usually takes, and may be too little on Ethereum itself. What counts is the most that the transaction can cost, about three
-    /// times what it does cost.
+    /// Sets the limit for the network fee of one payment, in the chain's coin: `"0.0002"` ether by default, which is a
+    /// hundred times what Base usually takes, and may be too little on Ethereum itself. The limit applies to the
+    /// highest possible cost of the transaction, about three times its real cost.
     ///
     /// Authorizations cost the payer no fee. What a rollup charges beside its gas, for data, is not counted.
     pub fn gas_per_payment(mut self, limit: impl Into<String>) -> Self {
@@ -104,8 +104,8 @@ impl BudgetBuilder {
         self
     }
 
-    /// Sets the limit for the network fees of a day, in the chain's coin: `"0.002"` ether by default. A payment whose transaction was
-    /// replaced by one with a higher fee counts with the higher one, because only one of them is mined.
+    /// Sets the limit for the network fees of a day, in the chain's coin: `"0.002"` ether by default. A replaced
+    /// transaction counts with the higher fee, because only one of the two is mined.
     pub fn gas_per_day(mut self, limit: impl Into<String>) -> Self {
         self.gas_per_day = Some(limit.into());
         self

@@ -39,7 +39,7 @@ pub enum BudgetDenial {
     PerDay {
         /// The price, as a decimal.
         price: String,
-        /// What was spent in the last day, as a decimal.
+        /// The spending of the last day, as a decimal.
         spent: String,
         /// The limit, as a decimal.
         limit: String,
@@ -69,13 +69,13 @@ pub enum BudgetDenial {
     /// The recipient is not among those that may be paid, or not one that this host may name.
     #[error("{0} is not among the recipients that the budget allows for this host: nothing was paid")]
     Recipient(Address),
-    /// The quote names the paying account itself, a token contract or the zero address as recipient, none of which can
+    /// The quote names the paying account itself, a token contract or the zero address as recipient; none of them can
     /// be a seller.
     #[error(
         "{0} is the paying account, a token contract or the zero address, and cannot be a seller: nothing was paid"
     )]
     NoSeller(Address),
-    /// The payment is due on a chain of which the budget has no asset.
+    /// The payment is due on a chain without an asset in the budget.
     #[error("the budget has no asset on {0}: nothing was paid")]
     Network(Network),
     /// The seller accepts no asset of the budget, or states other decimals than the budget's assets have.

@@ -1,4 +1,4 @@
-//! `Budget`: what may be spent, on whom and in what, decided before anything is signed.
+//! `Budget`: limits of amounts, recipients and tokens, applied before anything is signed.
 
 mod builder;
 mod denial;
@@ -23,21 +23,21 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The decimals of ether, and of every coin in which an EVM chain takes its fees.
 const COIN_DECIMALS: u8 = 18;
 
-/// The limits of what may be spent. Every paying layer has a budget, and every budget has limits.
+/// The limits of spending. Every paying layer has a budget, and every budget has limits.
 ///
 /// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
-/// moment it is decided on until 24 hours after its transfer was found in a block, or found impossible: that a transfer
-/// failed is what a node says, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
-/// after the moment at which its seller can no longer use it, unless the transaction that used it is known.
+/// decision until 24 hours after its transfer was found in a block, or found impossible: a failure is only a node's
+/// report, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
+/// after its expiry, unless the transaction that used it is known.
 ///
 /// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
 /// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold for
 /// payers that say what a transaction [costs](crate::client::PreparedTransfer::costing), as [`WalletPayer`](crate::client::WalletPayer) does.
 ///
-/// **Hosts.** A host is a name or an address, however it is spelled, whatever its port. All names and addresses of this machine
-/// (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is a host of its
-/// own, because a name alone does not tell who shares a domain; [`group_subdomains`](BudgetBuilder::group_subdomains)
-/// counts them as one.
+/// **Hosts.** A host is a name or an address, in any spelling and with any port. All names and addresses of this
+/// machine (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is a host of its own, because a
+/// name alone does not reveal the owner of a domain; [`group_subdomains`](BudgetBuilder::group_subdomains) counts them
+/// as one.
 ///
 /// **Recipients.** A quote says what the server that answers wants it to say. A shop in between can pass on the quote of
 /// another seller, let you pay that seller, and keep the answer for itself: no limit distinguishes this from an honest quote.
@@ -72,7 +72,7 @@ pub struct Budget {
 
 type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync;
 
-/// What was spent in the last day, the payments under way included.
+/// The spending of the last day, including pending payments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     pub(crate) by_host: Amount,
@@ -82,7 +82,7 @@ pub(crate) struct Spent {
 }
 
 impl Budget {
-    /// A budget of which nothing can be spent.
+    /// A budget without anything to spend.
     pub(crate) fn nothing() -> Self {
         Self {
             assets: Vec::new(),
@@ -106,12 +106,12 @@ impl Budget {
         self.decimals
     }
 
-    /// Returns what is known of a token that may be paid with.
+    /// Returns a permitted token's details.
     pub(crate) fn asset(&self, network: Network, contract: Address) -> Option<&Asset> {
         self.assets.iter().find(|asset| (asset.network(), asset.contract()) == (network, contract))
     }
 
-    /// Everything that can be said of a quote without knowing what was spent: gives what it may be paid with.
+    /// Checks a quote without regard to past spending; returns the permitted ways to pay.
     pub(crate) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
         let quote = offer.quote;
         if offer.host.is_empty() {
@@ -165,7 +165,7 @@ impl Budget {
         self.domains.iter().find(is_under).map_or(host, String::as_str)
     }
 
-    /// Whether `price` may be spent beside what was.
+    /// Whether the budget allows `price` beside earlier spending.
     pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));

@@ -22,7 +22,7 @@ pub struct Proposal {
     pub method: Method,
     /// The request's path, without the query, which may hold secrets.
     pub path: String,
-    /// What is sold, in the seller's words.
+    /// The offer, in the seller's words.
     pub label: String,
     /// The account that is to be paid.
     pub recipient: Address,

@@ -92,7 +92,7 @@ impl Conversation<'_> {
                 if !entry.is_shown() && code.is_none_or(|code| code != ProblemCode::AlreadyConsumed) {
                     return Ok(Some(Outcome::Settled));
                 }
-                // Settled between two looks: what was refused may be answered now.
+                // Settled between two looks: a refused proof may be accepted now.
                 if !was_settled && !self.shown_settled && code.is_none() {
                     self.shown_settled = true;
                     return self.pause(entry, None, None, None).await;

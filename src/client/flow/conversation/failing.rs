@@ -53,7 +53,7 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
     }
 }
 
-/// Records another bill for what was paid. A purchase that only ever meets bills comes to an end.
+/// Records another bill for a paid request. A purchase that meets only bills ends.
 async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
     guard.note(|entry| entry.billed += 1).await;
     let is_last = guard.entry().billed >= BILLS_MAX && guard.refuse().await;

@@ -1,7 +1,7 @@
 //! `Conversation`: a payment is shown to a seller until there is an answer, or a reason why there is none.
 //!
-//! Whatever happens, it is the same payment that is shown: a transfer by its transaction, an authorization by its message.
-//! [`judgement`] says what a reply asks for; what depends on the chain is in [`authorization`].
+//! It always shows the same payment: a transfer by its transaction, an authorization by its message. [`judgement`]
+//! decides about a reply; [`authorization`] has the parts that depend on the chain.
 
 mod answer;
 mod authorization;
@@ -153,7 +153,7 @@ impl<'a> Conversation<'a> {
             }
             None => authorization_terms::proof(entry.authorized().map_or("", |authorized| &authorized.message)),
         };
-        // A body that cannot be had again after all: what was paid is not forgotten.
+        // The body cannot be repeated after all: the payment is not forgotten.
         let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;
         self.attempts += 1;
         let transaction = transaction.or(entry.transaction);

@@ -30,7 +30,7 @@ impl<'a> PayerSignature<'a> {
 
     /// Signs for this transaction under the entry's intent; `false` where the payer cannot.
     ///
-    /// What is signed is made of what is known here: a text of the seller's might be for another payment.
+    /// The signed text is made of known values: a text from the seller might be for another payment.
     pub(super) async fn sign(&mut self, entry: &JournalEntry, transaction: TxHash) -> Result<bool, PayerError> {
         let (Some(paid), Some(intent)) = (paid_by(entry, transaction), plain(&entry.intent)) else { return Ok(false) };
         let message = redemption_message(entry.network, transaction, &intent);
@@ -48,7 +48,7 @@ fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<Address> {
     }
 }
 
-/// An intent as the contract has it. Any other could say something else to a reader of what is signed.
+/// An intent in the contract's form. Any other form could mislead a reader of the signed text.
 fn plain(intent: &str) -> Option<IntentId> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     IntentId::new(intent).ok().filter(|_| intent.bytes().all(plain))

@@ -64,8 +64,9 @@ pub struct JournalEntry {
     pub fingerprint: String,
     /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
-    /// The secret whose [tag](crate::protocol::PaymentTag) the payment carries: the intent that a transfer was made for, which stays what
-    /// it was when `intent` is replaced by a fresh one, or an authorization's own. `None` where nothing was prepared here.
+    /// The secret behind the payment's [tag](crate::protocol::PaymentTag): the original intent of a transfer, which
+    /// stays the same when a fresh one replaces `intent`, or an authorization's own secret. `None` if this client
+    /// prepared no payment.
     pub secret: Option<String>,
     /// The last moment at which a payment counts for that intent.
     pub expiry: ChainTime,
@@ -77,7 +78,7 @@ pub struct JournalEntry {
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
-    /// What was prepared to pay for it.
+    /// The prepared payment.
     pub payment: JournalPayment,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
@@ -90,7 +91,7 @@ pub struct JournalEntry {
     pub billed: u32,
 }
 
-/// What was prepared to pay for a purchase.
+/// The prepared payment of a purchase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -98,7 +99,7 @@ pub enum JournalPayment {
     /// Nothing yet; or it was paid elsewhere.
     #[default]
     None,
-    /// Transfers, oldest first, of which at most one can be mined.
+    /// Transfers, oldest first; at most one of them can be mined.
     Transfer(Vec<PreparedTransfer>),
     /// The one authorization that was signed.
     Authorization {
@@ -181,7 +182,8 @@ impl JournalEntry {
         if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
     }
 
-    /// The transactions of which at most one can be mined now: its transfers, or those that cancel its authorization and were prepared last.
+    /// The transactions in question, at most one of which can be mined: its transfers, or the latest cancellations of
+    /// its authorization.
     pub(crate) fn current(&self) -> &[PreparedTransfer] {
         if self.authorized().is_none() {
             return self.transfers();
@@ -202,7 +204,7 @@ impl JournalEntry {
         self.paid_with().map(|(token, _)| token)
     }
 
-    /// The token and the account of what was prepared: of several transfers that of its transaction, else the last.
+    /// The token and the account of the payment: of the transfer that was mined, else of the last one.
     pub(crate) fn paid_with(&self) -> Option<(Address, Address)> {
         if let Some(PreparedAuthorization { token, signed, .. }) = self.authorized() {
             return Some((*token, signed.authorization.from));
@@ -225,7 +227,7 @@ impl JournalEntry {
         }
     }
 
-    /// What is to be sent next: the last transfer, or the last cancellation.
+    /// The next transaction to send: the last transfer, or the last cancellation.
     pub(crate) fn last_prepared_mut(&mut self) -> Option<&mut PreparedTransfer> {
         match &mut self.payment {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
@@ -235,7 +237,7 @@ impl JournalEntry {
         }
     }
 
-    /// Whether the seller has to be shown an authorization: it is not settled, or the seller redeems nothing else.
+    /// Whether the proof is the authorization: it is not settled, or the seller accepts no other proof.
     pub(crate) fn is_shown(&self) -> bool {
         self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
     }
@@ -246,12 +248,12 @@ impl JournalEntry {
         self.authorization().is_none() || self.is_settled()
     }
 
-    /// Whether it waits for nothing but the same request, by which its payment or its answer is used: or for its age.
+    /// Whether it only waits for the same request, which uses its payment or answer, or for its age.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
     }
 
-    /// Whether it may yet cost more than that: what was paid costs nothing more.
+    /// Whether it may still cost more than that; a paid purchase costs nothing more.
     pub(crate) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
         limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
     }
@@ -275,7 +277,7 @@ impl JournalEntry {
         self.transaction.is_some() || self.state == PurchaseState::Redeeming
     }
 
-    /// The state after an answer to its authorization. What is settled by an unknown transaction stays so.
+    /// The state after an answer to its authorization. A settlement by an unknown transaction stays recorded.
     pub(crate) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
         let unknown = self.state == PurchaseState::Redeeming && self.transaction.is_none();
         if unknown && state == PurchaseState::Unspent { PurchaseState::Redeeming } else { state }
@@ -300,7 +302,7 @@ impl JournalEntry {
         self.covers(quote) && self.payment != JournalPayment::None
     }
 
-    /// The same, but for what is not known here of a payment that was made elsewhere: its token.
+    /// The same, except for the unknown token of a payment that was made elsewhere.
     pub(crate) fn covers(&self, quote: &Quote) -> bool {
         self.amount >= quote.amount && self.is_paid_as(quote)
     }

@@ -33,6 +33,6 @@ pub enum JournalError {
     #[error("the file system refused access to the journal: check its folder, space and permissions")]
     Io(#[from] std::io::Error),
     /// Anything else, for journals of your own.
-    #[error("the journal failed, for a reason of its own")]
+    #[error("the journal failed: see the source of this error")]
     Other(#[source] BoxError),
 }

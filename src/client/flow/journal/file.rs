@@ -1,5 +1,5 @@
-//! `FileJournal`: a write-ahead log of purchases. `writer` queues what is to be written, `store` owns the file and its lock,
-//! `log` appends all or nothing, `format` says what a line is, `disk` does the file system.
+//! `FileJournal`: a write-ahead log of purchases. `writer` queues writes, `store` owns the file and its lock, `log`
+//! appends atomically, `format` defines a line, and `disk` handles the file system.
 
 mod disk;
 mod format;
@@ -19,8 +19,7 @@ use self::{
 };
 use super::{Journal, JournalEntry, JournalError};
 
-/// A journal in a file that outlives the process: a write-ahead log, one record a line, of which the last one of a purchase
-/// counts.
+/// A journal in a file: a write-ahead log, one record per line; the last record of a purchase counts.
 ///
 /// Each entry is on the disk (`fdatasync`) before [`record`](Journal::record) returns; entries recorded at the same
 /// time share one wait for the disk. A line that a crash cut short was never acknowledged, and is dropped
@@ -29,11 +28,10 @@ use super::{Journal, JournalEntry, JournalError};
 ///
 /// One process uses a journal at a time: it locks `<file>.lock`, which remains beside the file. Keep both on a local disk.
 ///
-/// The file holds no key. It does hold signed transactions, which pay only whom they name, and, for each purchase,
-/// intent and transaction hash: a bearer proof with which anyone gets the answer of a purchase that is still open. So
-/// on Unix the file is created readable and writable by its owner only (mode 0600). A file that others can read is replaced
-/// by such a copy of itself when it is opened. Elsewhere the folder's permissions have to protect it. Treat copies of the file in
-/// the same way.
+/// The file contains no key. It contains signed transactions, which pay only their recipients, and intent and
+/// transaction hash of each purchase, which together redeem an open purchase. On Unix, the file is therefore created
+/// for its owner only (mode 0600); a file that others can read is replaced by such a copy when it is opened. On other
+/// systems, the folder's permissions have to protect it. Protect copies of the file as well.
 ///
 /// Clones share one journal. Use it inside a tokio runtime. A write that has begun is finished even if its caller no longer
 /// waits.

@@ -1,4 +1,4 @@
-//! `Journal`: what was bought, durable before any money moves. It is why a payer pays only once.
+//! `Journal`: a durable record of each purchase before any money moves, so that a payer pays only once.
 
 mod entry;
 mod erased;
@@ -17,13 +17,13 @@ pub use memory::MemoryJournal;
 
 /// A record of purchases: one entry for each, replaced as the purchase goes on.
 ///
-/// Each call has to end by itself, and those of one purchase in the order in which they were made. Where money moves next, the layer waits
-/// for the write without a limit; else ten seconds, after which the write counts as failed.
+/// Each call has to end by itself, and the calls of one purchase in order. Before money moves, the layer waits for the
+/// write without a limit; otherwise a write counts as failed after ten seconds.
 ///
 /// A journal has one writer: two would each spend the whole budget.
 ///
-/// An [`JournalEntry`] holds intent and transaction hash. Together they are a bearer proof: the first to present them gets
-/// the answer. Keep what is recorded where only the payer can read it, backups and logs included.
+/// An [`JournalEntry`] holds intent and transaction hash. Together they are a bearer proof: the first client that
+/// presents them gets the answer. Store the records where only the payer can read them, including backups and logs.
 ///
 /// ```
 /// use std::{collections::HashMap, sync::Mutex};

@@ -39,7 +39,8 @@ async fn inner(wallet: ScriptedPayer, clock: FakeClock, journal: MemoryJournal) 
     })
 }
 
-/// What is sent is lost twice, and then the quote is over: the seller is asked again before the transfer is sent again.
+/// Two sent transfers are lost, and then the quote expires: the seller is asked again before the transfer is sent
+/// again.
 #[tokio::test(start_paused = true)]
 async fn a_lost_transfer_whose_quote_is_over_is_sent_again_under_a_fresh_one() {
     let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW));

@@ -91,7 +91,7 @@ impl Delivery {
     }
 }
 
-/// The caller has the answer, whatever becomes of the journal: at worst it is asked for once more.
+/// The caller has the answer, even if the journal fails: at worst it is requested once more.
 fn warn_of(written: Result<(), JournalError>, purchase: PurchaseId) {
     if let Err(error) = written {
         tracing::warn!(%error, %purchase, "the journal did not record that an answer was read");

@@ -48,7 +48,7 @@ impl PurchaseGuard {
         self.registry.tables().open.is_paid_for(intent, self.entry.id)
     }
 
-    /// Sets the most that the purchase's transactions cost aside, of which one is about to be recorded.
+    /// Reserves the highest cost of the purchase's transactions, one of which is about to be recorded.
     pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
         let now = self.registry.now();
         self.registry.tables().spent.set_gas_aside(self.entry.id, gas, now, budget)
@@ -112,7 +112,7 @@ impl PurchaseGuard {
         let mut changed = self.entry.clone();
         change(&mut changed);
         if self.entry.state == PurchaseState::Paying && changed.state != PurchaseState::Paying {
-            // Until now it counted whatever its age: from now on it counts for a day.
+            // Until now it counted at any age; from now on it counts for a day.
             changed.settled = Some(self.registry.now());
         }
         changed
@@ -142,7 +142,7 @@ impl PurchaseGuard {
         Some(Delivery::new(&registry, sold))
     }
 
-    /// Forgets a purchase of which nothing was sent, and nothing can be.
+    /// Forgets a purchase without a sent transaction, which can no longer send one.
     pub(crate) fn discard(mut self) {
         self.recorded = false;
         self.registry.tables().open.close(self.entry.id);

@@ -24,7 +24,7 @@ pub(super) struct RegistryInner {
     tables: Mutex<Tables>,
 }
 
-/// What is known in this process: changed together, under one lock.
+/// The state of this process, changed under one lock.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) open: OpenPurchases,
@@ -36,8 +36,8 @@ impl RegistryInner {
     pub(super) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let mut tables = Tables::default();
         for entry in journal.load().await? {
-            // A purchase without a transfer of ours was paid elsewhere. One whose transfer came to nothing counts all
-            // the same: that it did is a node's word.
+            // A purchase without a transfer of ours was paid elsewhere. A failed transfer still counts: its failure is
+            // only a node's report.
             if entry.payment != JournalPayment::None {
                 tables.spent.set_aside(&entry);
                 tables.spent.follow(&entry);

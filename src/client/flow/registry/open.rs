@@ -9,7 +9,7 @@ use crate::{
 
 /// In the order in which purchases are resumed: the oldest is the first that the seller will no longer accept.
 type Place = (ChainTime, PurchaseId);
-/// What a payment must have in common with a quote to be exactly what it asks for.
+/// The properties that a payment must share with a quote to match it exactly.
 type Terms = (String, Address, Amount);
 
 /// Open purchases. Each is in `records`, and in the indexes that lead to it.
@@ -27,7 +27,7 @@ pub(super) struct Record {
     entry: JournalEntry,
     /// What works on it.
     claim: Option<Claim>,
-    /// What is kept of it whatever is recorded.
+    /// The part that is kept regardless of the records.
     aside: Aside,
 }
 
@@ -87,14 +87,14 @@ impl OpenPurchases {
         self.records.get(&id).is_some_and(|record| record.aside.closings == 0)
     }
 
-    /// Counts who begins to write its last state, or leaves.
+    /// Counts the writers of its last state.
     pub(super) fn closed_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
         if let Some(record) = self.records.get_mut(&id) {
             record.aside.closings = count(record.aside.closings);
         }
     }
 
-    /// Returns the last state of a purchase whose caller has the answer; `None` where none was sold.
+    /// Returns the last state of a purchase after its caller has the answer; `None` if no answer was sold.
     pub(super) fn answered(&self, id: PurchaseId) -> Option<JournalEntry> {
         let Record { entry, aside, .. } = self.records.get(&id)?;
         // After a restart only the journal tells that it was paid.
@@ -176,7 +176,7 @@ impl OpenPurchases {
         self.records.get(&id).is_some_and(|record| record.aside.readers > 0)
     }
 
-    /// Counts a caller who begins to read its answer, or leaves.
+    /// Counts the readers of its answer.
     pub(super) fn read_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
         if let Some(record) = self.records.get_mut(&id) {
             record.aside.readers = count(record.aside.readers);

@@ -33,7 +33,7 @@ struct Spending {
 }
 
 impl Spendings {
-    /// Counts a purchase from now on, whatever comes of it.
+    /// Counts a purchase from now on, with any outcome.
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
@@ -50,7 +50,8 @@ impl Spendings {
         }
     }
 
-    /// Counts the most that a purchase's transactions cost, one of which is about to be recorded, in one step with looking at the others.
+    /// Counts the highest cost of a purchase's transactions, one of which is about to be recorded, in one step with the
+    /// check of the others.
     pub(super) fn set_gas_aside(
         &mut self,
         id: PurchaseId,
@@ -67,7 +68,7 @@ impl Spendings {
         Ok(())
     }
 
-    /// No longer counts a purchase of which nothing was sent, and nothing can be.
+    /// Stops counting a purchase without a sent transaction, which can no longer send one.
     pub(super) fn give_back(&mut self, id: PurchaseId) {
         self.0.remove(&id);
     }

@@ -87,7 +87,7 @@ impl Cancelling<'_> {
             }
             Ok(TransferStatus::Reverted { .. }) => self.begin().await?,
             Ok(TransferStatus::Impossible) if self.dispatch.watch.is_impossible() => self.begin().await?,
-            // Mined: what it did, the authorization's status tells.
+            // Mined: the authorization's status tells the effect.
             Ok(_) => {}
             Err(reason) => {
                 // No time will make it this payer's.
@@ -109,7 +109,8 @@ impl Cancelling<'_> {
         let inner = self.inner;
         let turn = timeout_at(self.dispatch.deadline, inner.payer.submit_guard());
         let _turn = turn.await.map_err(|_| self.dispatch.unsettled())?;
-        let prepared = inner.payer.prepare_cancellation(&self.authorized).await;
+        let authorizer = inner.authorizer().map_err(|reason| self.not_cancelled(reason))?;
+        let prepared = authorizer.prepare_cancellation(&self.authorized).await;
         let prepared = prepared.map_err(|reason| self.not_cancelled(reason))?;
         let recorded = self.dispatch.record(prepared, |_| {}).await;
         recorded.map_err(|error| match error {

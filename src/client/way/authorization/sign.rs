@@ -19,15 +19,15 @@ use crate::{
 pub(crate) struct Authorizing<'a> {
     pub(crate) inner: &'a ClientInner,
     pub(crate) progress: &'a Progress,
-    /// When it has to be signed.
+    /// The deadline of the signature.
     pub(crate) deadline: Instant,
     /// For how long it is to be valid.
     pub(crate) valid_for: Duration,
 }
 
 impl Authorizing<'_> {
-    /// Signs for a purchase whose money is set aside, and records it. Returns another purchase of the same request instead, if one was left
-    /// meanwhile.
+    /// Signs for a purchase with reserved money, and records it. Returns another purchase of the same request instead,
+    /// if one was left meanwhile.
     pub(crate) async fn sign(
         &self,
         mut guard: PurchaseGuard,
@@ -46,7 +46,7 @@ impl Authorizing<'_> {
             now: self.inner.now(),
             valid_for: self.valid_for,
         };
-        let signing = in_time(self.deadline, "signing the payment", self.inner.payer.authorize(&request));
+        let signing = in_time(self.deadline, "signing the payment", self.inner.authorizer()?.authorize(&request));
         let signed = signing.await?.map_err(PayError::Payer)?;
         let authorization = &signed.authorization;
         if !request.is_met_by(authorization) {

@@ -2,11 +2,12 @@
 
 use crate::client::{AuthorizationStatus, JournalEntry, PayError, inner::ClientInner};
 
-/// Asks the chain. What was settled once, by its word, is not signed again on another word.
+/// Asks the chain. After one report of a settlement, a later contrary report does not permit another signature.
 pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, PayError> {
     let unsettled = |reason| PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
     let prepared = entry.authorized().ok_or_else(|| unsettled(None))?;
-    match inner.payer.authorization_status(prepared, entry.at).await {
+    let authorizer = inner.authorizer().map_err(|reason| unsettled(Some(reason)))?;
+    match authorizer.authorization_status(prepared, entry.at).await {
         Ok(AuthorizationStatus::Unused | AuthorizationStatus::Void) if entry.is_settled() => {
             Ok(AuthorizationStatus::Used { transaction: entry.transaction })
         }

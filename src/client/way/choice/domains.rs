@@ -52,7 +52,10 @@ impl<'a> Domains<'a> {
             return Err(SIGNS_NONE.into());
         }
         told.questions += 1;
-        let domain = self.payer.authorizes(asset, amount).await.map_err(PayError::Payer)?;
+        let domain = match self.payer.authorizations() {
+            Some(authorizer) => authorizer.authorizes(asset, amount).await.map_err(PayError::Payer)?,
+            None => None,
+        };
         let Some(domain) = domain.filter(|domain| domain.token == token) else {
             told.refuses = Some(amount);
             return Err(SIGNS_NONE.into());

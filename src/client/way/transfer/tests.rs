@@ -19,10 +19,10 @@ use crate::{
 const NOW: u64 = 1_795_280_400;
 const TX: TxHash = TxHash::new([9; 32]);
 
-/// What was done, in its order.
+/// The calls, in order.
 type Effects = Arc<Mutex<Vec<&'static str>>>;
 
-/// Says what it is told to say, and writes down what it is asked.
+/// Gives scripted answers, and records the questions.
 struct Script {
     effects: Effects,
     clock: FakeClock,

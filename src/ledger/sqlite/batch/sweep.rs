@@ -1,4 +1,5 @@
-//! What is forgotten: sales and settlements that cannot come back, leases and attempts that ended long ago, answers after their time.
+//! Forgets sales and settlements that cannot come back, leases and attempts that ended long ago, and answers after
+//! their time.
 
 use sqlx::{Row as _, SqliteConnection};
 

@@ -77,18 +77,19 @@ impl FormPage {
 
 fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: IntentId, headers: &HeaderMap) -> Offer {
     let (route, merchant) = (&request.route, &request.route.merchant);
-    let takes_transfers = merchant.chain().is_some();
+    let chain = merchant.first();
+    let takes_transfers = chain.reader().is_some();
     Offer {
         quote: Quote {
             intent,
             recipient: merchant.recipient(),
-            network: merchant.network,
+            network: chain.network,
             label: label.to_owned(),
             expiry: ChainTime::from_unix(terms.expiry()),
             amount: terms.amount,
             decimals: merchant.decimals(),
             symbol: merchant.symbol().to_owned(),
-            contracts: merchant.assets.iter().map(Asset::contract).collect(),
+            contracts: chain.assets.iter().map(Asset::contract).collect(),
         },
         issued: ChainTime::from_unix(terms.issued),
         takes_transfers,
@@ -96,13 +97,13 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
         takes_forms: takes_transfers && !route.header_only,
         // What the layer wrote can be read; the fall-back cannot be reached.
         required: PaymentRequired::from_headers(headers).unwrap_or_default(),
-        assets: merchant.assets.to_vec(),
+        assets: chain.assets.to_vec(),
         parameters: route.parameters(),
         contact: merchant.contact.clone(),
     }
 }
 
-/// Whether the script of a page asks. A redirect would lead it away from what was sold.
+/// Whether the script of a page sends the request. A redirect would lead it away from the sold answer.
 pub(crate) fn is_asked_by_script(request: &PricedRequest) -> bool {
     request.route.page.is_some() && request.parts.headers.contains_key(X402_PAGE)
 }
@@ -149,7 +150,7 @@ fn dressed<ResB>(ours: Response<ResponseBody<ResB>>, page: Response<Bytes>) -> R
     response
 }
 
-/// Tells caches, beside what is there, that `Accept` decides what is answered.
+/// Adds `Accept` to `Vary`, for caches.
 pub(crate) fn vary(headers: &mut HeaderMap) {
     let names = |line: &HeaderValue| line.to_str().unwrap_or_default().to_ascii_lowercase();
     let known = headers.get_all(header::VARY).iter().map(names);

@@ -9,13 +9,13 @@ pub(crate) fn opens_page(parts: &Parts) -> bool {
     matches!(parts.method, Method::GET | Method::HEAD) && shows_page(&parts.headers)
 }
 
-/// Whether the answer is shown to a person, whatever the method: a form is sent by POST. A script's `fetch` is none of that.
+/// Whether a person sees the answer, for any method: a form uses POST. A script's `fetch` does not count.
 pub(crate) fn shows_page(headers: &HeaderMap) -> bool {
     let mut modes = headers.get_all(SEC_FETCH_MODE).iter();
     modes.all(|mode| mode == "navigate") && prefers_html(headers)
 }
 
-/// Whether `Accept` asks for HTML more than for JSON. Who accepts everything alike, as most programs do, gets JSON.
+/// Whether `Accept` prefers HTML to JSON. A client without a preference, like most programs, gets JSON.
 fn prefers_html(headers: &HeaderMap) -> bool {
     let (mut html, mut json) = (Wanted::default(), Wanted::default());
     for line in headers.get_all(header::ACCEPT) {
@@ -35,7 +35,7 @@ fn prefers_html(headers: &HeaderMap) -> bool {
     html.quality() > json.quality()
 }
 
-/// How much one media type is wanted: what is said of it most closely counts.
+/// The quality of one media type: the most specific range counts.
 #[derive(Default)]
 struct Wanted {
     /// By name, by its kind, and as any type.

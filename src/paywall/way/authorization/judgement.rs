@@ -8,7 +8,7 @@ use crate::{
     protocol::{ChainTime, Payment, TxHash, v2::Reason},
 };
 
-/// What is known of a payment before the handler runs.
+/// The knowledge about a payment before the handler runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It can be settled.
@@ -27,10 +27,10 @@ pub(crate) enum Found {
     Unavailable,
 }
 
-/// How a payment is shown, and what is known of it beside the chain.
+/// How a payment is shown, and the knowledge about it beside the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// It names a quote, whose intent its payer alone knows, and which tells since when to search the chain.
+    /// It names a quote. Only the payer knows its intent, and its date tells where to begin the search of the chain.
     pub(crate) quoted: bool,
     /// Its quote covers this request.
     pub(crate) honoured: bool,
@@ -57,7 +57,7 @@ pub(crate) enum Judgement {
     Settle,
     /// Run the handler: it is settled, under this intent.
     Resume(Payment),
-    /// Have its payer prove that it is the payer, by a signature: whoever reads the chain could show this.
+    /// Demand the payer's signature: every reader of the chain could show this payment.
     Prove(TxHash),
     /// Have it redeemed under a fresh intent.
     Elsewhere,
@@ -91,15 +91,16 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
             None => Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS),
             Some(_) => Judgement::Unknown,
         },
-        // Without a quote all that is shown is public once it is sent: who shows it may be anybody. Once it is mined, or over, its payer
-        // is told what to do. Where nothing reads the chain, neither is ever known, and the settler decides.
+        // Without a quote, the whole proof is public once it is sent, so its presenter may be a stranger. Once the
+        // payment is mined, or has expired, the payer gets the next step. Without a verifier neither is ever known, and
+        // the settler decides.
         Found::Valid if !case.quoted && case.begun.is_some_and(|begun| case.read || begun.transaction.is_some()) => {
             Judgement::Unknown
         }
         Found::Valid => Judgement::Settle,
         Found::Settled(paid) => judge_settled(paid, case),
         Found::Refused(_) if case.forgotten && case.begun.is_none() => Judgement::TooOld,
-        // What was sent for it before may still be mined, until its time is over.
+        // An earlier transaction for it may still be mined, until the authorization expires.
         Found::Refused(reason) if case.begun.is_none() || case.over => Judgement::Refuse(reason),
         // Without a quote it may have paid here longer ago than was searched.
         Found::Spent if !case.quoted => Judgement::Elsewhere,
@@ -144,7 +145,7 @@ pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclu
             }
         }
         Settled::Spent if case.quoted => Conclusion::Refuse(Reason::INVALID_TRANSACTION_STATE),
-        // What was sent for it may still be mined, or be sent again by others.
+        // Its transaction may still be mined, or be sent again by others.
         Settled::Refused(reason) if case.begun.is_none() => Conclusion::Refuse(reason),
         Settled::Refused(_) | Settled::Spent => Conclusion::Unknown(None),
         Settled::Unknown(transaction) => Conclusion::Unknown(transaction),
@@ -200,7 +201,7 @@ mod tests {
             (true, true, begun(OTHER), 1_001, resume(mined(1_001))),
             (true, false, begun(OTHER), 1_001, Judgement::Elsewhere),
             (true, false, sent, 1_001, Judgement::Elsewhere),
-            // For this very request, whose price has risen since.
+            // For this very request, at a price that has risen since.
             (true, false, begun(THIS), 1_001, resume(mined(1_001))),
             // Never begun here.
             (true, true, None, 1_001, prove(mined(1_001))),
@@ -253,7 +254,7 @@ mod tests {
             let expected = if forgotten { Judgement::TooOld } else { Judgement::Refuse(reason.clone()) };
             assert_eq!(judge(Found::Refused(reason), &Case { forgotten, ..unread(None) }), expected);
         }
-        // Nor could its payer prove that what was settled first was paid by it.
+        // Nor could its payer prove to have paid a payment that settled first.
         let first = |begun| Case { first: true, ..unread(begun) };
         let refused = Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS);
         assert_eq!(judge(Found::Valid, &first(None)), refused);
@@ -291,7 +292,7 @@ mod tests {
             let expected = if sold { Conclusion::Sell(mined(time).into()) } else { Conclusion::Prove(TX) };
             assert_eq!(conclude(Settled::Done(mined(time).into()), &behind(None), HEAD), expected);
         }
-        // The settler names what it made, whatever the clock says, unless the node knew of it before.
+        // The settler names its own transaction, independent of the clock, unless the node knew of it before.
         for (time, begun, sold) in [(1_000, None, true), (999, None, false), (1_001, begun(THIS), true)] {
             let expected = if sold { Conclusion::Sell(mined(time).into()) } else { Conclusion::Prove(TX) };
             assert_eq!(conclude(Settled::Named(mined(time).into()), &behind(begun), HEAD), expected);

@@ -17,7 +17,7 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
-        seller::{inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
+        seller::{chain::SellingChain, inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
         way::way_to_pay::WayToPay,
     },
     protocol::{
@@ -34,8 +34,8 @@ const SETTLING_TIME: Duration = Duration::from_secs(120);
 pub(crate) struct ByAuthorization;
 
 impl WayToPay for ByAuthorization {
-    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
-        let Some(standard) = &merchant.standard else { return Vec::new() };
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
+        let Some(standard) = &chain.standard else { return Vec::new() };
         let Some(tokens) = standard.tokens() else {
             standard.learn_later();
             return Vec::new();
@@ -43,7 +43,7 @@ impl WayToPay for ByAuthorization {
         // It is settled when the handler is done, and must be valid still.
         let life = merchant.quote_ttl.as_secs();
         let timeout = merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(life);
-        tokens.iter().map(|token| Way::authorization(token, timeout)).collect()
+        tokens.iter().map(|token| Way::authorization(chain.network, token, timeout)).collect()
     }
 
     fn recognises(&self, proof: &Proof) -> bool {
@@ -71,15 +71,19 @@ async fn accept(
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let merchant = &request.route.merchant;
-    let Some(standard) = &merchant.standard else { return Err(Problem::takes_transfers_only().into()) };
-    if let Err(problem) = ready(merchant, standard).await {
+    let named = exact(&payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
+    // A payment on another network, or one that cannot be read, is refused by any that takes signed payments.
+    let takes_signed = || merchant.chains.iter().find(|chain| chain.standard.is_some());
+    let chain = named.or_else(takes_signed).unwrap_or(merchant.first());
+    let Some(standard) = &chain.standard else { return Err(Problem::takes_transfers_only().into()) };
+    if let Err(problem) = ready(chain, standard).await {
         return Err(unless_sold(request, &payload, problem.into()).await);
     }
     let (now, unpriced) = match amount {
         Ok(amount) => (Some(amount), None),
         Err(rejection) => (None, Some(rejection)),
     };
-    let authorized = match (Authorized::read(request, &payload, now), unpriced) {
+    let authorized = match (Authorized::read(request, chain, &payload, now), unpriced) {
         (Ok(authorized), None) => authorized,
         (Ok(authorized), Some(unpriced)) => {
             let shown = authorized.shown();
@@ -88,16 +92,16 @@ async fn accept(
         (Err(_), Some(unpriced)) => return Err(unpriced),
         (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
     };
-    reserve_signed(request, standard, authorized, now.unwrap_or(Amount::ZERO)).await
+    reserve_signed(request, chain, standard, authorized, now.unwrap_or(Amount::ZERO)).await
 }
 
 /// Makes sure that anything can be sold, and to be settled.
-async fn ready(merchant: &MerchantInner, standard: &Standard) -> Result<(), Problem> {
-    merchant.started().await?;
+async fn ready(chain: &SellingChain, standard: &Standard) -> Result<(), Problem> {
+    chain.started().await?;
     standard.learn().await.map(drop).map_err(Problem::from)
 }
 
-/// What to answer to a signed payment that is refused before it is looked at: the answer that it bought is told of all the same.
+/// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.
 async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
     let Ok((accepted, signed)) = exact(payload) else { return rejection };
     let Ok(Some(intent)) = accepted.intent() else { return rejection };
@@ -119,14 +123,16 @@ async fn unmatched(
         SchemePayload::Authorization(signed) => Some(signed.authorization.from),
         _ => None,
     };
-    let refused = |reason| request.requote(now).refuse(reason, payer);
-    let Ok((accepted, signed)) = exact(payload) else { return refused(reason) };
-    let known = accepted.network == merchant.network
-        && merchant.accepted.iter().any(|asset| asset.contract() == accepted.asset);
-    let Some(chain) = merchant.chain().filter(|_| known) else { return refused(reason) };
+    let named = exact(payload);
+    let network = named.as_ref().map_or(merchant.first().network, |(accepted, _)| accepted.network);
+    let refused = |reason| request.requote(now).refuse(reason, network, payer);
+    let Ok((accepted, signed)) = named else { return refused(reason) };
+    let chain = merchant.on(network).filter(|chain| chain.accepts(accepted.asset));
+    let signatures = chain.and_then(|chain| chain.reader()?.signatures());
+    let Some(signatures) = signatures else { return refused(reason) };
     let authorization = &signed.authorization;
     let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
-    let state = chain.authorization(accepted.asset, authorization.from, &authorization.nonce, since);
+    let state = signatures.nonce_state(accepted.asset, authorization.from, &authorization.nonce, since);
     match verifier_in_time(state).await {
         Ok(NonceState::Unused) => refused(reason),
         // It may have paid here, also where what used it was not found.

@@ -12,6 +12,7 @@ use crate::{
             reservation::{HoldOutcome, LeaseGuard},
         },
         seller::{
+            chain::SellingChain,
             standard::Standard,
             time_limits::{SETTLER, verifier_in_time},
         },
@@ -28,6 +29,7 @@ use crate::{
 /// Reserves a signed payment, and looks at what the chain says of it.
 pub(super) async fn reserve_signed(
     request: &PricedRequest,
+    chain: &Arc<SellingChain>,
     standard: &Standard,
     authorized: Authorized<'_>,
     now: Amount,
@@ -37,17 +39,17 @@ pub(super) async fn reserve_signed(
     let payable = authorized.is_payable();
     let Authorized { opened, payment, .. } = authorized;
     let intent = payment.intent.clone();
-    let Ok(head) = verifier_in_time(route.merchant.chain.head()).await else {
+    let Ok(head) = verifier_in_time(chain.view.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
         return Err(opened.unless_consumed(shown, unavailable.into()).await);
     };
-    let mut reserved = ReservedAuthorization::new(standard, &opened, payment, opened.digest(request), head);
+    let mut reserved = ReservedAuthorization::new(chain, standard, &opened, payment, opened.digest(request), head);
     if let Some(found) = reserved.forged().await {
         let judgement = judge(found, &reserved.case(None));
         return Err(opened.unless_consumed(shown, rejection(request, &opened, &reserved, judgement, now)).await);
     }
     reserved.begin().await;
-    // In a block to come: after whatever this ledger has forgotten.
+    // In a future block, so after everything that this ledger has forgotten.
     let signed = reserved.signed(ChainTime::from_unix(head.unix() + 1));
     let mut guard = match opened.grant(opened.claim(head).payments([signed])).await {
         Ok(guard) => guard,
@@ -105,7 +107,7 @@ fn rejection(
         Judgement::Elsewhere => {
             request.with_new_intent(ProblemCode::IntentNotFound, request.route.seals.of(opened.recipient), now).into()
         }
-        Judgement::Refuse(reason) => request.requote(now).refuse(reason, Some(reserved.payer())),
+        Judgement::Refuse(reason) => request.requote(now).refuse(reason, reserved.network(), Some(reserved.payer())),
         Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
         Judgement::TooOld => opened.too_old().into(),
         Judgement::Unknown => reserved.outcome_unknown(None).into(),

@@ -1,5 +1,5 @@
-//! `ReservedAuthorization`: a signed payment that is reserved and still to be settled, and what the chain says of it. Nobody's word is believed without the
-//! chain's, where that can be read.
+//! `ReservedAuthorization`: a reserved, unsettled payment, and its state on the chain. If the chain can be read, it
+//! alone decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem},
         sale::{kept::Shown, opened::Opened, reservation::Records, settle::Settled},
         seller::{
+            chain::SellingChain,
             inner::MerchantInner,
             promises::{Account, Promise},
             standard::Standard,
@@ -19,7 +20,7 @@ use crate::{
         way::authorization::judgement::{Case, Found},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, PaymentId, ProblemCode, SignedTransfer, Terms, Transfer, TxHash,
+        Address, Amount, ChainTime, IntentId, Network, PaymentId, ProblemCode, SignedTransfer, Terms, Transfer, TxHash,
         redemption_message,
         v2::{PaymentRequirements, Reason, SettleResponse},
     },
@@ -45,7 +46,7 @@ pub(crate) struct ShownPayment {
     pub(crate) payment: SignedPayment,
     /// The intent as the client showed it; the payment's name where it showed none.
     pub(crate) intent: IntentId,
-    /// Whether it names a quote, whose intent its payer alone knows.
+    /// Whether it names a quote. Only the payer knows its intent.
     pub(crate) quoted: bool,
     /// Whether that, or without one the present price, covers this request. A payment that was settled for another request does not buy
     /// this one.
@@ -55,6 +56,8 @@ pub(crate) struct ShownPayment {
 /// A payment that is reserved, or about to be, and may have been settled before.
 pub(crate) struct ReservedAuthorization {
     merchant: Arc<MerchantInner>,
+    /// The network on which it is paid.
+    chain: Arc<SellingChain>,
     standard: Standard,
     pub(crate) payment: SignedPayment,
     /// Counts against the payer's balance until this ends, once it is reserved.
@@ -81,6 +84,7 @@ pub(crate) struct ReservedAuthorization {
 
 impl ReservedAuthorization {
     pub(crate) fn new(
+        chain: &Arc<SellingChain>,
         standard: &Standard,
         opened: &Opened<'_>,
         shown: ShownPayment,
@@ -88,12 +92,13 @@ impl ReservedAuthorization {
         head: ChainTime,
     ) -> Self {
         let ShownPayment { payment, intent, quoted, honoured } = shown;
-        let (merchant, standard) = (Arc::clone(&opened.route.merchant), standard.clone());
-        let terms = opened.route.terms(opened.recipient, opened.terms.amount);
+        let (merchant, chain, standard) = (Arc::clone(&opened.route.merchant), Arc::clone(chain), standard.clone());
+        let terms = opened.route.terms(&chain, opened.recipient, opened.terms.amount);
         let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
         let (promise, from, unused, first) = (None, head, false, opened.route.settle_first);
         Self {
             merchant,
+            chain,
             standard,
             payment,
             promise,
@@ -113,12 +118,13 @@ impl ReservedAuthorization {
     /// Learns what the clock says of the moment from which on it can be settled: a node may be minutes behind, and know nothing yet of
     /// what a relayer settled for the payer.
     pub(crate) async fn begin(&mut self) {
-        let now = verifier_in_time(self.merchant.chain.horizon()).await.unwrap_or(self.head);
+        let now = verifier_in_time(self.chain.view.horizon()).await.unwrap_or(self.head);
         self.from = self.head.max(ChainTime::from_unix(now.unix().saturating_sub(EARLY.as_secs())));
     }
 
-    /// Looks at a payment that the payer's key did not sign, before it is reserved: what is used already, and shown without any signature
-    /// of its payer, would be kept from the payer meanwhile. Returns what the chain says of such a payment.
+    /// Checks a payment without a signature by the payer's key before it is reserved: otherwise a used payment, shown
+    /// without any signature of its payer, would be held and so be unavailable to the payer. Returns its state on the
+    /// chain.
     pub(crate) async fn forged(&mut self) -> Option<Found> {
         if self.standard.settler.is_signed_by_key(&self.payment) {
             return None;
@@ -136,8 +142,8 @@ impl ReservedAuthorization {
         }
     }
 
-    /// Takes it on, once it is reserved: a payment that is sold, or held, counts against nobody. Tells whether its payer has no more
-    /// payments than it may that are not settled yet.
+    /// Accepts it after the reservation: a sold or held payment does not count against its payer. Tells whether the
+    /// payer's unsettled payments are within their limit.
     pub(crate) fn take_on(&mut self) -> bool {
         let account = Account {
             token: self.payment.requirements.asset,
@@ -154,7 +160,7 @@ impl ReservedAuthorization {
         Settling::new(self.request, self.from)
     }
 
-    /// What is to be judged, where this settlement was begun before.
+    /// The case to judge if this settlement had begun earlier.
     pub(crate) fn case(&self, begun: Option<&Settling>) -> Case {
         let read = self.is_read();
         // A head that is ahead of the clock may be wrong.
@@ -168,7 +174,7 @@ impl ReservedAuthorization {
 
     /// Whether anything reads the chain.
     pub(crate) fn is_read(&self) -> bool {
-        self.merchant.chain().is_some()
+        self.chain.reader().is_some()
     }
 
     /// The chain's head when it was reserved.
@@ -201,7 +207,7 @@ impl ReservedAuthorization {
         let reason = match payable {
             Err(reason) => reason,
             Ok(()) => match settler_in_time(self.standard.settler.verify(&self.payment)).await {
-                // A settler may be behind. What is recorded from here on was unused when it was recorded.
+                // A settler may lag. From here on, each recorded payment was unused at its recording.
                 Ok(Validity::Valid) => match self.nonce_state().await {
                     Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                     _ => return Found::Valid,
@@ -219,7 +225,7 @@ impl ReservedAuthorization {
 
     /// Its transfer in the transaction that was recorded for it, if that is mined.
     async fn settled_in(&self, recorded: Option<TxHash>) -> Option<Transfer> {
-        let (transaction, verifier) = (recorded?, self.merchant.chain()?);
+        let (transaction, verifier) = (recorded?, self.chain.reader()?);
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => self.ours(transfers),
             _ => None,
@@ -242,13 +248,13 @@ impl ReservedAuthorization {
             Some(Ok(NonceState::Used(transaction))) => transaction,
             Some(Err(_)) => return Found::Unavailable,
         };
-        let Some(verifier) = self.merchant.chain() else { return self.believed(reason) };
+        let Some(verifier) = self.chain.reader() else { return self.believed(reason) };
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
                 Some(transfer) => Found::Settled(transfer.into()),
                 None => Found::Spent,
             },
-            // It paid somebody else, or less.
+            // It paid another recipient, or less.
             Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Found::Spent,
             Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
             Ok(Verdict::TooOld) => Found::TooOld,
@@ -256,7 +262,8 @@ impl ReservedAuthorization {
         }
     }
 
-    /// What is left where no one reads the chain: the settler's word. A nonce that it calls used may have been used here.
+    /// Without a reader of the chain, only the settler's word remains. A nonce that it calls used may have been used
+    /// here.
     fn believed(&self, reason: Reason) -> Found {
         if calls_it_used(&reason) { Found::Unavailable } else { Found::Refused(reason) }
     }
@@ -306,8 +313,9 @@ impl ReservedAuthorization {
 
     /// Waits until the verifier sees the payment in this transaction.
     async fn confirm(&self, transaction: TxHash) -> Settled {
-        let Some(verifier) = self.merchant.chain() else {
-            // Nobody says in which block. As it was reserved: not before anything that this ledger has forgotten.
+        let Some(verifier) = self.chain.reader() else {
+            // The block is unknown. The time of the reservation is later than everything that this ledger has
+            // forgotten.
             let now = ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1);
             return Settled::Done(self.signed(now).with_transaction(transaction).into());
         };
@@ -347,25 +355,30 @@ impl ReservedAuthorization {
 
     /// What the chain says of its nonce; `None` where nothing reads the chain.
     async fn nonce_state(&self) -> Option<Result<NonceState, VerifyError>> {
-        let verifier = self.merchant.chain()?;
+        let signatures = self.chain.reader()?.signatures()?;
         let authorization = &self.payment.authorization.authorization;
         let asset = self.payment.requirements.asset;
-        let asked = verifier.authorization(asset, authorization.from, &authorization.nonce, self.since);
+        let asked = signatures.nonce_state(asset, authorization.from, &authorization.nonce, self.since);
         Some(verifier_in_time(asked).await)
     }
 
-    /// What it shows to a client that asks for its sold answer again.
+    /// Its proof for a client that asks for its sold answer again.
     pub(crate) fn shown(&self) -> Shown {
         shown_by(&self.payment, self.quoted)
     }
 
     /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
     pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
-        let message = redemption_message(self.merchant.network, transaction, &self.intent);
+        let message = redemption_message(self.network(), transaction, &self.intent);
         Problem::to_prove(ProblemCode::PaymentBound, message)
     }
 
-    /// Who pays.
+    /// The network on which it is paid.
+    pub(crate) fn network(&self) -> Network {
+        self.chain.network
+    }
+
+    /// The payer.
     pub(crate) fn payer(&self) -> Address {
         self.payment.authorization.authorization.from
     }
@@ -381,14 +394,14 @@ impl ReservedAuthorization {
         }
     }
 
-    /// What is told of a payment that is made, or may be, and has bought nothing.
+    /// The reply about a payment that was made, or may have been, and has bought nothing.
     pub(crate) fn pending(&self, transaction: Option<TxHash>) -> SettleResponse {
         let payer = self.payment.authorization.authorization.from;
         let pending = SettleResponse::pending(transaction, self.payment.requirements.network);
         pending.with_payer(payer).with_amount(self.amount())
     }
 
-    /// What is paid.
+    /// The amount.
     pub(crate) fn amount(&self) -> Amount {
         self.payment.requirements.amount
     }

@@ -48,7 +48,9 @@ impl Unsettled for ToSettle {
         match conclude(settled, &reserved.case(begun), reserved.head()) {
             Conclusion::Sell(paid) => Outcome::Sell(paid),
             Conclusion::Prove(transaction) => Outcome::Refuse(reserved.to_prove(transaction).into()),
-            Conclusion::Refuse(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(reserved.payer()))),
+            Conclusion::Refuse(reason) => {
+                Outcome::Refuse(self.requote.clone().refuse(reason, reserved.network(), Some(reserved.payer())))
+            }
             Conclusion::Unknown(transaction) => Outcome::Unknown(reserved.outcome_unknown(transaction)),
         }
     }

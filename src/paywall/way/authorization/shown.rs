@@ -6,7 +6,7 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         sale::{kept::Shown, opened::Opened},
-        seller::inner::MerchantInner,
+        seller::{chain::SellingChain, inner::MerchantInner},
         way::authorization::reserved::{ShownPayment, shown_by},
     },
     protocol::{
@@ -22,7 +22,7 @@ use crate::{
 /// How long an authorization must be valid still, so that it can be settled.
 const SETTLING_TIME: Duration = Duration::from_secs(6);
 
-/// A payment as it was offered, signed or not by who it says.
+/// A payment as it was offered, with an unverified signature.
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
     pub(crate) payment: ShownPayment,
@@ -31,31 +31,32 @@ pub(crate) struct Authorized<'a> {
 }
 
 impl<'a> Authorized<'a> {
-    /// Compares a payment with what is offered. `now` is the present price, where it is known.
+    /// Compares a payment with the offer. `now` is the present price, if known.
     ///
     /// # Errors
     /// The standard's word for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
     /// keys or for a recipient that the merchant no longer has.
     pub(crate) fn read(
         request: &'a PricedRequest,
+        chain: &SellingChain,
         payload: &PaymentPayload,
         now: Option<Amount>,
     ) -> Result<Self, Reason> {
         let merchant = &*request.route.merchant;
         let (accepted, signed) = exact(payload)?;
-        if accepted.network != merchant.network {
+        if accepted.network != chain.network {
             return Err(Reason::INVALID_NETWORK);
         }
-        let domain = merchant.standard.as_ref().and_then(|standard| standard.token(accepted.asset));
+        let domain = chain.standard.as_ref().and_then(|standard| standard.token(accepted.asset));
         let domain = domain.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let id = signed.authorization.payment_id(merchant.network, domain.token);
+        let id = signed.authorization.payment_id(chain.network, domain.token);
         let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         let opened = match &shown {
             Some(intent) => Opened::open(&request.route, intent),
             None => unquoted(request, accepted, &id),
         };
         let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let offered = offered(merchant, &opened, domain, accepted, shown.as_ref());
+        let offered = offered(chain, &opened, domain, accepted, shown.as_ref());
         let offered = Some(offered).filter(|offered| accepted.echoes(offered));
         let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
@@ -66,7 +67,7 @@ impl<'a> Authorized<'a> {
             false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = timely(merchant, &opened, &signed.authorization);
-        let resource = ResourceInfo::new(request.url().to_string());
+        let resource = ResourceInfo::new(request.url().text());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
             .with_extensions(request.route.bazaar(&request.parts.method));
@@ -82,7 +83,7 @@ impl<'a> Authorized<'a> {
         }
     }
 
-    /// What it shows to who asks for a sold answer again.
+    /// Its proof for a client that asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
         shown_by(&self.payment.payment, self.payment.quoted)
     }
@@ -98,8 +99,8 @@ pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &
     }
 }
 
-/// What counts for a payment that names no quote: what it says it accepted, which must be the [present price](timely) for it to be
-/// taken now. One that was taken before is known again at whatever price.
+/// The terms of a payment without a quote: those that it claims to have accepted. A new payment must match the [present
+/// price](timely). A payment that was taken before is recognised at any price.
 fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: &PaymentId) -> Option<Opened<'a>> {
     let (route, recipient) = (&request.route, accepted.pay_to);
     let known = route.merchant.recipients.contains(&recipient);
@@ -107,16 +108,16 @@ fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: 
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
-/// What this merchant offers for these terms.
+/// What is offered on this network for these terms.
 fn offered(
-    merchant: &MerchantInner,
+    chain: &SellingChain,
     opened: &Opened<'_>,
     domain: &TokenDomain,
     accepted: &PaymentRequirements,
     intent: Option<&IntentId>,
 ) -> PaymentRequirements {
     let mut offered = accepted.without_extra();
-    (offered.network, offered.asset) = (merchant.network, domain.token);
+    (offered.network, offered.asset) = (chain.network, domain.token);
     (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
     let offered = offered.with_token_domain(&domain.name, &domain.version);
     match intent {

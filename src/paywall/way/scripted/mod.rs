@@ -16,7 +16,7 @@ use crate::{
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
-        seller::inner::MerchantInner,
+        seller::{chain::SellingChain, inner::MerchantInner},
         way::way_to_pay::WayToPay,
     },
     protocol::{
@@ -34,10 +34,10 @@ const PAYER: Address = Address::new([0x77; 20]);
 pub(super) struct ByScript;
 
 impl WayToPay for ByScript {
-    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
         let takes = merchant.contact.as_deref() == Some("takes scripts");
-        let token = merchant.assets.first().filter(|_| takes);
-        token.map(|token| Way::by_method(token.contract(), 60, "script")).into_iter().collect()
+        let token = chain.assets.first().filter(|_| takes);
+        token.map(|token| Way::by_method(chain.network, token.contract(), 60, "script")).into_iter().collect()
     }
 
     fn recognises(&self, proof: &Proof) -> bool {
@@ -69,7 +69,8 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amoun
     let intent = accepted.intent().ok().flatten().ok_or_else(invalid)?;
     let opened = Opened::open(&request.route, &intent).filter(|opened| opened.honours(request, price));
     let opened = opened.ok_or_else(invalid)?;
-    let head = request.route.merchant.chain.head().await.map_err(|_| invalid())?;
+    let chain = request.route.merchant.on(accepted.network).ok_or_else(invalid)?;
+    let head = chain.view.head().await.map_err(|_| invalid())?;
     let payment = SignedTransfer::new(accepted.network, accepted.asset, PAYER, [id; 32])
         .with_recipient(opened.recipient)
         .with_amount(accepted.amount)
@@ -112,7 +113,9 @@ impl Unsettled for Scripted {
     fn conclude(&self, settled: Settled, _begun: Option<&Settling>) -> Outcome {
         match settled {
             Settled::Done(paid) | Settled::Named(paid) => Outcome::Sell(paid),
-            Settled::Refused(reason) => Outcome::Refuse(self.requote.clone().refuse(reason, Some(PAYER))),
+            Settled::Refused(reason) => {
+                Outcome::Refuse(self.requote.clone().refuse(reason, self.payment.network, Some(PAYER)))
+            }
             Settled::Spent | Settled::Unknown(_) => Outcome::Unknown(self.outcome_unknown(None)),
         }
     }

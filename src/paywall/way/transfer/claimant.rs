@@ -1,4 +1,4 @@
-//! `Claimant`: who redeems, by what is shown, and which of a transaction's transfers that one may claim. Pure.
+//! `Claimant`: the client of a redemption, by its proof, and the transfers of a transaction that it may claim. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     protocol::{Address, Binding, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer},
 };
 
-/// What a redemption shows of who paid.
+/// A redemption's proof of its payer.
 #[derive(Debug)]
 pub(crate) struct Claimant<'a> {
     pub(crate) intent: &'a IntentId,

@@ -13,7 +13,7 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
-        seller::inner::MerchantInner,
+        seller::{chain::SellingChain, inner::MerchantInner},
         way::way_to_pay::WayToPay,
     },
     protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
@@ -23,13 +23,13 @@ use crate::{
 pub(crate) struct ByTransfer;
 
 impl WayToPay for ByTransfer {
-    fn offers(&self, merchant: &MerchantInner) -> Vec<Way> {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
         if !merchant.client_submitted {
             return Vec::new();
         }
         let (life, max_age) = (merchant.quote_ttl.as_secs(), merchant.max_payment_age.as_secs());
-        let tokens = merchant.assets.iter().map(Asset::contract);
-        tokens.map(|token| Way::submitted_transfer(token, life, max_age)).collect()
+        let tokens = chain.assets.iter().map(Asset::contract);
+        tokens.map(|token| Way::submitted_transfer(chain.network, token, life, max_age)).collect()
     }
 
     fn recognises(&self, proof: &Proof) -> bool {
@@ -74,13 +74,16 @@ async fn redeem(
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let redemption = &presented.redemption;
-    let Some(verifier) = request.route.merchant.chain() else { return Err(Problem::takes_signed_only().into()) };
+    let Some(chain) = chain_of(&request.route.merchant, &presented) else {
+        return Err(unless_consumed(request, redemption, Problem::unknown_network().into()).await);
+    };
+    let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
         let seal = request.route.seals.current();
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
     let shown = Shown::Transaction(redemption.transaction);
-    let transfer = ShownTransfer { opened: &opened, verifier: &**verifier, presented: &presented };
+    let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented };
     let (claimable, head) = match transfer.claimable(request, amount).await {
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
@@ -92,6 +95,14 @@ async fn redeem(
     let intent = presented.redemption.intent;
     let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.payment().clone());
     Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
+}
+
+/// The network that a redemption names: the first one, where it names none.
+fn chain_of<'m>(merchant: &'m MerchantInner, presented: &Presented) -> Option<&'m SellingChain> {
+    let first = &**merchant.first();
+    let Some(network) = presented.redemption.network else { return Some(first) };
+    // In the standard's header, what was accepted is compared with what is offered, and differs.
+    merchant.on(network).map(|chain| &**chain).or_else(|| presented.is_for_bound_only().then_some(first))
 }
 
 /// What to answer to a redemption that is refused before its intent was opened.

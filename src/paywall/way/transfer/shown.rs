@@ -1,4 +1,4 @@
-//! `ShownTransfer`: which transfers a redemption may claim, by what the chain says of its transaction and who shows it.
+//! `ShownTransfer`: the transfers that a redemption may claim, by its transaction on the chain and by its proof.
 
 use crate::{
     paywall::{
@@ -7,6 +7,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{opened::Opened, reservation::LeaseGuard, settle::is_of},
         seller::{
+            chain::SellingChain,
             time_limits::{ledger_in_time, verifier_in_time},
             unbound::UnboundPolicy,
         },
@@ -21,12 +22,14 @@ use crate::{
 /// A transaction that is shown, and the intent that it is shown for.
 pub(super) struct ShownTransfer<'a> {
     pub(super) opened: &'a Opened<'a>,
+    /// The network on which it is said to be.
+    pub(super) chain: &'a SellingChain,
     pub(super) verifier: &'a dyn ErasedVerifier,
     pub(super) presented: &'a Presented,
 }
 
 impl ShownTransfer<'_> {
-    /// The transfers of this transaction that may be consumed with this intent by who shows it, and the chain's head.
+    /// The transfers of this transaction that the client may consume with this intent, and the chain's head.
     pub(super) async fn claimable(
         &self,
         request: &PricedRequest,
@@ -37,11 +40,7 @@ impl ShownTransfer<'_> {
         let renewed =
             |code| request.with_new_intent(code, self.opened.route.seals.of(self.opened.recipient), now).into();
         if !self.opened.honours(request, now)
-            || !self.presented.is_as_offered(
-                &self.opened.route.merchant,
-                self.opened.terms.amount,
-                self.opened.recipient,
-            )
+            || !self.presented.is_as_offered(self.chain, self.opened.terms.amount, self.opened.recipient)
         {
             return Err(renewed(ProblemCode::IntentNotFound));
         }
@@ -98,7 +97,7 @@ impl ShownTransfer<'_> {
     /// The transfers that were made from authorizations, which this merchant may have settled.
     fn signed(&self, transfers: &[Transfer]) -> Vec<Transfer> {
         let signed = transfers.iter().filter(|transfer| transfer.binding.nonce().is_some());
-        if self.opened.route.merchant.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
+        if self.chain.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
     }
 
     /// The first of them that was settled for this very intent, which its payer alone knows.
@@ -131,10 +130,13 @@ impl ShownTransfer<'_> {
         let redemption = &self.presented.redemption;
         let Some(signature) = &redemption.signature else { return Ok(None) };
         let message = self.message(redemption.transaction, &redemption.intent);
+        let Some(signatures) = self.verifier.signatures() else {
+            return Err(Problem::to_prove(ProblemCode::InvalidSignature, message));
+        };
         let mut payers: Vec<Address> = transfers.iter().map(|transfer| transfer.payer).collect();
         payers.sort_unstable();
         payers.dedup();
-        match verifier_in_time(self.verifier.signer(&message, signature, &payers)).await {
+        match verifier_in_time(signatures.signer(&message, signature, &payers)).await {
             // A verifier that names another account must not open its transfers.
             Ok(Some(signer)) if payers.contains(&signer) => Ok(Some(signer)),
             Ok(_) => Err(Problem::to_prove(ProblemCode::InvalidSignature, message)),
@@ -144,13 +146,13 @@ impl ShownTransfer<'_> {
 
     /// What a payer signs to redeem this transaction with this intent.
     fn message(&self, transaction: TxHash, intent: &IntentId) -> String {
-        redemption_message(self.opened.route.merchant.network, transaction, intent)
+        redemption_message(self.chain.network, transaction, intent)
     }
 
     async fn verify(&self, transaction: TxHash) -> Result<(Vec<Transfer>, ChainTime), Problem> {
         let merchant = &self.opened.route.merchant;
-        merchant.started().await?;
-        let terms = self.opened.route.terms(self.opened.recipient, self.opened.terms.amount);
+        self.chain.started().await?;
+        let terms = self.opened.route.terms(self.chain, self.opened.recipient, self.opened.terms.amount);
         let verdict = verifier_in_time(self.verifier.verify(&terms, transaction)).await;
         tracing::debug!(intent = %self.opened.key, %transaction, ?verdict, "verified");
         Err(match verdict {

@@ -1,4 +1,4 @@
-//! Objects, headers and bytes that nobody thought of.
+//! Arbitrary objects, headers and bytes.
 
 use base64::{
     Engine as _,

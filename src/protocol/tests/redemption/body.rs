@@ -1,4 +1,4 @@
-//! In a body, whatever else stands there.
+//! In a body, beside any other members.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ fn bodies_without_a_proof() {
     }
 }
 
-/// Whoever wraps a proof has paid: that is to be corrected, not billed again.
+/// The sender of a wrapped proof has paid: the reply asks for a correction, without another bill.
 #[test]
 fn a_proof_that_is_wrapped_is_invalid() {
     for template in [
@@ -166,7 +166,7 @@ fn forms_and_queries_that_name_a_proof() {
     }
 }
 
-/// Whoever sends one of these has a proof in mind: 400, never a quote.
+/// The sender of one of these means a proof: 400, never a quote.
 #[test]
 fn bodies_with_an_invalid_proof() {
     for template in [

@@ -7,7 +7,7 @@ use base64::{
 use http::{HeaderMap, HeaderValue};
 
 use super::{TX, header, intent, sold, tx};
-use crate::protocol::{HEADER_MAX, InvalidRedemption, Proof, headers::X402_PAYMENT};
+use crate::protocol::{HEADER_MAX, InvalidRedemption, Network, Proof, Redemption, headers::X402_PAYMENT};
 
 #[test]
 fn headers_in_every_encoding() {
@@ -93,6 +93,38 @@ fn headers_that_are_refused() {
         assert_eq!(header(value.as_bytes()), Err(InvalidRedemption), "{value:?}");
     }
     assert_eq!(header(b"{\"intentId\":\"\xff\"}"), Err(InvalidRedemption), "not UTF-8");
+}
+
+#[test]
+fn a_header_may_name_the_network() {
+    let named = |member: &str| header(format!(r#"{{"intentId":"abc",{member}"txHash":"{TX}"}}"#).as_bytes());
+    let on = |chain| Ok(Some(Proof::Redemption(Redemption::new(intent("abc"), tx()).on(Network::eip155(chain)))));
+    for (member, read) in [
+        (r#""chainId":8453,"#, on(8453)),
+        (r#""chain\u0049d": 84532 ,"#, on(84_532)),
+        (r#""chainId":18446744073709551615,"#, on(u64::MAX)),
+        // As of the other members.
+        (r#""chainId":null,"#, sold("abc")),
+        (r#""chainId":"","#, sold("abc")),
+        // Another chain is never meant by what cannot be read.
+        (r#""chainId":"8453","#, Err(InvalidRedemption)),
+        (r#""chainId":"0x2105","#, Err(InvalidRedemption)),
+        (r#""chainId":-1,"#, Err(InvalidRedemption)),
+        (r#""chainId":8453.0,"#, Err(InvalidRedemption)),
+        (r#""chainId":18446744073709551616,"#, Err(InvalidRedemption)),
+        (r#""chainId":[8453],"#, Err(InvalidRedemption)),
+        (r#""chainId":8453,"chainId":8453,"#, Err(InvalidRedemption)),
+        (r#""chainId":8453,"chain\u0049d":84532,"#, Err(InvalidRedemption)),
+    ] {
+        assert_eq!(named(member), read, "{member}");
+        assert_eq!(
+            header(STANDARD.encode(format!(r#"{{{member}"intentId":"abc","txHash":"{TX}"}}"#)).as_bytes()),
+            read
+        );
+    }
+    // In a body it is the service's own.
+    let body = format!(r#"{{"intentId":"abc","txHash":"{TX}","chainId":"mine"}}"#);
+    assert_eq!(super::body(&body), super::both("abc"));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn receipt(logs: Vec<Log>) -> TxReceipt {
     TxReceipt { transaction: TX, mined_in, success: Some(true), logs }
 }
 
-/// Of a relay's transaction, without a tag: nothing that it says binds.
+/// A relay's transaction without a tag: its call data binds nothing.
 fn judge_receipt(
     transaction: TxHash,
     receipt: &TxReceipt,

@@ -7,9 +7,8 @@ use std::{
 
 use tokio::net::TcpListener;
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _, RedisLedger,
-    RenewOutcome, ReserveOutcome, Sale,
-    redis::{RedisConnectErrorKind, driver},
+    AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _,
+    RedisConnectErrorKind, RedisLedger, RenewOutcome, ReserveOutcome, Sale, redis_driver as driver,
 };
 
 use super::{

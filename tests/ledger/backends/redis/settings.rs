@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tower_x402::ledger::{
-    Ledger, LedgerError, LedgerErrorKind, RedisLedger,
-    redis::{Durability, RedisConnectErrorKind},
-};
+use tower_x402::ledger::{Durability, Ledger, LedgerError, LedgerErrorKind, RedisConnectErrorKind, RedisLedger};
 
 use super::{
     super::{MARK, claim, time},
@@ -123,7 +120,7 @@ async fn settings_are_checked_before_the_server_is_asked() {
 
 #[tokio::test]
 async fn tls_is_spoken_with_a_certificate_that_is_trusted() {
-    use tower_x402::ledger::redis::driver::{Client, TlsCertificates};
+    use tower_x402::ledger::redis_driver::{Client, TlsCertificates};
     let folder = tempfile::tempdir().unwrap();
     let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| folder.path().join(name).display().to_string());
     // An empty configuration: the usual one makes it an authority, which is no server's certificate.

@@ -12,7 +12,7 @@ use super::log::Storage;
 use crate::client::JournalError;
 
 impl Storage for File {
-    /// A file that was deleted under us has none: what is added to it is lost.
+    /// A file that was deleted under us has none: later writes to it are lost.
     fn length(&self) -> io::Result<u64> {
         let metadata = self.metadata()?;
         #[cfg(unix)]

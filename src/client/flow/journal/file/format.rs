@@ -10,7 +10,7 @@ use crate::{
 /// The newest state of each purchase.
 pub(super) type Entries = BTreeMap<PurchaseId, JournalEntry>;
 
-/// What was found in a file.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) entries: Entries,

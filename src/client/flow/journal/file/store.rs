@@ -1,4 +1,4 @@
-//! `Store`: the file of the write-ahead log, its lock, and what it says.
+//! `Store`: the file of the write-ahead log, its lock, and its contents.
 
 use std::{
     fs::{self, File},
@@ -71,7 +71,7 @@ impl Store {
         self.log.append(&bytes)?;
         self.entries.extend(entries.into_iter().map(|entry| (entry.id, entry)));
         if self.log.length() > self.look_at {
-            // The entries are recorded, whatever becomes of this.
+            // The entries are recorded, even if this fails.
             let _ = self.shrink();
         }
         Ok(())
@@ -97,7 +97,7 @@ impl Store {
         let Ok(file) = disk::write_beside(&self.path, &image) else { return Ok(()) };
         let replaced = disk::replace(&self.path).and_then(|()| disk::sync_folder(&self.path));
         if let Err(error) = replaced {
-            // Which of the two files a crash would leave is not known, and what is added might be in the other.
+            // A crash could leave either file, so a later entry might be in the lost one.
             self.log.give_up();
             return Err(error.into());
         }

@@ -1,5 +1,5 @@
-//! `Writer`: the queue before the file. What is asked first is done first, whichever thread gets to it, and whether or not
-//! the caller still waits.
+//! `Writer`: the queue before the file. Writes happen in the order of the calls, on any thread, even if the caller has
+//! left.
 
 use std::{
     collections::VecDeque,
@@ -78,7 +78,7 @@ impl Errand {
             let Ok(mut store) = store else { return };
             work(&mut store, jobs)
         };
-        // First let go of the journal, so that the caller who has the answer can close it and open it again.
+        // Release the journal first, so that a caller with the answer can close it and open it again.
         drop(self);
         for answer in answers {
             answer();

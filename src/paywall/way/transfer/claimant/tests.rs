@@ -65,7 +65,7 @@ fn who_shows_the_secret_or_signs_gets_the_transfer_and_nobody_else() {
                 let paid = || vec![transfer(0, PAYER, binding.clone())];
                 assert_eq!(claim((secret, None), paid(), head, policy), Ok((vec![(0, proof)], None)));
                 assert_eq!(claim((None, Some(PAYER)), paid(), head, policy), Ok((vec![(0, Signature)], None)));
-                // Who does not know the intent does not get here with it; the rest is told apart by the secret.
+                // A client without the intent does not get here; the secret distinguishes the rest.
                 let refused = if policy.refuse { NotClaimable::ProofRequired } else { NotClaimable::Bound };
                 if secret.is_some() {
                     assert_eq!(claim(other_secret, paid(), head, policy), Err(refused));
@@ -128,7 +128,7 @@ fn of_many_the_claimants_own_come_first_and_then_anyones() {
     assert_eq!(claim((None, None), bundle(), late, REQUIRED), Ok((vec![(2, Nonce), (1, Tag)], required)));
     let all_his = Ok((vec![(3, Signature), (2, Signature), (1, Signature), (0, Nothing), (4, Nothing)], None));
     assert_eq!(claim((None, Some(PAYER)), bundle(), late, HOLD), all_his);
-    // What is bound to others waits for nothing; what is held does.
+    // A transfer bound to others waits for nothing; a held one does.
     let rest = || bundle().into_iter().filter(|transfer| [0, 3].contains(&transfer.position)).collect();
     assert_eq!(claim((None, None), rest(), PAID, HOLD), Err(held));
 }

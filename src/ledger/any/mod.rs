@@ -1,0 +1,8 @@
+//! `AnyLedger`: one of this crate's ledgers, chosen when the program starts.
+
+mod book;
+mod ledger;
+mod open;
+
+pub use ledger::AnyLedger;
+pub use open::{OpenLedgerError, OpenLedgerErrorKind};

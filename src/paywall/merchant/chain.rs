@@ -1,0 +1,122 @@
+//! `Chain`: the settings of one network, and their checks.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    clock::Clock,
+    ledger::ErasedLedger,
+    paywall::{
+        error::BuildError,
+        seller::{chain::SellingChain, standard::Standard, start::Start, text, view::View},
+    },
+    protocol::{Address, Asset, Network},
+    settle::{ErasedSettler, Settler},
+    verify::{ErasedVerifier, Verifier},
+};
+
+/// One network on which a merchant sells, for [`MerchantBuilder::chain`](crate::MerchantBuilder::chain).
+///
+/// [`verifier`](Self::verifier), [`settler`](Self::settler) or both are required. Its tokens must have the decimals of those of the
+/// merchant's first network.
+#[must_use]
+pub struct Chain {
+    pub(super) network: Network,
+    assets: Vec<Asset>,
+    former_assets: Vec<Asset>,
+    verifier: Option<Arc<dyn ErasedVerifier>>,
+    settler: Option<Arc<dyn ErasedSettler>>,
+}
+
+impl Chain {
+    /// Returns the settings of a network: its USDC is accepted, unless set otherwise.
+    pub const fn new(network: Network) -> Self {
+        Self { network, assets: Vec::new(), former_assets: Vec::new(), verifier: None, settler: None }
+    }
+
+    /// Sets the verifier of payments on this network; see [`MerchantBuilder::verifier`](crate::MerchantBuilder::verifier).
+    pub fn verifier(mut self, verifier: impl Verifier) -> Self {
+        self.verifier = Some(Arc::new(verifier));
+        self
+    }
+
+    /// Sets the settler of signed payments on this network; see [`MerchantBuilder::settler`](crate::MerchantBuilder::settler).
+    pub fn settler(mut self, settler: impl Settler) -> Self {
+        self.settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Adds a token that is accepted; the network's USDC if none is added.
+    pub fn asset(mut self, asset: Asset) -> Self {
+        self.assets.push(asset);
+        self
+    }
+
+    /// Adds a token that quotes no longer name, but that still counts in payments.
+    pub fn former_asset(mut self, asset: Asset) -> Self {
+        self.former_assets.push(asset);
+        self
+    }
+
+    /// Checks the settings. `client_submitted`: whether transfers must be seen.
+    pub(super) fn check(
+        self,
+        recipients: &[Address],
+        client_submitted: bool,
+        (ledger, clock): (&Arc<dyn ErasedLedger>, &Arc<dyn Clock>),
+    ) -> Result<SellingChain, BuildError> {
+        let Self { network, mut assets, former_assets, verifier, settler } = self;
+        if client_submitted && verifier.is_none() {
+            return Err(BuildError::NoVerifierForTransfers);
+        }
+        if settler.is_some() && verifier.as_ref().is_some_and(|verifier| verifier.signatures().is_none()) {
+            return Err(BuildError::NoSignatures);
+        }
+        let view = match (&verifier, &settler) {
+            (Some(verifier), _) => View::Read(Arc::clone(verifier)),
+            (None, Some(_)) => View::Unread(Arc::clone(clock)),
+            (None, None) => return Err(BuildError::NoVerifier),
+        };
+        if assets.is_empty() {
+            assets.push(Asset::usdc_of(network).ok_or(BuildError::NoAsset { network })?);
+        }
+        let accepted: Arc<[Asset]> = assets.iter().chain(&former_assets).cloned().collect();
+        check_assets(network, &accepted)?;
+        check_recipients(recipients, &accepted)?;
+        let start = Start::new(network, Arc::clone(&accepted), view.clone(), Arc::clone(ledger), Arc::clone(clock));
+        let standard =
+            settler.map(|settler| Standard::new(settler, network, assets.clone(), verifier, Arc::clone(clock)));
+        Ok(SellingChain { network, assets, accepted, view, standard, start: Arc::new(start) })
+    }
+}
+
+/// No backends: nothing in here prints a secret.
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chain").field("network", &self.network).field("assets", &self.assets).finish_non_exhaustive()
+    }
+}
+
+fn check_assets(network: Network, assets: &[Asset]) -> Result<(), BuildError> {
+    let expected = assets.first().map_or(0, Asset::decimals);
+    for asset in assets {
+        let contract = asset.contract();
+        if asset.network() != network {
+            return Err(BuildError::WrongNetwork { contract, asset: asset.network(), merchant: network });
+        }
+        if asset.decimals() != expected {
+            return Err(BuildError::MixedDecimals { contract, expected, found: asset.decimals() });
+        }
+        if asset.decimals() > 77 {
+            return Err(BuildError::OutOfRange { what: "decimals" });
+        }
+        text::check("a symbol", asset.symbol())?;
+    }
+    Ok(())
+}
+
+fn check_recipients(recipients: &[Address], assets: &[Asset]) -> Result<(), BuildError> {
+    match recipients.iter().find(|&&r| r == Address::ZERO || assets.iter().any(|asset| asset.contract() == r)) {
+        Some(&recipient) => Err(BuildError::InvalidRecipient { recipient }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! `AnyLedger`: an address is a ledger, or an error that keeps the address to itself.
+
+use tempfile::TempDir;
+use tower_x402::{
+    ledger::{
+        AnyLedger, Ledger as _, LedgerErrorKind, Maintenance as _, MemoryLedger, OpenLedgerErrorKind, SalesBook as _,
+    },
+    protocol::ChainTime,
+};
+
+const MARK: ChainTime = ChainTime::from_unix(1_795_280_000);
+
+#[tokio::test]
+async fn a_file_is_opened_again_with_what_it_remembers() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("ledger.db");
+    for address in [format!("sqlite:{}", path.display()), format!("sqlite://{}", path.display())] {
+        let ledger = AnyLedger::open(&address).await.unwrap();
+        assert_eq!(ledger.begin(MARK).await, Ok(MARK));
+        assert!(ledger.announcements().is_some() && ledger.known(&[]).await.is_ok());
+    }
+    let again = AnyLedger::open(&format!("sqlite:{}", path.display())).await.unwrap();
+    assert_eq!(again.low_water_mark().await, Ok(Some(MARK)));
+}
+
+#[tokio::test]
+async fn memory_has_no_book() {
+    let opened = AnyLedger::open("memory").await.unwrap();
+    for ledger in [opened, AnyLedger::from(MemoryLedger::new())] {
+        assert_eq!(ledger.begin(MARK).await, Ok(MARK));
+        assert_eq!(ledger.known(&[]).await.unwrap_err().kind(), LedgerErrorKind::Other);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_says_why_and_shows_no_password() {
+    let unavailable = OpenLedgerErrorKind::Ledger(LedgerErrorKind::Unavailable);
+    for (address, kind) in [
+        ("", OpenLedgerErrorKind::Address),
+        ("sqlite:", OpenLedgerErrorKind::Address),
+        ("sqlite::memory:", OpenLedgerErrorKind::Address),
+        ("mysql://seller:hunter2@127.0.0.1/x", OpenLedgerErrorKind::Address),
+        ("/var/lib/hunter2.db", OpenLedgerErrorKind::Address),
+        ("sqlite:/no/such/folder/hunter2.db", unavailable),
+        ("postgres://seller:hunter2@127.0.0.1:1/x", unavailable),
+        ("redis://seller:hunter2@127.0.0.1:1", unavailable),
+    ] {
+        let error = AnyLedger::open(address).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{address}");
+        let shown = format!("{error} {error:?} {:?}", std::error::Error::source(&error).map(ToString::to_string));
+        assert!(!shown.contains("hunter2") && error.to_string().len() > 20, "{shown}");
+    }
+}
