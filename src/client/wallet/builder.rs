@@ -67,7 +67,7 @@ impl WalletPayerBuilder {
     /// and no time limit applies.
     ///
     /// ```
-    /// use tower_x402::client::{WalletPayer, alloy::signers::local::PrivateKeySigner};
+    /// use tower_x402::{alloy::signers::local::PrivateKeySigner, client::WalletPayer};
     /// let key = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d".parse::<PrivateKeySigner>()?;
     /// let wallet = WalletPayer::builder().signer(key).endpoint("https://mainnet.base.org");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
