@@ -199,7 +199,7 @@ async fn run<L: Ledger + Clone>(
 async fn memory(records: u64) -> (MemoryLedger, u64) {
     let before = resident();
     let ledger = MemoryLedger::new();
-    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(FIRST - 1)).await.unwrap();
     for n in 0..records {
         assert!(sell(&ledger, &claim(n, records), None).await);
     }
@@ -220,7 +220,7 @@ const COLUMNS: &str = "payment, tx_hash, intent, chain_id, log_position, resourc
 async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
     let path = folder.join(format!("{records}.db"));
     let ledger = SqliteLedger::open(&path).await.unwrap().time_limit(PATIENT);
-    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(FIRST - 1)).await.unwrap();
     let mut connection = SqliteConnection::connect(path.to_str().unwrap()).await.unwrap();
     let fill = format!(
         "WITH RECURSIVE sale(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM sale WHERE n + 1 < {records})
@@ -238,7 +238,7 @@ async fn sqlite(folder: &Path, records: u64) -> (SqliteLedger, u64) {
 async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
     let ledger = PostgresLedger::connect(server).await.unwrap().time_limit(PATIENT);
     ledger.migrate().await.unwrap();
-    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(FIRST - 1)).await.unwrap();
     let mut connection = PgConnection::connect(server).await.unwrap();
     let fill = format!(
         "INSERT INTO ledger_sales ({COLUMNS})
@@ -267,13 +267,13 @@ for n = ARGV[1], ARGV[2] do
     'reserved_at', at, 'consumed_at', at, 'block_time', first + n * ARGV[6], 'keep_until', first + (n + ARGV[3]) * ARGV[6],
     'payer', ARGV[5], 'recipient', ARGV[5], 'token', ARGV[5], 'amount', '490000', 'block_number', 30000000 + n)
   redis.call('SET', prefix .. 'intent:' .. intent, id)
-  redis.call('ZADD', prefix .. 'kept', first + (n + ARGV[3]) * ARGV[6], id)
+  redis.call('ZADD', prefix .. 'kept:8453', first + (n + ARGV[3]) * ARGV[6], id)
   redis.call('ZADD', prefix .. 'sold', at, id)
 end";
 
 async fn redis(url: &str, records: u64) -> (RedisLedger, u64) {
     let ledger = RedisLedger::builder().time_limit(PATIENT).connect(url).await.unwrap();
-    ledger.begin(ChainTime::from_unix(FIRST - 1)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(FIRST - 1)).await.unwrap();
     let before = redis_memory(url).await;
     let client = driver::Client::open(url).unwrap();
     let patient = driver::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENT));
@@ -300,21 +300,21 @@ async fn redis_memory(url: &str) -> u64 {
 async fn crowds(folder: &Path) -> Vec<crowd::Line> {
     let first = ChainTime::from_unix(FIRST - 1);
     let ledger = SqliteLedger::open(folder.join("crowd.db")).await.unwrap();
-    ledger.begin(first).await.unwrap();
+    ledger.begin(Network::BASE, first).await.unwrap();
     let mut lines = vec![crowd::Line::measure("sqlite", &ledger).await];
     let ledger = MemoryLedger::new();
-    ledger.begin(first).await.unwrap();
+    ledger.begin(Network::BASE, first).await.unwrap();
     lines.push(crowd::Line::measure("memory", &ledger).await);
     let durable = ["--appendonly", "yes", "--appendfsync", "always"];
     if let Some(server) = redis_server::Private::start(&durable).await {
         let ledger = RedisLedger::connect(&server.url()).await.unwrap();
-        ledger.begin(first).await.unwrap();
+        ledger.begin(Network::BASE, first).await.unwrap();
         lines.push(crowd::Line::measure("redis", &ledger).await);
     }
     if let Some(server) = servers::PrivatePostgres::start(&[]).await.or_else(|| servers::missing("postgres")) {
         let ledger = PostgresLedger::connect(&server.url()).await.unwrap();
         ledger.migrate().await.unwrap();
-        ledger.begin(first).await.unwrap();
+        ledger.begin(Network::BASE, first).await.unwrap();
         lines.push(crowd::Line::measure("postgres", &ledger).await);
     }
     lines

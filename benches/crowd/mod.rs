@@ -11,7 +11,7 @@ use std::{
 
 use tokio::task::JoinSet;
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, Ledger, ReserveOutcome},
+    ledger::{Claim, CommitOutcome, Ledger, ReserveOutcome},
     protocol::SignedTransfer,
 };
 
@@ -93,7 +93,7 @@ async fn sell(ledger: &impl Ledger, n: u64) -> bool {
 /// Tells whether it was reserved and released.
 async fn forge(ledger: &impl Ledger, n: u64) -> bool {
     match ledger.reserve(&unsettled(n)).await {
-        Ok(ReserveOutcome::Granted(lease)) => ledger.release(&lease, AttemptOutcome::NotStarted).await.is_ok(),
+        Ok(ReserveOutcome::Granted(lease)) => ledger.release(&lease).await.is_ok(),
         _ => false,
     }
 }

@@ -12,7 +12,7 @@ use tower_x402::{
         BookedSale, KnownPayment, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisConnectErrorKind,
         RedisLedger, RefundOutcome, SalesBook, SalesQuery, SqliteLedger, sqlx::postgres::PgConnectOptions,
     },
-    protocol::{ChainTime, PaymentId, TxHash},
+    protocol::{ChainTime, Network, PaymentId, TxHash},
 };
 
 use super::{run::Failure, secret::Secret};
@@ -103,9 +103,9 @@ impl LedgerArg {
             Self::Sqlite(path) if !path.is_file() => {
                 return Err(Failure::flags(format!("there is no ledger {}: restore it first", path.display())));
             }
-            Self::Sqlite(path) => sqlite(path).await?.raise_mark_to(to).await,
-            Self::Postgres(url) => postgres(url).await?.raise_mark_to(to).await,
-            Self::Redis(url) => redis(url, false).await?.raise_mark_to(to).await,
+            Self::Sqlite(path) => sqlite(path).await?.raise_mark_to(Network::BASE, to).await,
+            Self::Postgres(url) => postgres(url).await?.raise_mark_to(Network::BASE, to).await,
+            Self::Redis(url) => redis(url, false).await?.raise_mark_to(Network::BASE, to).await,
         };
         let mark =
             mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
@@ -146,7 +146,7 @@ impl LedgerArg {
             // What others keep stays; nothing is sold or forgotten here.
             Self::Redis(url) => Book::Redis(redis(url, false).await?),
         };
-        let mark = of_each!(&book, ledger => ledger.low_water_mark().await);
+        let mark = of_each!(&book, ledger => ledger.low_water_mark(Network::BASE).await);
         let mark = mark.map_err(|error| failed(error, || format!("{} has no ledger", self.name())))?;
         mark.map(|_| book).ok_or_else(|| Failure::world(format!("{} has not begun: nothing was sold", self.name())))
     }

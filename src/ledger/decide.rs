@@ -24,23 +24,22 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate<'c> {
-    /// The paid.
+    /// The payment.
     pub paid: &'c Payment,
+    /// The low-water mark of the payment's network.
+    pub mark: ChainTime,
     /// The record of the candidate's payment.
     pub entry: Option<Entry>,
     /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
     /// claim's intent.
     pub barred: bool,
-    /// How long the claim's intent and this payment still have to cool down: the rest of
-    /// [`cool_down`](super::rules::cool_down) since the last attempt ended.
-    pub cooling: Option<Duration>,
 }
 
 impl<'c> Candidate<'c> {
-    /// Returns a candidate without a record.
+    /// Returns a candidate without a record, on a network with this mark.
     #[must_use]
-    pub const fn new(paid: &'c Payment) -> Self {
-        Self { paid, entry: None, barred: false, cooling: None }
+    pub const fn new(paid: &'c Payment, mark: ChainTime) -> Self {
+        Self { paid, mark, entry: None, barred: false }
     }
 }
 
@@ -62,8 +61,8 @@ pub enum Decision<'c> {
     Free(Candidate<'c>),
 }
 
-/// Decides about a claim by the low-water mark, the record of its intent, the length of the requested lease, and the
-/// candidates in order, up to the first free one.
+/// Decides about a claim by the record of its intent, the length of the requested lease, and the candidates in order, up
+/// to the first free one.
 ///
 /// Everything must be read at one moment, and the reservation must be written at the same one, or by a write that fails if anything
 /// of it has changed. [`ReserveOutcome`] has the order of the refusals.
@@ -83,18 +82,17 @@ pub enum Decision<'c> {
 ///     Payment::from(transfer.with_block(22_000_000, ChainTime::from_unix(1_795_280_400)))
 /// };
 /// let (first, second) = (paid(0), paid(4));
-/// let mut held = Candidate::new(&first);
+/// let mut held = Candidate::new(&first, mark);
 /// held.entry = Some(Entry::Held { left: Duration::from_secs(12) });
 ///
-/// let decision = decide(mark, None, lease, [held, Candidate::new(&second)]);
-/// assert_eq!(decision, Decision::Free(Candidate::new(&second)));
+/// let decision = decide(None, lease, [held, Candidate::new(&second, mark)]);
+/// assert_eq!(decision, Decision::Free(Candidate::new(&second, mark)));
 ///
 /// let busy = ReserveOutcome::Busy { retry_after: Duration::from_secs(12) };
-/// assert_eq!(decide(mark, None, lease, [held]), Decision::Refused(busy));
-/// assert_eq!(decide(mark, Some(Entry::Sold), lease, [held]), Decision::Refused(ReserveOutcome::IntentConsumed));
+/// assert_eq!(decide(None, lease, [held]), Decision::Refused(busy));
+/// assert_eq!(decide(Some(Entry::Sold), lease, [held]), Decision::Refused(ReserveOutcome::IntentConsumed));
 /// ```
 pub fn decide<'c>(
-    mark: ChainTime,
     intent: Option<Entry>,
     lease: Duration,
     candidates: impl IntoIterator<Item = Candidate<'c>>,
@@ -115,13 +113,8 @@ pub fn decide<'c>(
         match candidate.entry {
             Some(Entry::Held { left }) => held_for(left),
             _ if candidate.must_not_be_settled() => held_for(lease),
-            _ if candidate.paid.time() <= mark => {}
-            _ => {
-                return match candidate.cooling {
-                    Some(retry_after) => Decision::Refused(ReserveOutcome::TooManyAttempts { retry_after }),
-                    None => Decision::Free(candidate),
-                };
-            }
+            _ if candidate.paid.time() <= candidate.mark => {}
+            _ => return Decision::Free(candidate),
         }
     }
     Decision::Refused(match frees_in {
@@ -165,25 +158,25 @@ mod tests {
         ReserveOutcome::Busy { retry_after: Duration::from_secs(seconds) }
     }
 
-    /// Decides about candidates given as block time, entry and cool-down; returns which one is free, or the refusal.
-    fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>, u64)]) -> Result<usize, ReserveOutcome> {
-        let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| paid(*block_time)).collect();
+    /// Decides about candidates given as block time and entry; returns which one is free, or the refusal.
+    fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>)]) -> Result<usize, ReserveOutcome> {
+        let transfers: Vec<_> = candidates.iter().map(|(block_time, _)| paid(*block_time)).collect();
         decided_of(intent, candidates, &transfers, false)
     }
 
     fn decided_of(
         intent: Option<Entry>,
-        candidates: &[(u64, Option<Entry>, u64)],
+        candidates: &[(u64, Option<Entry>)],
         transfers: &[Payment],
         barred: bool,
     ) -> Result<usize, ReserveOutcome> {
-        let all = transfers.iter().zip(candidates).map(|(paid, (_, entry, cooling))| Candidate {
+        let all = transfers.iter().zip(candidates).map(|(paid, (_, entry))| Candidate {
             paid,
+            mark: ChainTime::from_unix(MARK),
             entry: *entry,
             barred,
-            cooling: Some(Duration::from_secs(*cooling)).filter(|span| !span.is_zero()),
         });
-        match decide(ChainTime::from_unix(MARK), intent, LEASE, all) {
+        match decide(intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
             Decision::Free(chosen) => Ok(transfers.iter().position(|paid| std::ptr::eq(paid, chosen.paid)).unwrap()),
         }
@@ -191,22 +184,22 @@ mod tests {
 
     #[test]
     fn of_several_refusals_the_first_in_order_is_given() {
-        let free = (MARK + 1, None, 0);
-        let of_all = [(MARK + 1, SOLD, 0), (MARK + 1, held(9), 0), (MARK, None, 0)];
+        let free = (MARK + 1, None);
+        let of_all = [(MARK + 1, SOLD), (MARK + 1, held(9)), (MARK, None)];
         assert_eq!(decided(SOLD, &[free]), Err(ReserveOutcome::IntentConsumed));
         assert_eq!(decided(SOLD, &[]), Err(ReserveOutcome::IntentConsumed));
-        assert_eq!(decided(held(5), &[(MARK + 1, SOLD, 0)]), Err(ReserveOutcome::PaymentUsed));
+        assert_eq!(decided(held(5), &[(MARK + 1, SOLD)]), Err(ReserveOutcome::PaymentUsed));
         assert_eq!(decided(None, &[]), Err(ReserveOutcome::PaymentUsed));
         assert_eq!(decided(held(5), &of_all), Err(busy(5)), "the intent's own lease before the payment's");
         assert_eq!(decided(None, &of_all), Err(busy(9)), "a held payment before one at the mark");
-        assert_eq!(decided(None, &[(MARK + 1, SOLD, 0), (MARK, None, 0)]), Err(ReserveOutcome::BeforeMemory));
-        assert_eq!(decided(None, &[(MARK + 1, held(9), 0), (MARK + 1, held(4), 0)]), Err(busy(4)), "the first to end");
+        assert_eq!(decided(None, &[(MARK + 1, SOLD), (MARK, None)]), Err(ReserveOutcome::BeforeMemory));
+        assert_eq!(decided(None, &[(MARK + 1, held(9)), (MARK + 1, held(4))]), Err(busy(4)), "the first to end");
     }
 
     #[test]
     fn the_first_free_transfer_is_chosen() {
-        for passed_over in [(MARK + 1, SOLD, 0), (MARK + 1, held(9), 0), (MARK, None, 0), (MARK, LAPSED, 0)] {
-            for free in [(MARK + 1, None, 0), (MARK + 1, LAPSED, 0)] {
+        for passed_over in [(MARK + 1, SOLD), (MARK + 1, held(9)), (MARK, None), (MARK, LAPSED)] {
+            for free in [(MARK + 1, None), (MARK + 1, LAPSED)] {
                 assert_eq!(decided(None, &[passed_over, free, free]), Ok(1));
                 assert_eq!(decided(LAPSED, &[passed_over, free]), Ok(1), "a lease that ran out is no obstacle");
             }
@@ -214,31 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cools_down_is_refused_rather_than_given_the_next_customers_payment() {
-        let cooling = Err(ReserveOutcome::TooManyAttempts { retry_after: Duration::from_secs(60) });
-        assert_eq!(decided(None, &[(MARK + 1, None, 60), (MARK + 1, None, 0)]), cooling);
-        assert_eq!(
-            decided(None, &[(MARK, None, 60), (MARK + 1, None, 0)]),
-            Ok(1),
-            "one at the mark is none to cool down for"
-        );
-        assert_eq!(decided(None, &[(MARK + 1, held(9), 60), (MARK + 1, None, 0)]), Ok(1));
-    }
-
-    #[test]
     fn a_settlement_that_was_begun_bars_what_is_not_settled() {
         let unsettled = |block_time| Payment::from(signed(block_time));
-        let barred = |candidates: &[(u64, Option<Entry>, u64)]| {
-            let transfers: Vec<_> = candidates.iter().map(|(block_time, ..)| unsettled(*block_time)).collect();
+        let barred = |candidates: &[(u64, Option<Entry>)]| {
+            let transfers: Vec<_> = candidates.iter().map(|(block_time, _)| unsettled(*block_time)).collect();
             decided_of(LAPSED, candidates, &transfers, true)
         };
         for entry in [None, LAPSED] {
-            let candidate = (MARK + 1, entry, 0);
+            let candidate = (MARK + 1, entry);
             assert_eq!(barred(&[candidate]), Err(busy(7)), "as long as the claim's own lease");
-            assert_eq!(barred(&[(MARK, entry, 0)]), Err(busy(7)), "as for a held payment, before the mark");
-            assert_eq!(barred(&[(MARK + 1, entry, 60)]), Err(busy(7)), "and before a pause");
-            assert_eq!(barred(&[candidate, (MARK + 1, held(4), 0)]), Err(busy(4)), "the first to end");
-            assert_eq!(barred(&[candidate, (MARK + 1, held(9), 0)]), Err(busy(7)));
+            assert_eq!(barred(&[(MARK, entry)]), Err(busy(7)), "as for a held payment, before the mark");
+            assert_eq!(barred(&[candidate, (MARK + 1, held(4))]), Err(busy(4)), "the first to end");
+            assert_eq!(barred(&[candidate, (MARK + 1, held(9))]), Err(busy(7)));
             // One that is settled is free beside it.
             let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
             assert_eq!(decided_of(LAPSED, &[candidate, candidate], &transfers, true), Ok(1));

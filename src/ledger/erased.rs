@@ -3,30 +3,30 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{
-    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError,
-    RenewOutcome, ReserveOutcome, Sale, Settling,
+    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+    ReserveOutcome, Sale, Settling,
 };
 use crate::{
     metrics,
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
-    fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime>;
+    fn begin(&self, network: Network, now: ChainTime) -> Boxed<'_, ChainTime>;
     /// Owns what it needs, so that it can outlive its caller.
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome>;
     fn settling<'a>(&'a self, lease: &'a Lease, settling: &'a Settling) -> Boxed<'a, RenewOutcome>;
     fn not_settled<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()>;
     fn commit<'a>(&'a self, lease: &'a Lease, answer: Option<&'a KeptAnswer>) -> Boxed<'a, CommitOutcome>;
-    fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()>;
+    fn release<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()>;
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>>;
     fn health(&self) -> Boxed<'_, ()>;
     /// Owns what it needs, so that it can outlive its caller.
-    fn sweep(self: Arc<Self>, head: ChainTime) -> Boxed<'static, u64>;
+    fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64>;
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
 }
 
@@ -47,8 +47,8 @@ impl<A: Announcements> ErasedAnnouncements for A {
 }
 
 impl<L: Ledger> ErasedLedger for L {
-    fn begin(&self, now: ChainTime) -> Boxed<'_, ChainTime> {
-        Box::pin(metrics::ledger("begin", Ledger::begin(self, now)))
+    fn begin(&self, network: Network, now: ChainTime) -> Boxed<'_, ChainTime> {
+        Box::pin(metrics::ledger("begin", Ledger::begin(self, network, now)))
     }
 
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome> {
@@ -71,8 +71,8 @@ impl<L: Ledger> ErasedLedger for L {
         Box::pin(metrics::ledger("commit", Ledger::commit(self, lease, answer)))
     }
 
-    fn release<'a>(&'a self, lease: &'a Lease, handler: AttemptOutcome) -> Boxed<'a, ()> {
-        Box::pin(metrics::ledger("release", Ledger::release(self, lease, handler)))
+    fn release<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()> {
+        Box::pin(metrics::ledger("release", Ledger::release(self, lease)))
     }
 
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>> {
@@ -87,8 +87,8 @@ impl<L: Ledger> ErasedLedger for L {
         Box::pin(metrics::ledger("health", Ledger::health(self)))
     }
 
-    fn sweep(self: Arc<Self>, head: ChainTime) -> Boxed<'static, u64> {
-        Box::pin(metrics::ledger("sweep", async move { Ledger::sweep(&*self, head).await }))
+    fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64> {
+        Box::pin(metrics::ledger("sweep", async move { Ledger::sweep(&*self, network, head).await }))
     }
 
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {

@@ -3,21 +3,21 @@
 use std::{future::Future, sync::Arc};
 
 use super::{Ledger, LedgerError};
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
-/// The operator's side of a [`Ledger`]: its size and its low-water mark.
+/// The operator's side of a [`Ledger`]: its size and its low-water marks, one for each network.
 ///
 /// Every ledger of this crate implements it. Sales do not depend on it.
 ///
 /// ```
 /// use tower_x402::{
 ///     ledger::{Ledger, LedgerError, Maintenance, MemoryLedger},
-///     protocol::ChainTime,
+///     protocol::{ChainTime, Network},
 /// };
 ///
 /// /// After a backup was restored: payments mined until `now` that the backup does not know of are refused.
 /// async fn restored(ledger: &impl Maintenance, now: ChainTime) -> Result<(), LedgerError> {
-///     match ledger.raise_mark_to(now).await? {
+///     match ledger.raise_mark_to(Network::BASE, now).await? {
 ///         Some(mark) => println!("payments up to {} are refused", mark.unix()),
 ///         None => println!("the ledger has not begun: it begins when the server starts"),
 ///     }
@@ -26,9 +26,9 @@ use crate::protocol::ChainTime;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let ledger = MemoryLedger::new();
-/// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;
+/// ledger.begin(Network::BASE, ChainTime::from_unix(1_795_280_400)).await?;
 /// restored(&ledger, ChainTime::from_unix(1_795_290_000)).await?;
-/// assert_eq!(ledger.low_water_mark().await?, Some(ChainTime::from_unix(1_795_290_000)));
+/// assert_eq!(ledger.low_water_mark(Network::BASE).await?, Some(ChainTime::from_unix(1_795_290_000)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,15 +41,15 @@ pub trait Maintenance: Ledger {
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
     fn holdings(&self) -> impl Future<Output = Result<Holdings, LedgerError>> + Send;
 
-    /// Returns the low-water mark: payments up to this block time are refused unless the ledger knows them as sold. `None` until
-    /// the ledger has [begun](Ledger::begin).
+    /// Returns the low-water mark of a network: its payments up to this block time are refused unless the ledger knows them as sold.
+    /// `None` until the ledger has [begun](Ledger::begin) there.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
-    fn low_water_mark(&self) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+    fn low_water_mark(&self, network: Network) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 
-    /// Raises the low-water mark to `time`, unless it is there or above, and returns the mark after that. `None` if the ledger has
-    /// not [begun](Ledger::begin): then nothing changes, since it will begin in the present.
+    /// Raises a network's low-water mark to `time`, unless it is there or above, and returns the mark after that. `None` if the ledger
+    /// has not [begun](Ledger::begin) there: then nothing changes, since it will begin in the present.
     ///
     /// For a restored backup, and for a fail-over to a replica that may lack the last sales. Pass the verifier's
     /// [`horizon`](crate::verify::Verifier::horizon). Payments of lost sales are then refused as too old, and so is
@@ -58,17 +58,25 @@ pub trait Maintenance: Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, lost its records, or has contents of another version.
-    fn raise_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+    fn raise_mark_to(
+        &self,
+        network: Network,
+        time: ChainTime,
+    ) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 
-    /// Lowers the low-water mark to `time`, unless it is there or below, and returns the mark after that. `None` if the ledger has
-    /// not [begun](Ledger::begin): then nothing changes.
+    /// Lowers a network's low-water mark to `time`, unless it is there or below, and returns the mark after that. `None` if the
+    /// ledger has not [begun](Ledger::begin) there: then nothing changes.
     ///
     /// For an operator who has imported the records of all sales of payments later than `time`. A payment with a
     /// missing record can be sold again.
     ///
     /// # Errors
     /// As [`raise_mark_to`](Self::raise_mark_to).
-    fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
+    fn lower_mark_to(
+        &self,
+        network: Network,
+        time: ChainTime,
+    ) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 }
 
 /// The number of records of a ledger.
@@ -87,15 +95,23 @@ impl<L: Maintenance> Maintenance for Arc<L> {
         L::holdings(self)
     }
 
-    fn low_water_mark(&self) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
-        L::low_water_mark(self)
+    fn low_water_mark(&self, network: Network) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::low_water_mark(self, network)
     }
 
-    fn raise_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
-        L::raise_mark_to(self, time)
+    fn raise_mark_to(
+        &self,
+        network: Network,
+        time: ChainTime,
+    ) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::raise_mark_to(self, network, time)
     }
 
-    fn lower_mark_to(&self, time: ChainTime) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
-        L::lower_mark_to(self, time)
+    fn lower_mark_to(
+        &self,
+        network: Network,
+        time: ChainTime,
+    ) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {
+        L::lower_mark_to(self, network, time)
     }
 }

@@ -10,7 +10,6 @@
 
 mod announcements;
 mod any;
-mod attempts;
 mod book;
 mod claim;
 #[cfg(feature = "test-util")]
@@ -37,15 +36,11 @@ mod sqlite;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod stored;
 
-/// The rules of every ledger, as pure functions, for a ledger of your own.
+/// The rule of every ledger about a claim, as a pure function, for a ledger of your own.
 ///
-/// [`decide`](rules::decide) decides about a claim, and [`cool_down`](rules::cool_down) about the pause before another
-/// attempt. The ledger reads their inputs and writes their results in one transaction.
+/// The ledger reads the inputs of [`decide`](rules::decide) and writes its result in one transaction.
 pub mod rules {
-    pub use super::{
-        attempts::cool_down,
-        decide::{Candidate, Decision, Entry, decide},
-    };
+    pub use super::decide::{Candidate, Decision, Entry, decide};
 }
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -78,7 +73,7 @@ pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
 
-use crate::protocol::{ChainTime, IntentKey, PaymentId};
+use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
 /// Records sales, so that each payment and each intent buys one answer.
 ///
@@ -94,15 +89,15 @@ use crate::protocol::{ChainTime, IntentKey, PaymentId};
     note = "`SqliteLedger`, `PostgresLedger` and `RedisLedger` need the features `sqlite`, `postgres` and `redis`"
 )]
 pub trait Ledger: Send + Sync + 'static {
-    /// Begins the ledger's memory and returns its low-water mark: `now` if the ledger had none, otherwise the mark that it has.
-    /// Repeatable. Before this, [`reserve`](Self::reserve) grants nothing.
+    /// Begins the ledger's memory of a network and returns its low-water mark there: `now` if the ledger had none, otherwise the mark
+    /// that it has. Repeatable. Before this, [`reserve`](Self::reserve) grants none of the network's payments.
     ///
-    /// `now` is a time that no payment shown so far has passed. An earlier ledger's sales are therefore not sold again.
-    fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
+    /// `now` is a time that no payment shown there so far has passed. An earlier ledger's sales are therefore not sold again.
+    fn begin(&self, network: Network, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
     ///
-    /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below the low-water mark. A lease
+    /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below its network's low-water mark. A lease
     /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
     /// Once its settlement has [begun](Self::settling), a payment belongs to its intent, until either is sold. A claim
@@ -111,11 +106,6 @@ pub trait Ledger: Send + Sync + 'static {
     /// lease that [carries the record](Lease::settling), and no other unsettled payment. A
     /// [settled](crate::protocol::Payment::is_settled) candidate stays free: its payer proved the payment in another
     /// way.
-    ///
-    /// A grant counts as an attempt of this intent and transfer, until a [`release`](Ledger::release) reports that the handler was
-    /// not started. After 16 attempts the pair cools down: for 60 s from the end of the last attempt (its release, or the moment its
-    /// lease ran out), doubled by each further attempt, up to 15 min. Meanwhile the claim is refused. It is not given its next
-    /// transfer, which belongs to another customer.
     ///
     /// If a sold, settled transfer is shown with a later block time than the recorded one, the later time decides how
     /// long the sale is kept.
@@ -160,7 +150,7 @@ pub trait Ledger: Send + Sync + 'static {
     ) -> impl Future<Output = Result<CommitOutcome, LedgerError>> + Send;
 
     /// Frees intent and transfer. Repeatable; does nothing unless the lease is still held and was not committed.
-    fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send;
+    fn release(&self, lease: &Lease) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Returns the sale of this intent; `None` if it is not consumed.
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send;
@@ -175,16 +165,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Forgets old records, with the chain's head at `head`, and returns the number of forgotten sales. Sales with an
-    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers, and the low-water mark rises to the
-    /// block time of each. Expired answers, idle leases, old counts of attempts, and records of settlements that can no
-    /// longer return are forgotten, too.
+    /// Forgets old records of a network, with its head at `head`, and returns the number of forgotten sales. Sales with an
+    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers, and the network's low-water mark rises to
+    /// the block time of each. Expired answers, idle leases, and records of settlements that can no longer return are
+    /// forgotten, too.
     ///
     /// The paywall calls it in the background: at the first reservation of a process, then once a minute while there
     /// are reservations, and more often under load. Every step of it must be short, because sales go on meanwhile.
     /// Concurrent calls must be harmless, and a call may leave records for a later one. A ledger may forget at other
     /// times, too.
-    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
+    fn sweep(&self, network: Network, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 
     /// Returns the sales that wait for their announcement, if the ledger marks them. By default it does not, and
     /// [`on_sold`](crate::X402Layer::on_sold) is refused: a crash between a sale and its hook would lose the
@@ -196,8 +186,8 @@ pub trait Ledger: Send + Sync + 'static {
 
 /// A shared handle.
 impl<L: Ledger> Ledger for Arc<L> {
-    fn begin(&self, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send {
-        L::begin(self, now)
+    fn begin(&self, network: Network, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send {
+        L::begin(self, network, now)
     }
 
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send {
@@ -228,8 +218,8 @@ impl<L: Ledger> Ledger for Arc<L> {
         L::commit(self, lease, answer)
     }
 
-    fn release(&self, lease: &Lease, handler: AttemptOutcome) -> impl Future<Output = Result<(), LedgerError>> + Send {
-        L::release(self, lease, handler)
+    fn release(&self, lease: &Lease) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        L::release(self, lease)
     }
 
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send {
@@ -248,8 +238,8 @@ impl<L: Ledger> Ledger for Arc<L> {
         L::health(self)
     }
 
-    fn sweep(&self, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send {
-        L::sweep(self, head)
+    fn sweep(&self, network: Network, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send {
+        L::sweep(self, network, head)
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
@@ -275,12 +265,7 @@ pub enum ReserveOutcome {
         /// the claim's lease length.
         retry_after: Duration,
     },
-    /// The handler was started too often for this intent and the transfer that it would be granted.
-    TooManyAttempts {
-        /// The time until the next attempt is allowed.
-        retry_after: Duration,
-    },
-    /// Every transfer that is not consumed was mined at or below the low-water mark: it may have bought an answer before the
+    /// Every transfer that is not consumed was mined at or below its network's low-water mark: it may have bought an answer before the
     /// ledger's memory began, or one that the ledger has forgotten.
     BeforeMemory,
 }
@@ -305,13 +290,4 @@ pub enum CommitOutcome {
     Done,
     /// The lease was lost, and nothing was recorded.
     LeaseLost,
-}
-
-/// Whether the handler ran under a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptOutcome {
-    /// The handler was called: the attempt counts.
-    Started,
-    /// The handler was not called: the attempt does not count.
-    NotStarted,
 }

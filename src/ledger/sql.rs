@@ -11,8 +11,7 @@ use std::{
 
 use super::{
     BookedSale, Claim, Lease, LedgerError, Refund, ReserveOutcome, Settling,
-    attempts::cool_down,
-    claim::{CLOCK_SKEW, FURTHEST_END},
+    claim::FURTHEST_END,
     decide::{Candidate, Decision, Entry, decide},
 };
 use crate::{
@@ -22,10 +21,10 @@ use crate::{
 
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
-pub(super) const SCHEMA: i64 = 2;
+pub(super) const SCHEMA: i64 = 3;
 /// How many records of each kind one step of a sweep forgets at most: too few for a sale to notice.
 pub(super) const BATCH: i64 = 128;
-/// How long a count of attempts, and an idle lease, is remembered.
+/// How long an idle lease is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 /// The default time limit of one question.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
@@ -50,6 +49,11 @@ pub(super) fn table_prefix(prefix: &str) -> Result<&str, TablePrefixError> {
         true => Ok(prefix),
         false => Err(TablePrefixError),
     }
+}
+
+/// A chain as a database keeps it.
+pub(super) fn chain(network: Network) -> i64 {
+    network.chain_id().cast_signed()
 }
 
 /// Chain time as a database keeps it.
@@ -104,7 +108,8 @@ pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
     if version == Some(SCHEMA) { Ok(()) } else { Err(LedgerError::incompatible()) }
 }
 
-/// One row of a look: the ledger, the claim's intent, and one candidate, which is all `None` where the claim has none. Spans in
+/// One row of a look: the ledger, the claim's intent, and one candidate with the mark of its chain, which is all `None` where the
+/// claim has none. Spans in
 /// microseconds; a lease that ran out has a negative one left.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SnapshotRow {
@@ -114,12 +119,6 @@ pub(super) struct SnapshotRow {
     pub(super) intent_left: Option<i64>,
     pub(super) sold: bool,
     pub(super) left: Option<i64>,
-    /// The candidate's lease is this very intent's.
-    pub(super) own: bool,
-    /// How often intent and candidate were tried.
-    pub(super) times: Option<i64>,
-    /// How long ago the last attempt ended.
-    pub(super) since: Option<i64>,
     /// The candidate's block time on record.
     pub(super) block_time: Option<i64>,
     /// The settlement of the candidate was begun for another intent, or that of another payment for this one.
@@ -153,12 +152,9 @@ pub(super) struct Grant<'c> {
     pub(super) takes_over: bool,
 }
 
-/// The result of an uncommitted write: the pair's earlier attempts, and the mark, read after the write.
+/// The result of an uncommitted write, with the mark read after the write.
 pub(super) struct Written {
     pub(super) fence: i64,
-    /// This one included.
-    pub(super) times: i64,
-    pub(super) since: i64,
     pub(super) mark: Option<i64>,
     /// A settlement that was begun for this intent and payment.
     pub(super) settling: Option<Settling>,
@@ -170,28 +166,15 @@ pub(super) struct Written {
 
 impl Written {
     /// Whether the grant holds now that no other transaction can change it: between look and write, a record may have
-    /// been forgotten, or a release may have begun a pause.
+    /// been forgotten.
     pub(super) fn holds(&self, paid: &Payment) -> bool {
-        !self.booked
-            && (!self.barred || paid.is_settled())
-            && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
-            && pause(self.times.saturating_sub(1), self.since).is_none()
+        !self.booked && (!self.barred || paid.is_settled()) && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
     }
 
     pub(super) fn lease(&self, claim: &Claim, paid: &Payment) -> Result<Lease, LedgerError> {
         let fence = u64::try_from(self.fence).map_err(|_| LedgerError::incompatible())?;
         Ok(Lease::new(claim, paid, fence).with_settling(self.settling))
     }
-}
-
-/// How long a pair still has to cool down. An attempt that ended in the future, by more than clocks may be apart, ended before the clock
-/// was set back: its pause is over.
-fn pause(times: i64, since: i64) -> Option<Duration> {
-    if since < -micros(CLOCK_SKEW) {
-        return None;
-    }
-    let times = u32::try_from(times).unwrap_or(if times < 0 { 0 } else { u32::MAX });
-    cool_down(times).checked_sub(span(since)).filter(|rest| !rest.is_zero())
 }
 
 /// The record of a sale or a lease. A payment in the book is sold, and has no lease. A lease with an impossibly late
@@ -210,11 +193,9 @@ impl SnapshotRow {
         entry(self.intent_sold, self.intent_left)
     }
 
-    fn candidate<'c>(&self, paid: &'c Payment) -> Candidate<'c> {
-        // The intent's own lease that ran out is its last attempt.
-        let run_out = self.left.filter(|_| self.own && !self.sold).map(i64::saturating_neg);
-        let cooling = pause(self.times.unwrap_or(0), run_out.or(self.since).unwrap_or(0));
-        Candidate { paid, entry: entry(self.sold, self.left), barred: self.barred, cooling }
+    fn candidate<'c>(&self, paid: &'c Payment) -> Option<Candidate<'c>> {
+        let mark = time(self.mark?);
+        Some(Candidate { paid, mark, entry: entry(self.sold, self.left), barred: self.barred })
     }
 }
 
@@ -243,10 +224,10 @@ impl Snapshot {
     pub(super) fn decide<'c>(&self, claim: &'c Claim) -> Result<Decision<'c>, LedgerError> {
         let ledger = self.ledger();
         compatible(Some(ledger.version))?;
-        let mark = ledger.mark.ok_or(LedgerError::unavailable())?;
-        let mark = time(mark);
         let candidates = claim.payments().iter().zip(&self.0).map(|(paid, row)| row.candidate(paid));
-        Ok(decide(mark, ledger.intent(), claim.lease(), candidates))
+        // On a chain without a mark the ledger has not begun.
+        let candidates: Option<Vec<_>> = candidates.collect();
+        Ok(decide(ledger.intent(), claim.lease(), candidates.ok_or(LedgerError::unavailable())?))
     }
 
     /// What to write, to grant this candidate.
@@ -381,27 +362,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_holds_above_the_mark_outside_a_pause_and_outside_the_book() {
-        let written = |mark, times, since, booked| Written {
-            fence: 1,
-            times,
-            since,
-            mark,
-            settling: None,
-            barred: false,
-            booked,
-        };
-        let holds = |mark, times, since, booked| written(mark, times, since, booked).holds(&paid(100));
-        assert!(holds(Some(99), 1, 0, false));
-        assert!(!holds(Some(100), 1, 0, false), "at the mark");
-        assert!(!holds(None, 1, 0, false), "nothing begun");
-        assert!(holds(Some(99), 16, 0, false), "the sixteenth");
-        assert!(!holds(Some(99), 17, 59_999_999, false), "in its pause");
-        assert!(holds(Some(99), 17, 60_000_000, false), "after its pause");
-        assert!(!holds(Some(99), 17, -120_000_000, false), "ended by a clock that is ahead");
-        assert!(holds(Some(99), 17, -120_000_001, false), "ended before the clock was set back");
-        assert!(!holds(Some(99), 1, 0, true), "in the book");
-        let barred = Written { barred: true, ..written(Some(99), 1, 0, false) };
+    fn a_grant_holds_above_the_mark_and_outside_the_book() {
+        let written = |mark, booked| Written { fence: 1, mark, settling: None, barred: false, booked };
+        let holds = |mark, booked| written(mark, booked).holds(&paid(100));
+        assert!(holds(Some(99), false));
+        assert!(!holds(Some(100), false), "at the mark");
+        assert!(!holds(None, false), "nothing begun");
+        assert!(!holds(Some(99), true), "in the book");
+        let barred = Written { barred: true, ..written(Some(99), false) };
         assert!(barred.holds(&paid(100)), "settled, whatever was begun");
         let unsettled = SignedTransfer::new(Network::BASE, Address::ZERO, Address::ZERO, [1; 32])
             .with_shown(ChainTime::from_unix(100))

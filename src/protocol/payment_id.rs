@@ -97,6 +97,13 @@ pub(crate) struct CompactPaymentId {
     position: u32,
 }
 
+impl CompactPaymentId {
+    /// Returns the chain.
+    pub(crate) const fn network(&self) -> Network {
+        self.network
+    }
+}
+
 /// By name and position: a ledger hashes each id many times, and chains hardly ever share transactions.
 impl Hash for CompactPaymentId {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -11,7 +11,12 @@ use std::{
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tower_x402::{BuildError, HealthError, clock::Clock as _, ledger::Ledger as _, protocol::ChainTime};
+use tower_x402::{
+    BuildError, HealthError,
+    clock::Clock as _,
+    ledger::{Ledger as _, Maintenance as _},
+    protocol::{ChainTime, Network},
+};
 
 use super::{
     market::{Market, PRICE},
@@ -64,7 +69,7 @@ async fn what_was_sold_before_a_restart_is_not_sold_again_by_a_node_that_lags() 
     let opening = Shop::open(market.merchant().await.verifier(verifier).ledger(ledger.clone()));
     let mut opening = Box::pin(opening);
     assert!(timeout(Duration::from_millis(700), &mut opening).await.is_err(), "it waits for the node");
-    assert_eq!(ledger.counts().unwrap().low_water_mark.map(ChainTime::unix), Some(market.clock.unix()));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await.unwrap().map(ChainTime::unix), Some(market.clock.unix()));
 
     node.catches_up();
     market.clock.advance(Duration::from_secs(2));
@@ -80,7 +85,7 @@ async fn what_was_sold_before_a_restart_is_not_sold_again_by_a_node_that_lags() 
 async fn nobody_is_quoted_a_price_whose_payment_could_be_refused() {
     let market = Market::new().await;
     let (now, ledger) = (market.now().await, market.ledger());
-    ledger.begin(ChainTime::from_unix(now + 4)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(now + 4)).await.unwrap();
     let shop = Shop::open(market.merchant().await.ledger(ledger).start_lazily()).await;
     for seconds in [4, 2] {
         let answer = shop.post(INSIGHTS, &json!({ "query": "why" })).await;
@@ -98,7 +103,7 @@ async fn nobody_is_quoted_a_price_whose_payment_could_be_refused() {
 async fn a_mark_that_is_far_off_is_told_at_once() {
     let market = Market::new().await;
     let (now, ledger) = (market.now().await, market.ledger());
-    ledger.begin(ChainTime::from_unix(now + 31)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(now + 31)).await.unwrap();
     let opened = timeout(Duration::from_secs(10), market.merchant().await.ledger(ledger).build()).await;
     let error = opened.expect("at once").unwrap_err();
     assert!(matches!(error, BuildError::Health(HealthError::HeadBehindMark { by }) if by.as_secs() == 31), "{error}");

@@ -10,12 +10,12 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease,
-        Ledger, LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome,
-        Sale, SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
+        Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease, Ledger,
+        LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
+        SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
-    protocol::{ChainTime, IntentKey, PaymentId, TxHash},
+    protocol::{ChainTime, IntentKey, Network, PaymentId, TxHash},
 };
 
 use crate::support::servers;
@@ -60,8 +60,8 @@ macro_rules! of_each {
 }
 
 impl Ledger for AnyLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        of_each!(self, ledger => ledger.begin(now).await)
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        of_each!(self, ledger => ledger.begin(network, now).await)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -84,8 +84,8 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.commit(lease, answer).await)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        of_each!(self, ledger => ledger.release(lease, handler).await)
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.release(lease).await)
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -100,8 +100,8 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.health().await)
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        of_each!(self, ledger => ledger.sweep(head).await)
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
+        of_each!(self, ledger => ledger.sweep(network, head).await)
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
@@ -181,16 +181,16 @@ impl Maintenance for AnyLedger {
         of_each!(self, ledger => ledger.holdings().await)
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.low_water_mark().await)
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.low_water_mark(network).await)
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.raise_mark_to(time).await)
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.raise_mark_to(network, time).await)
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.lower_mark_to(time).await)
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.lower_mark_to(network, time).await)
     }
 }
 
@@ -266,7 +266,7 @@ impl Place {
     pub async fn begun(&self) -> AnyLedger {
         let ledger = self.ledger().await;
         ledger.migrate().await.unwrap();
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         ledger
     }
 
@@ -324,7 +324,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_sales, ledger_answers, ledger_attempts, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced";
+                let tables = "DROP TABLE ledger_memory, ledger_marks, ledger_sales, ledger_answers, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {

@@ -8,11 +8,11 @@ use std::{
 
 use tower_x402::{
     ledger::{
-        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError,
-        MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
+        Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
+        RenewOutcome, ReserveOutcome, Sale, Settling,
         conformance::{self, ANNOUNCEMENT_CHECKS, Harness},
     },
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, PaymentId},
     testing::FakeClock,
 };
 
@@ -53,8 +53,8 @@ struct Broken {
 }
 
 impl Ledger for Broken {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.inner.begin(now).await
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.inner.begin(network, now).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -87,8 +87,8 @@ impl Ledger for Broken {
         Ok(outcome)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        self.inner.release(lease, handler).await
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.inner.release(lease).await
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -99,13 +99,13 @@ impl Ledger for Broken {
         self.inner.begun(intent, payment).await
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         if self.fault == Fault::Forgets {
             for sale in self.inner.unannounced(None, usize::MAX).await? {
                 self.inner.announced(sale.payment).await?;
             }
         }
-        self.inner.sweep(head).await
+        self.inner.sweep(network, head).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -5,7 +5,7 @@ use tower_x402::{
     ledger::{
         AnyLedger, Ledger as _, LedgerErrorKind, Maintenance as _, MemoryLedger, OpenLedgerErrorKind, SalesBook as _,
     },
-    protocol::ChainTime,
+    protocol::{ChainTime, Network},
 };
 
 const MARK: ChainTime = ChainTime::from_unix(1_795_280_000);
@@ -16,18 +16,18 @@ async fn a_file_is_opened_again_with_what_it_remembers() {
     let path = folder.path().join("ledger.db");
     for address in [format!("sqlite:{}", path.display()), format!("sqlite://{}", path.display())] {
         let ledger = AnyLedger::open(&address).await.unwrap();
-        assert_eq!(ledger.begin(MARK).await, Ok(MARK));
+        assert_eq!(ledger.begin(Network::BASE, MARK).await, Ok(MARK));
         assert!(ledger.announcements().is_some() && ledger.known(&[]).await.is_ok());
     }
     let again = AnyLedger::open(&format!("sqlite:{}", path.display())).await.unwrap();
-    assert_eq!(again.low_water_mark().await, Ok(Some(MARK)));
+    assert_eq!(again.low_water_mark(Network::BASE).await, Ok(Some(MARK)));
 }
 
 #[tokio::test]
 async fn memory_has_no_book() {
     let opened = AnyLedger::open("memory").await.unwrap();
     for ledger in [opened, AnyLedger::from(MemoryLedger::new())] {
-        assert_eq!(ledger.begin(MARK).await, Ok(MARK));
+        assert_eq!(ledger.begin(Network::BASE, MARK).await, Ok(MARK));
         assert_eq!(ledger.known(&[]).await.unwrap_err().kind(), LedgerErrorKind::Other);
     }
 }

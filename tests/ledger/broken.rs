@@ -13,11 +13,11 @@ use bytes::Bytes;
 use tower_x402::{
     clock::Clock,
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome,
-        ReserveOutcome, Sale, Settling,
+        Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale,
+        Settling,
         conformance::{self, Harness},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, Payment, PaymentId, TxHash},
+    protocol::{Address, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, TxHash},
     testing::FakeClock,
 };
 
@@ -48,10 +48,6 @@ enum Fault {
     ForgetsNever,
     /// Marks the transfer, not the intent.
     IntentUnmarked,
-    /// Counts an attempt though the handler was not started.
-    NeverRefunds,
-    /// Does not count attempts.
-    CountsNothing,
     /// Knows an authorization by the transaction that used it.
     AuthorizationByPlace,
     /// Knows an authorization by its nonce alone.
@@ -195,13 +191,13 @@ impl Broken {
 }
 
 impl Ledger for Broken {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
         self.begun.lock().unwrap().push(now);
         let first = self.begun.lock().unwrap()[0];
         match self.fault {
-            Fault::IgnoresMark => self.inner.begin(ChainTime::from_unix(0)).await.map(|_| first),
-            Fault::TellsNoMark => self.inner.begin(now).await.map(|_| now),
-            _ => self.inner.begin(now).await,
+            Fault::IgnoresMark => self.inner.begin(Network::BASE, ChainTime::from_unix(0)).await.map(|_| first),
+            Fault::TellsNoMark => self.inner.begin(network, now).await.map(|_| now),
+            _ => self.inner.begin(network, now).await,
         }
     }
 
@@ -214,7 +210,7 @@ impl Ledger for Broken {
         let payment = claim.payments()[0].id();
         Ok(match self.inner.reserve(&bent).await? {
             ReserveOutcome::Granted(lease) if self.fault == Fault::CheckThenMark => {
-                self.inner.release(&lease, AttemptOutcome::NotStarted).await?;
+                self.inner.release(&lease).await?;
                 tokio::task::yield_now().await;
                 match self.inner.reserve(&bent).await? {
                     ReserveOutcome::Granted(lease) => self.grant(claim, lease),
@@ -264,19 +260,14 @@ impl Ledger for Broken {
         Ok(outcome)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseFreesSold && self.inner.consumed(lease.intent()).await?.is_some() {
             self.freed.lock().unwrap().insert(lease.payment().id());
         }
-        let handler = match self.fault {
-            Fault::NeverRefunds => AttemptOutcome::Started,
-            Fault::CountsNothing => AttemptOutcome::NotStarted,
-            _ => handler,
-        };
         if self.fault == Fault::ForgetsSettlements {
             self.inner.not_settled(lease).await?;
         }
-        self.inner.release(&self.real(lease, self.fault != Fault::UnfencedRelease), handler).await
+        self.inner.release(&self.real(lease, self.fault != Fault::UnfencedRelease)).await
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -290,11 +281,11 @@ impl Ledger for Broken {
         Ok(begun.filter(|_| self.fault != Fault::TellsNoSettling))
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         match self.fault {
-            Fault::ForgetsEarly => self.inner.sweep(head.after(Duration::from_secs(1))).await,
+            Fault::ForgetsEarly => self.inner.sweep(network, head.after(Duration::from_secs(1))).await,
             Fault::ForgetsNever => Ok(0),
-            _ => self.inner.sweep(head).await,
+            _ => self.inner.sweep(network, head).await,
         }
     }
 
@@ -356,8 +347,6 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::ForgetsEarly, &["kept_to_the_second"]),
         (Fault::ForgetsNever, &["forgetting_raises_the_mark"]),
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),
-        (Fault::NeverRefunds, &["not_started_is_none"]),
-        (Fault::CountsNothing, &["sixteen_then_a_pause", "not_started_is_none"]),
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
         (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
         (

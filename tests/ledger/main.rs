@@ -145,7 +145,7 @@ async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
         Payment::from(signed.with_recipient(paid.recipient).with_amount(paid.amount).with_shown(paid.block_time))
     };
     let ledger = harness.fresh().await;
-    ledger.begin(ChainTime::from_unix(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(MARK)).await.unwrap();
     // More of each than any ledger forgets in one step of its own.
     for name in 1..=40 {
         let of = |intent, payment: Payment| claim(intent, &[payment], pay_until, MARK + 100);
@@ -161,14 +161,14 @@ async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
     let last = foreign(MARK).keep_until(&unsettled(7)).unix();
     for head in [MARK + 100, last] {
         harness.pass(hours).await;
-        assert_eq!(ledger.sweep(ChainTime::from_unix(head)).await, Ok(0));
+        assert_eq!(ledger.sweep(Network::BASE, ChainTime::from_unix(head)).await, Ok(0));
         assert_eq!(ledger.holdings().await.unwrap().held, 0, "leases are forgotten");
         assert_eq!(ledger.reserve(&foreign(head)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
     }
     harness.pass(hours).await;
-    assert_eq!(ledger.sweep(ChainTime::from_unix(last + 1)).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, ChainTime::from_unix(last + 1)).await, Ok(0));
     assert_eq!(ledger.holdings().await.unwrap().held, 0);
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(ChainTime::from_unix(MARK))), "nothing was sold");
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(ChainTime::from_unix(MARK))), "nothing was sold");
     assert!(matches!(ledger.reserve(&foreign(last + 1)).await.unwrap(), ReserveOutcome::Granted(_)));
 }
 
@@ -212,7 +212,7 @@ async fn an_unknown_check_is_not_made() {
 async fn a_restart_refuses_what_was_paid_before_it() {
     let (start, restart) = (1_000_000, 1_000_500);
     let before = MemoryLedger::new();
-    before.begin(ChainTime::from_unix(start)).await.unwrap();
+    before.begin(Network::BASE, ChainTime::from_unix(start)).await.unwrap();
     let payments: Vec<_> = (0..=10).map(|n| paid(n, 0, restart - 10 + u64::from(n))).collect();
     for (intent, payment) in payments.iter().enumerate().skip(5) {
         sell(&before, &claim(intent as u8, std::slice::from_ref(payment), restart, restart)).await;
@@ -220,7 +220,7 @@ async fn a_restart_refuses_what_was_paid_before_it() {
     let after = MemoryLedger::new();
     let unbegun = claim(99, &payments[..1], restart, restart);
     assert_eq!(after.reserve(&unbegun).await, Err(LedgerError::unavailable()));
-    after.begin(ChainTime::from_unix(restart)).await.unwrap();
+    after.begin(Network::BASE, ChainTime::from_unix(restart)).await.unwrap();
     for payment in &payments {
         let replay = claim(payment.transaction.as_bytes()[0], std::slice::from_ref(payment), restart, restart + 1);
         assert_eq!(after.reserve(&replay).await, Ok(ReserveOutcome::BeforeMemory), "sold or not: nobody can tell");
@@ -234,7 +234,7 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
     let (mark, mined) = (1_000_000, 1_000_010);
     for pay_until in [mined - 5, mined, mined + 900] {
         let ledger = MemoryLedger::new();
-        ledger.begin(ChainTime::from_unix(mark)).await.unwrap();
+        ledger.begin(Network::BASE, ChainTime::from_unix(mark)).await.unwrap();
         let payment = [paid(1, 0, mined)];
         sell(&ledger, &claim(1, &payment, pay_until, mined)).await;
         let last = mined.max(pay_until) + 2 * 86_400 + 180 + 60 + 240;
@@ -244,11 +244,11 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
         };
         assert_eq!(refused(last - 1).await, ReserveOutcome::PaymentUsed);
         assert_eq!(refused(last).await, ReserveOutcome::PaymentUsed);
-        assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(mark)));
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(ChainTime::from_unix(mark))));
         assert_eq!(refused(last + 1).await, ReserveOutcome::BeforeMemory);
         let counts = ledger.counts().unwrap();
         assert_eq!((counts.remembered, counts.consumed), (0, 1));
-        assert_eq!(counts.low_water_mark, Some(ChainTime::from_unix(mined)));
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(ChainTime::from_unix(mined))));
         assert_eq!(refused(mined).await, ReserveOutcome::BeforeMemory, "a head that goes back brings nothing back");
     }
 }
@@ -256,7 +256,7 @@ async fn a_sale_is_forgotten_a_second_after_it_could_come_back() {
 #[tokio::test]
 async fn a_sweep_by_name_forgets_all_that_may_be() {
     let ledger = MemoryLedger::new();
-    ledger.begin(ChainTime::from_unix(1_000)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(1_000)).await.unwrap();
     for name in 1..=40 {
         sell(&ledger, &claim(name, &[paid(name, 0, 2_000)], 2_000, 2_000)).await;
     }
@@ -264,17 +264,17 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
     let moved = claim(99, &[paid(7, 0, 5_000)], 2_000, 2_000);
     assert_eq!(ledger.reserve(&moved).await, Ok(ReserveOutcome::PaymentUsed));
     let last = claim::<Payment>(1, &[], 2_000, 2_000).keep_until(&paid(1, 0, 2_000).into());
-    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(39));
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(3_001))).await, Ok(1));
-    assert_eq!(ledger.counts().unwrap().low_water_mark, Some(ChainTime::from_unix(5_000)));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(39));
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(3_001))).await, Ok(1));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(ChainTime::from_unix(5_000))));
 }
 
 /// Nothing is dropped for want of space. 20,000 sales within a second, then every one of them again.
 #[tokio::test]
 async fn every_sale_of_a_crowd_is_refused_again() {
     let ledger = MemoryLedger::new();
-    ledger.begin(ChainTime::from_unix(1_000)).await.unwrap();
+    ledger.begin(Network::BASE, ChainTime::from_unix(1_000)).await.unwrap();
     let crowd: Vec<_> = (0..20_000_u64)
         .map(|n| {
             let mut name = [0; 32];

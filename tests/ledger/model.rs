@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use proptest::{collection::vec, prelude::*, sample::select};
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance, MemoryLedger, RenewOutcome,
-        ReserveOutcome, Settling,
+        Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome,
+        Settling,
     },
-    protocol::{Binding, ChainTime, IntentKey, Payment, PaymentId, SignedTransfer, Transfer},
+    protocol::{Binding, ChainTime, IntentKey, Network, Payment, PaymentId, SignedTransfer, Transfer},
     testing::FakeClock,
 };
 
@@ -18,7 +18,7 @@ pub const MARK: u64 = 1_000_000;
 const PAY_UNTIL: u64 = MARK + 40;
 /// How much longer than block time or intent a sale is kept.
 const KEPT: u64 = 2 * 86_400 + 180 + 60 + 240;
-/// Ledgers forget idle leases and attempts after an hour; the model does not.
+/// Ledgers forget idle leases after an hour; the model does not.
 const LIFETIME: Duration = Duration::from_secs(3_500);
 
 /// How many payments there are, the last one below the mark.
@@ -83,19 +83,13 @@ pub enum Step {
         payments: Vec<usize>,
         head: u64,
     },
-    /// Reserve and release, as often as that is granted.
-    Fail {
-        intent: u8,
-        payment: usize,
-        times: usize,
-    },
     Renew(usize),
     /// Begin to settle, for the request of this name.
     Settling(usize, u8),
     NotSettled(usize),
     /// With an answer that is kept so long, or with none; and where it was not settled, after that.
     Commit(usize, Option<Duration>, bool),
-    Release(usize, AttemptOutcome),
+    Release(usize),
     Pass(Duration),
     /// Seconds after the first mark.
     Begin(u64),
@@ -116,20 +110,17 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
     // Heads around the ends of what is kept.
     let heads: Vec<u64> = [40, 50, 85, 90].into_iter().flat_map(|t| [MARK + t + KEPT, MARK + t + KEPT + 1]).collect();
     let head = prop_oneof![12 => Just(MARK + 100), 1 => select(heads)];
-    let handler = select(vec![AttemptOutcome::Started, AttemptOutcome::NotStarted]);
     let keep_for = prop_oneof![1 => Just(None), 2 => select(vec![0, 60, 400, 100_000])
         .prop_map(|seconds| Some(Duration::from_secs(seconds)))];
     let step = prop_oneof![
         16 => (0..3_u8, vec(0..PAYMENTS, 1..4), head)
             .prop_map(|(intent, payments, head)| Step::Reserve { intent, payments, head }),
-        4 => (0..3_u8, 0..PAYMENTS - 1, 14..18_usize)
-            .prop_map(|(intent, payment, times)| Step::Fail { intent, payment, times }),
         4 => any::<usize>().prop_map(Step::Renew),
         6 => (any::<usize>(), 0..3_u8).prop_map(|(lease, request)| Step::Settling(lease, request)),
         2 => any::<usize>().prop_map(Step::NotSettled),
         4 => (any::<usize>(), keep_for, any::<bool>())
             .prop_map(|(lease, keep_for, settled)| Step::Commit(lease, keep_for, settled)),
-        6 => (any::<usize>(), handler).prop_map(|(lease, handler)| Step::Release(lease, handler)),
+        6 => any::<usize>().prop_map(Step::Release),
         10 => spans.prop_map(Step::Pass),
         1 => (0..100_u64).prop_map(Step::Begin),
         1 => select(vec![10, 20, 30, 50]).prop_map(Step::Raise),
@@ -151,9 +142,8 @@ struct Grant {
 enum End {
     /// Held, or run out and not taken over.
     Open,
-    /// Released or taken over after a start, then.
-    Vain(Duration),
-    NotStarted,
+    /// Released or taken over.
+    Vain,
     Sold,
     Forgotten,
 }
@@ -222,10 +212,7 @@ impl Model {
             until.or_else(|| kept(paid).then(|| now + claim.lease()))
         };
         match unsold.iter().find(|paid| until(paid).is_none() && paid.time() > mark) {
-            Some(paid) => match self.pause(claim, paid) {
-                Some(retry_after) => Expected::Is(ReserveOutcome::TooManyAttempts { retry_after }),
-                None => Expected::Grant((*paid).clone(), self.begun_for(claim, paid)),
-            },
+            Some(paid) => Expected::Grant((*paid).clone(), self.begun_for(claim, paid)),
             None => match unsold.iter().filter_map(|paid| until(paid)).min() {
                 Some(until) => Expected::Is(ReserveOutcome::Busy { retry_after: until - now }),
                 None => Expected::Is(ReserveOutcome::BeforeMemory),
@@ -239,34 +226,10 @@ impl Model {
         self.begun.iter().find(of).map(|begun| begun.settling)
     }
 
-    /// From the history of this pair: how many starts, and when the last one ended.
-    fn pause(&self, claim: &Claim, paid: &Payment) -> Option<Duration> {
-        let ends: Vec<_> = self
-            .history
-            .iter()
-            .filter(|grant| grant.lease.intent() == claim.intent() && grant.lease.payment().id() == paid.id())
-            .filter_map(|grant| match grant.end {
-                End::Open => Some(grant.until),
-                End::Vain(at) => Some(at),
-                End::NotStarted | End::Sold | End::Forgotten => None,
-            })
-            .collect();
-        let seconds = match ends.len() {
-            ..16 => return None,
-            16 => 60,
-            17 => 120,
-            18 => 240,
-            19 => 480,
-            _ => 900,
-        };
-        let over = *ends.last()? + Duration::from_secs(seconds);
-        over.checked_sub(self.now).filter(|rest| !rest.is_zero())
-    }
-
     fn granted(&mut self, claim: &Claim, lease: Lease) {
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
             if grant.lease.intent() == lease.intent() || grant.lease.payment().id() == lease.payment().id() {
-                grant.end = End::Vain(grant.until);
+                grant.end = End::Vain;
             }
         }
         let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.payment()));
@@ -306,7 +269,7 @@ impl Bench for Memory {
 
 /// Whether a ledger that remembers nothing does as the model.
 pub async fn check(bench: &impl Bench, steps: &[Step]) -> Result<(), TestCaseError> {
-    bench.ledger().begin(ChainTime::from_unix(MARK)).await.unwrap();
+    bench.ledger().begin(Network::BASE, ChainTime::from_unix(MARK)).await.unwrap();
     let mut run = Run { bench, model: Model { keeps_book: bench.keeps_book(), ..Model::default() } };
     let start = Instant::now();
     for step in steps {
@@ -337,7 +300,7 @@ impl<B: Bench> Run<'_, B> {
     async fn reserve(&mut self, claim: &Claim) -> Result<bool, TestCaseError> {
         let over = |begun: &Begun| begun.keep_until < claim.head();
         // Ledgers forget sooner or later, or when they are told to.
-        self.bench.ledger().sweep(claim.head()).await.unwrap();
+        self.bench.ledger().sweep(Network::BASE, claim.head()).await.unwrap();
         self.model.begun.retain(|begun| !over(begun));
         let expected = self.model.reserve(claim);
         let got = self.bench.ledger().reserve(claim).await.unwrap();
@@ -364,12 +327,9 @@ impl<B: Bench> Run<'_, B> {
 
     /// The same; or the same but for what passed of its time meanwhile.
     fn agrees(&self, got: &ReserveOutcome, expected: &ReserveOutcome) -> bool {
-        use ReserveOutcome::{Busy, TooManyAttempts};
+        use ReserveOutcome::Busy;
         match (got, expected) {
-            (Busy { retry_after: got }, Busy { retry_after: expected })
-            | (TooManyAttempts { retry_after: got }, TooManyAttempts { retry_after: expected })
-                if !self.bench.drift().is_zero() =>
-            {
+            (Busy { retry_after: got }, Busy { retry_after: expected }) if !self.bench.drift().is_zero() => {
                 // Databases count in milliseconds.
                 let most = *expected + Duration::from_millis(2);
                 *got <= most && *got + self.bench.drift() >= *expected
@@ -378,11 +338,11 @@ impl<B: Bench> Run<'_, B> {
         }
     }
 
-    async fn release(&mut self, index: usize, handler: AttemptOutcome) {
-        let (now, grant) = (self.model.now, &mut self.model.history[index]);
-        self.bench.ledger().release(&grant.lease, handler).await.unwrap();
+    async fn release(&mut self, index: usize) {
+        let grant = &mut self.model.history[index];
+        self.bench.ledger().release(&grant.lease).await.unwrap();
         if grant.end == End::Open {
-            grant.end = if handler == AttemptOutcome::Started { End::Vain(now) } else { End::NotStarted };
+            grant.end = End::Vain;
         }
     }
 
@@ -394,14 +354,6 @@ impl<B: Bench> Run<'_, B> {
                 let chosen: Vec<_> = chosen.into_iter().map(|index| all[index].clone()).collect();
                 self.reserve(&claim(intent, &chosen, PAY_UNTIL, head)).await?;
             }
-            Step::Fail { intent, payment, times } => {
-                let claim = claim(intent, &payments()[payment..=payment], PAY_UNTIL, MARK + 100);
-                for _ in 0..times {
-                    if self.reserve(&claim).await? {
-                        self.release(self.model.history.len() - 1, AttemptOutcome::Started).await;
-                    }
-                }
-            }
             Step::Pass(span) => {
                 if now + span <= LIFETIME {
                     self.model.now += span;
@@ -409,11 +361,12 @@ impl<B: Bench> Run<'_, B> {
                 }
             }
             Step::Begin(after) => {
-                let mark = self.bench.ledger().begin(ChainTime::from_unix(MARK + after)).await.unwrap();
+                let mark = self.bench.ledger().begin(Network::BASE, ChainTime::from_unix(MARK + after)).await.unwrap();
                 prop_assert!(mark.unix() >= MARK);
             }
             Step::Raise(after) => {
-                let mark = self.bench.ledger().raise_mark_to(ChainTime::from_unix(MARK + after)).await.unwrap();
+                let mark =
+                    self.bench.ledger().raise_mark_to(Network::BASE, ChainTime::from_unix(MARK + after)).await.unwrap();
                 self.model.raised = self.model.raised.max(after);
                 prop_assert_eq!(mark, Some(self.model.mark()));
             }
@@ -469,7 +422,7 @@ impl<B: Bench> Run<'_, B> {
                     grant.end = End::Sold;
                 }
             }
-            Step::Release(index, handler) if count > 0 => self.release(index % count, handler).await,
+            Step::Release(index) if count > 0 => self.release(index % count).await,
             Step::Renew(_) | Step::Settling(..) | Step::NotSettled(_) | Step::Commit(..) | Step::Release(..) => {}
         }
         self.compare().await
@@ -487,7 +440,7 @@ impl<B: Bench> Run<'_, B> {
                 self.compare_answer(sold, told.answer.as_deref())?;
             }
         }
-        prop_assert_eq!(self.bench.ledger().low_water_mark().await, Ok(Some(self.model.mark())));
+        prop_assert_eq!(self.bench.ledger().low_water_mark(Network::BASE).await, Ok(Some(self.model.mark())));
         let holdings = self.bench.ledger().holdings().await.unwrap();
         let [held, sold] = [holdings.held, holdings.remembered].map(|number| number as usize);
         prop_assert_eq!((held, sold), (of(End::Open).count(), of(End::Sold).count()));

@@ -446,8 +446,8 @@ fn a_runtime_that_shuts_down_with_a_redemption_under_way_does_not_panic() {
 pub(crate) struct PanicsInReserve(pub(crate) crate::support::faults::Faulty, pub(crate) Arc<AtomicUsize>);
 
 impl Ledger for PanicsInReserve {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.0.begin(now).await
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.0.begin(network, now).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -473,8 +473,8 @@ impl Ledger for PanicsInReserve {
         self.0.commit(lease, answer).await
     }
 
-    async fn release(&self, lease: &Lease, handler: tower_x402::ledger::AttemptOutcome) -> Result<(), LedgerError> {
-        self.0.release(lease, handler).await
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.0.release(lease).await
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -485,8 +485,8 @@ impl Ledger for PanicsInReserve {
         self.0.begun(intent, payment).await
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        self.0.sweep(head).await
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
+        self.0.sweep(network, head).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

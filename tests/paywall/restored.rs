@@ -80,7 +80,7 @@ async fn what_is_below_the_mark_is_given_back_to_nobody_at_whatever_price() {
     let (shop, mut history) = (Shop::open().await, History::default());
     let _ = shop.layer();
     let (_, cheap) = history.pay(&shop, 10_000);
-    let _ = shop.ledger.raise_mark_to(ChainTime::from_unix(NOW)).await.unwrap();
+    let _ = shop.ledger.raise_mark_to(Network::BASE, ChainTime::from_unix(NOW)).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let book = SqliteLedger::open(folder.path().join("sales.db")).await.unwrap();
     let owed = shop.merchant.unredeemed(&history, &book, SINCE, None).await.unwrap();

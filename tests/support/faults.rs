@@ -23,10 +23,10 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger,
-        LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
+        Announcements, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
+        RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, Payment, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -179,8 +179,8 @@ impl Faulty {
 }
 
 impl Ledger for Faulty {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.through(Op::Begin, self.inner.begin(now)).await
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.through(Op::Begin, self.inner.begin(network, now)).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -204,8 +204,8 @@ impl Ledger for Faulty {
         self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        self.through(Op::Release, self.inner.release(lease, handler)).await
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.through(Op::Release, self.inner.release(lease)).await
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -216,14 +216,14 @@ impl Ledger for Faulty {
         self.through(Op::Begun, self.inner.begun(intent, payment)).await
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         // In nobody's log: it comes beside the questions.
         let hangs = {
             let mut script = self.script.lock().unwrap();
             *script.asked.entry(Op::Sweep).or_default() += 1;
             script.always.contains_key(&Op::Sweep)
         };
-        if hangs { pending().await } else { self.inner.sweep(head).await }
+        if hangs { pending().await } else { self.inner.sweep(network, head).await }
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -7,10 +7,10 @@ use crate::ledger::RedisLedger;
 #[cfg(feature = "sqlite")]
 use crate::ledger::SqliteLedger;
 use crate::ledger::{
-    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError,
-    Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
+    Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
+    MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId};
+use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
 /// Any ledger of this crate, for programs that learn from their configuration which one they use. Clones share the ledger.
 ///
@@ -30,7 +30,7 @@ use crate::protocol::{ChainTime, IntentKey, PaymentId};
 ///
 /// let ledger = AnyLedger::open(&format!("sqlite:{path}")).await?;
 /// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;
-/// assert_eq!(ledger.low_water_mark().await?, Some(ChainTime::from_unix(1_795_280_400)));
+/// assert_eq!(ledger.low_water_mark(network).await?, Some(ChainTime::from_unix(1_795_280_400)));
 ///
 /// let for_tests = AnyLedger::from(MemoryLedger::new());
 /// # drop(for_tests);
@@ -98,8 +98,8 @@ impl From<RedisLedger> for AnyLedger {
 }
 
 impl Ledger for AnyLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        of_each!(self, ledger => ledger.begin(now).await)
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        of_each!(self, ledger => ledger.begin(network, now).await)
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -122,8 +122,8 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.commit(lease, answer).await)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        of_each!(self, ledger => ledger.release(lease, handler).await)
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.release(lease).await)
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -138,8 +138,8 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.health().await)
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        of_each!(self, ledger => ledger.sweep(head).await)
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
+        of_each!(self, ledger => ledger.sweep(network, head).await)
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
@@ -162,15 +162,15 @@ impl Maintenance for AnyLedger {
         of_each!(self, ledger => ledger.holdings().await)
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.low_water_mark().await)
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.low_water_mark(network).await)
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.raise_mark_to(time).await)
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.raise_mark_to(network, time).await)
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        of_each!(self, ledger => ledger.lower_mark_to(time).await)
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        of_each!(self, ledger => ledger.lower_mark_to(network, time).await)
     }
 }

@@ -1,13 +1,13 @@
 //! Announcements: a sale that is to be announced waits from its commit on, until it was announced.
 
 use super::{
-    super::{Announcements, AttemptOutcome, BookedSale, CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome},
+    super::{Announcements, BookedSale, CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome},
     Fault, Harness,
     dropped::{POLLS, broken_off},
     fixture::{Fixture, HEAD, LONG, PAID, must_be, unsettled},
     suite,
 };
-use crate::protocol::{Binding, ChainTime, Payment, Transfer, TxHash};
+use crate::protocol::{Binding, ChainTime, Network, Payment, Transfer, TxHash};
 
 /// How many sales there are where pages are read.
 const MANY: usize = 9;
@@ -94,7 +94,7 @@ where
     let _ = fixture.sell(&fixture.claim(fixture.intent(), &[fixture.paid()])).await?;
     let _held = hold(fixture, &fixture.paid()).await?;
     let freed = hold(fixture, &fixture.paid()).await?;
-    fixture.ledger.release(&freed, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&freed).await?;
     must_be!(fixture.ledger.commit(&freed, None).await?, CommitOutcome::LeaseLost, "commit of a released lease");
     // The payment now belongs to another claim, without announcements.
     let paid = [fixture.paid()];
@@ -169,7 +169,7 @@ where
     let _ = sell(fixture, &fixture.paid(), true).await?;
     let before = waiting(&*fixture.ledger, MANY).await?;
     for _ in 0..3 {
-        let _ = fixture.ledger.sweep(ChainTime::from_unix(LATER)).await?;
+        let _ = fixture.ledger.sweep(Network::BASE, ChainTime::from_unix(LATER)).await?;
     }
     must_be!(waiting(&*fixture.ledger, MANY).await? == before, true, "what waits");
     for sale in &before {

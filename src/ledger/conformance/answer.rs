@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    super::{AttemptOutcome, CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome, Sale},
+    super::{CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome, Sale},
     fixture::{Fault, Fixture, LONG, must_be},
     harness::Harness,
 };
@@ -111,7 +111,7 @@ pub(super) async fn a_lost_lease_keeps_nothing<H: Harness>(fixture: &Fixture<'_,
     // Released, and sold under another lease.
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let released = fixture.hold(&claim).await?;
-    fixture.ledger.release(&released, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&released).await?;
     must_be!(
         fixture.twin.commit(&released, Some(&answer)).await?,
         CommitOutcome::LeaseLost,

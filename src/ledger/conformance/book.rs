@@ -4,8 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::{
     super::{
-        AttemptOutcome, BookedSale, CommitOutcome, DayTotal, KeptAnswer, Ledger as _, RefundOutcome, SalesBook,
-        SalesQuery, UtcDay,
+        BookedSale, CommitOutcome, DayTotal, KeptAnswer, Ledger as _, RefundOutcome, SalesBook, SalesQuery, UtcDay,
     },
     Fault, Harness,
     fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be},
@@ -122,7 +121,7 @@ async fn what_is_not_sold_is_not_booked<H: Harness<Ledger: SalesBook>>(fixture: 
     let (held, freed) = (fixture.paid(), fixture.paid());
     let _held = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&held))).await?;
     let lease = fixture.hold(&fixture.claim(fixture.intent(), std::slice::from_ref(&freed))).await?;
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     must_be!(all(&*fixture.ledger, everything()).await?.len(), 0, "the number of sales");
     let known = fixture.ledger.known(&[held.payment_id(), freed.payment_id()]).await?;
     must_be!(known, known if known.iter().all(|known| !known.sold && known.refund.is_none()), "what is known");

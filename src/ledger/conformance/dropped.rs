@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    super::{AttemptOutcome, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
+    super::{CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
     fixture::{BEGUN, Fault, Fixture, must_be},
     harness::Harness,
 };
@@ -90,8 +90,8 @@ pub(super) async fn a_dropped_release_is_repeated<H: Harness>(fixture: &Fixture<
     for polls in 1..=POLLS {
         let paid = [fixture.paid()];
         let lease = fixture.hold(&fixture.claim(fixture.intent(), &paid)).await?;
-        let answer = broken_off(fixture.ledger.release(&lease, AttemptOutcome::NotStarted), polls).await;
-        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+        let answer = broken_off(fixture.ledger.release(&lease), polls).await;
+        fixture.ledger.release(&lease).await?;
         let other = fixture.hold(&fixture.claim(fixture.intent(), &paid)).await?;
         must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::LeaseLost, "commit of the released lease");
         must_be!(fixture.ledger.commit(&other, None).await?, CommitOutcome::Done, "commit of the next holder");

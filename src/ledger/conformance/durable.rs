@@ -6,7 +6,7 @@ use super::{
     fixture::{BEGUN, Fixture, HEAD, LONG, MARK, must_be, unsettled},
     suite,
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
 suite! {
     /// All checks of a ledger that is durable.
@@ -22,7 +22,7 @@ suite! {
 
 async fn the_mark_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let opened = fixture.harness.reopen(&fixture.ledger).await;
-    must_be!(opened.begin(ChainTime::from_unix(HEAD)).await?.unix(), MARK, "the mark");
+    must_be!(opened.begin(Network::BASE, ChainTime::from_unix(HEAD)).await?.unix(), MARK, "the mark");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::{AttemptOutcome, Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
+    super::{Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
     harness::Harness,
 };
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
@@ -84,7 +84,15 @@ impl<'a, H: Harness> Fixture<'a, H> {
     }
 
     pub(super) async fn begin(&self) -> Result<(), Fault> {
-        must_be!(self.ledger.begin(ChainTime::from_unix(MARK)).await?.unix(), MARK, "the mark of a new ledger");
+        self.begin_on(Network::BASE).await
+    }
+
+    pub(super) async fn begin_on(&self, network: Network) -> Result<(), Fault> {
+        must_be!(
+            self.ledger.begin(network, ChainTime::from_unix(MARK)).await?.unix(),
+            MARK,
+            "the mark of a new ledger"
+        );
         Ok(())
     }
 
@@ -156,15 +164,6 @@ impl<'a, H: Harness> Fixture<'a, H> {
         let lease = self.hold(claim).await?;
         must_be!(self.ledger.commit(&lease, None).await?, super::super::CommitOutcome::Done, "commit of a held lease");
         Ok(lease)
-    }
-
-    /// Starts a handler in vain, so many times.
-    pub(super) async fn fail(&self, claim: &Claim, times: usize) -> Result<(), Fault> {
-        for _ in 0..times {
-            let lease = self.hold(claim).await?;
-            self.ledger.release(&lease, AttemptOutcome::Started).await?;
-        }
-        Ok(())
     }
 }
 

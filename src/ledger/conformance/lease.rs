@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{AttemptOutcome, CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
+    super::{CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
     fixture::{Fault, Fixture, LONG, must_be},
     harness::Harness,
 };
@@ -36,7 +36,7 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
             ReserveOutcome::Busy { retry_after } if retry_after <= short,
             "one held for long, one briefly"
         );
-        fixture.ledger.release(&held, AttemptOutcome::Started).await?;
+        fixture.ledger.release(&held).await?;
         fixture.run_out().await;
     }
     Ok(())
@@ -56,9 +56,9 @@ pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Re
 pub(super) async fn released_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
-    for handler in [AttemptOutcome::Started, AttemptOutcome::NotStarted] {
+    for _ in 0..2 {
         let lease = fixture.hold(&claim).await?;
-        fixture.ledger.release(&lease, handler).await?;
+        fixture.ledger.release(&lease).await?;
         must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal of a released lease");
         must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::LeaseLost, "commit of a released lease");
         must_be!(
@@ -91,8 +91,8 @@ pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let new = fixture.hold(&fixture.claim(fixture.intent(), claim.payments())).await?;
     must_be!(fixture.ledger.renew(&old).await?, RenewOutcome::LeaseLost, "the old holder's renewal");
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the old holder's commit");
-    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
-    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
+    fixture.ledger.release(&old).await?;
+    fixture.ledger.release(&old).await?;
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the pair after the old holder's release");
     must_be!(fixture.ledger.renew(&new).await?, RenewOutcome::Held, "the new holder's renewal");
     must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the new holder's commit");
@@ -101,7 +101,7 @@ pub(super) async fn taken_over_is_lost<H: Harness>(fixture: &Fixture<'_, H>) -> 
         CommitOutcome::LeaseLost,
         "the old holder's commit after the sale"
     );
-    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&old).await?;
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::PaymentUsed, "the payment in the end");
     Ok(())
 }
@@ -114,7 +114,7 @@ pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>
     let new = fixture.hold(&fixture.claim(intent, &paid)).await?;
     must_be!(new.fencing_token(), fence if fence != old.fencing_token(), "the fence of the second lease");
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "commit of the first lease");
-    fixture.ledger.release(&old, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&old).await?;
     must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "commit of the second lease");
     must_be!(
         fixture.ledger.commit(&old, None).await?,
@@ -173,7 +173,7 @@ pub(super) async fn late_holder_releases<H: Harness>(fixture: &Fixture<'_, H>) -
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::LeaseLost, "renewal after a late release");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::LeaseLost, "commit after a late release");
     let _ = fixture.sell(&claim).await?;

@@ -1,11 +1,11 @@
 //! The low-water mark, and what is forgotten above which it rises.
 
 use super::{
-    super::{AttemptOutcome, Claim, Ledger, ReserveOutcome},
+    super::{Claim, Ledger, ReserveOutcome},
     fixture::{AGE, Fault, Fixture, HEAD, LONG, MARK, PAID, PAY_UNTIL, claim, mined, must_be},
     harness::Harness,
 };
-use crate::protocol::{ChainTime, Transfer};
+use crate::protocol::{ChainTime, Network, Transfer};
 
 /// After so many claims beyond its time a sale must be forgotten.
 const NUDGES: usize = 64;
@@ -13,7 +13,11 @@ const NUDGES: usize = 64;
 pub(super) async fn begin_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     for head in [MARK, MARK - 50, MARK + 50] {
-        must_be!(fixture.twin.begin(ChainTime::from_unix(head)).await?.unix(), MARK, "the mark that begin tells");
+        must_be!(
+            fixture.twin.begin(Network::BASE, ChainTime::from_unix(head)).await?.unix(),
+            MARK,
+            "the mark that begin tells"
+        );
         let above = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK + 1)]);
         let _ = fixture.sell(&above).await?;
         let at = fixture.claim(fixture.intent(), &[fixture.paid_at(MARK)]);
@@ -144,7 +148,7 @@ pub(super) async fn the_mark_never_falls<H: Harness>(fixture: &Fixture<'_, H>) -
             refused(fixture, head, claim).await?;
         }
     }
-    fixture.ledger.begin(ChainTime::from_unix(MARK)).await?;
+    fixture.ledger.begin(Network::BASE, ChainTime::from_unix(MARK)).await?;
     refused(fixture, HEAD, &later).await?;
     let beside = fixture.claim(fixture.intent(), &[fixture.paid_at(PAID)]);
     must_be!(
@@ -159,7 +163,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
     fixture.begin().await?;
     let released = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&released).await?;
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     let run_out = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let _ = fixture.hold(&run_out).await?;
     fixture.run_out().await;
@@ -196,12 +200,12 @@ async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -
 pub(super) async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = fixture.hold(&fixture.young_claim(head, &[fixture.paid_at(head)])).await?;
-        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
-        let _ = fixture.ledger.sweep(ChainTime::from_unix(head)).await?;
+        fixture.ledger.release(&lease).await?;
+        let _ = fixture.ledger.sweep(Network::BASE, ChainTime::from_unix(head)).await?;
         let Some(mark) = mark else { continue };
         match fixture.reserve(&fixture.young_claim(head, &[fixture.paid_at(mark)])).await? {
             ReserveOutcome::BeforeMemory => return Ok(()),
-            ReserveOutcome::Granted(lease) => fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?,
+            ReserveOutcome::Granted(lease) => fixture.ledger.release(&lease).await?,
             other => return Err(Fault::new(format!("an unknown payment was told {other:?}"))),
         }
     }

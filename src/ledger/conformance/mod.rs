@@ -41,7 +41,6 @@
 
 mod announcements;
 mod answer;
-mod attempts;
 mod book;
 mod dropped;
 mod durable;
@@ -49,6 +48,7 @@ mod fixture;
 mod harness;
 mod lease;
 mod mark;
+mod network;
 mod order;
 mod payment;
 mod race;
@@ -257,7 +257,7 @@ checks! {
     sale::release_is_repeatable: "a second release does nothing, not even to a new holder of the pair";
     sale::healthy: "a ledger that works says so";
     payment::an_authorization_is_one_payment: "a transfer made from an authorization is the same payment in whatever transaction";
-    payment::a_lease_follows_its_authorization: "leases and attempts are an authorization's, in whatever transaction it is used";
+    payment::a_lease_follows_its_authorization: "leases are an authorization's, in whatever transaction it is used";
     payment::authorizations_are_told_apart: "an authorization is chain, token, payer and nonce, all four";
     answer::kept_byte_for_byte: "an answer is given back as it was kept, through every handle";
     answer::kept_from_the_commit_on: "an answer is kept with its sale, and no other";
@@ -276,13 +276,6 @@ checks! {
     lease::late_holder_renews: "a lease that ran out and was not taken over renews";
     lease::late_holder_releases: "a lease that ran out and was not taken over is released";
     lease::renewal_prolongs: "a renewal lasts the full length from now";
-    attempts::sixteen_then_a_pause: "sixteen attempts in vain, then a pause of a minute";
-    attempts::not_started_is_none: "a handler that was not started is no attempt";
-    attempts::strangers_do_not_count: "attempts are counted for intent and transfer together";
-    attempts::running_out_counts: "a lease that ran out was an attempt";
-    attempts::no_other_transfer_instead: "an intent that has to pause is not given another customer's transfer";
-    attempts::pauses_double @minutes: "pauses double, to a quarter of an hour";
-    attempts::pauses_begin_at_the_end @minutes: "a pause begins when the attempt ended, not at the next question";
     mark::begin_is_repeatable: "the low-water mark is where the first begin put it";
     mark::payments_at_or_below_are_refused: "a payment at or below the low-water mark is refused";
     mark::payments_above_are_taken: "of several transfers those above the low-water mark are taken";
@@ -292,9 +285,12 @@ checks! {
     mark::mined_again_is_refused_unseen: "a sold payment that is mined again within a day is refused, also if it was not shown meanwhile";
     mark::the_mark_never_falls: "forgetting an earlier payment does not lower the mark, nor does a head that goes back";
     mark::nothing_sold_nothing_raised: "what was held and not sold is forgotten without a trace";
+    network::each_has_its_own_mark: "each network has its own low-water mark";
+    network::forgetting_is_its_own: "a network's head forgets that network's sales alone, and raises its mark alone";
+    network::not_begun_sells_nothing: "a network on which the memory has not begun sells nothing";
     order::intent_consumed_comes_first: "an intent that bought its answer is told so, whatever else is true";
     order::payment_used_comes_second: "a payment that is used up comes before a lease in the way";
-    order::busy_comes_third: "a lease in the way comes before a pause, and before the mark";
+    order::busy_comes_third: "a lease in the way comes before the mark";
     order::before_memory_comes_last: "the mark is told where every transfer that is not used up is below it";
     settling::without_a_record_anyone_takes_over: "a lease that ran out on what is not settled, and was not begun to be, is taken over by any intent";
     settling::its_own_intent_goes_on: "what was begun to be settled is granted to its own intent alone, with the record";

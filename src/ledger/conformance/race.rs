@@ -5,7 +5,7 @@ use std::{collections::HashSet, future::Future, sync::Arc};
 use tokio::sync::Barrier;
 
 use super::{
-    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
+    super::{Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
     fixture::{BEGUN, Fault, Fixture, must_be, unsettled},
     harness::Harness,
 };
@@ -152,7 +152,7 @@ pub(super) async fn release_and_reserve<H: Harness>(fixture: &Fixture<'_, H>) ->
             async move {
                 // Several releases of one lease: the second must not free what a claim got after the first.
                 if task % 8 == 0 {
-                    ledger.release(&old, AttemptOutcome::Started).await?;
+                    ledger.release(&old).await?;
                     return Ok(None);
                 }
                 Ok(match ledger.reserve(&claim).await? {
@@ -180,7 +180,7 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
                 loop {
                     match ledger.reserve(&claim).await? {
                         ReserveOutcome::Granted(lease) if task % 3 == 0 => {
-                            ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+                            ledger.release(&lease).await?;
                             return Ok(0);
                         }
                         ReserveOutcome::Granted(lease) => {

@@ -1,7 +1,7 @@
 //! Sales: each happens once.
 
 use super::{
-    super::{AttemptOutcome, CommitOutcome, Ledger, ReserveOutcome},
+    super::{CommitOutcome, Ledger, ReserveOutcome},
     fixture::{Fault, Fixture, HEAD, LONG, PAY_UNTIL, claim, must_be},
     harness::Harness,
 };
@@ -46,10 +46,10 @@ pub(super) async fn both_are_freed<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     let [intent, other_intent] = [fixture.intent(), fixture.intent()];
     let [paid, other_paid] = [[fixture.paid()], [fixture.paid()]];
     let lease = fixture.hold(&fixture.claim(intent, &paid)).await?;
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     let again = fixture.hold(&fixture.claim(intent, &paid)).await?;
     must_be!(again.fencing_token(), fence if fence != lease.fencing_token(), "the fence of the second grant");
-    fixture.twin.release(&again, AttemptOutcome::Started).await?;
+    fixture.twin.release(&again).await?;
     // Nothing is left of the pair: another intent takes the payment, the intent another payment.
     let rival = fixture.hold(&fixture.claim(other_intent, &paid)).await?;
     let _ = fixture.hold(&fixture.claim(intent, &other_paid)).await?;
@@ -89,7 +89,7 @@ pub(super) async fn smallest_first<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     let held = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let sold = fixture.sell(&fixture.claim(fixture.intent(), &all)).await?;
     let next = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
-    fixture.ledger.release(&held, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&held).await?;
     let freed = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let last = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let taken = [&held, &sold, &next, &freed, &last].map(|lease| lease.payment().position());
@@ -99,6 +99,7 @@ pub(super) async fn smallest_first<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
 
 pub(super) async fn payments_are_told_apart<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
+    fixture.begin_on(Network::BASE_SEPOLIA).await?;
     let paid = fixture.paid();
     let position = Transfer { position: 1, ..paid.clone() };
     let network = Transfer { network: Network::BASE_SEPOLIA, ..paid.clone() };
@@ -132,6 +133,7 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
     };
     let small = Transfer { position: 0, network: Network::eip155(0), amount: Amount::ZERO, ..large.clone() };
     for transfer in [large, small] {
+        fixture.begin_on(transfer.network).await?;
         let claim = fixture.claim(fixture.intent(), std::slice::from_ref(&transfer));
         let lease = fixture.sell(&claim).await?;
         must_be!(lease.payment(), kept if *kept == transfer, "the transfer of the lease");
@@ -152,7 +154,7 @@ pub(super) async fn consumed_means_committed<H: Harness>(fixture: &Fixture<'_, H
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "an unknown intent is consumed");
     let lease = fixture.hold(&claim).await?;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "a reserved intent is consumed");
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), false, "a released intent is consumed");
     let _ = fixture.sell(&claim).await?;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), true, "a sold intent is consumed");
@@ -183,8 +185,8 @@ pub(super) async fn committed_stays<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     fixture.begin().await?;
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.sell(&claim).await?;
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
-    fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+    fixture.ledger.release(&lease).await?;
+    fixture.ledger.release(&lease).await?;
     let _ = fixture.ledger.renew(&lease).await?;
     fixture.run_out().await;
     must_be!(fixture.ledger.consumed(claim.intent()).await?.is_some(), true, "the intent is consumed");
@@ -199,10 +201,10 @@ pub(super) async fn release_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) 
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let old = fixture.hold(&claim).await?;
-    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
-    fixture.ledger.release(&old, AttemptOutcome::NotStarted).await?;
+    fixture.ledger.release(&old).await?;
+    fixture.ledger.release(&old).await?;
     let new = fixture.hold(&claim).await?;
-    fixture.twin.release(&old, AttemptOutcome::Started).await?;
+    fixture.twin.release(&old).await?;
     must_be!(
         fixture.reserve(&claim).await?,
         ReserveOutcome::Busy { .. },

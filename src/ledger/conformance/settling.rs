@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome, Settling},
+    super::{Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome, Settling},
     fixture::{BEGUN, Fault, Fixture, HEAD, LONG, MARK, PAID, claim, mined, must_be, unsettled},
     harness::Harness,
     mark::{nudge, refused},
@@ -93,8 +93,8 @@ pub(super) async fn a_release_leaves_the_record<H: Harness>(fixture: &Fixture<'_
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
     let mut lease = begin_settling(fixture, &claim).await?;
-    for handler in [AttemptOutcome::Started, AttemptOutcome::NotStarted] {
-        fixture.ledger.release(&lease, handler).await?;
+    for _ in 0..2 {
+        fixture.ledger.release(&lease).await?;
         let foreign = foreign(fixture, &claim);
         must_be!(fixture.twin.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim after a release");
         lease = fixture.hold(&claim).await?;
@@ -131,7 +131,7 @@ pub(super) async fn the_last_record_counts<H: Harness>(fixture: &Fixture<'_, H>)
     for last in [BEGUN, sent(0), sent(0xff), other, Settling::new([0xff; 16], ChainTime::default())] {
         must_be!(fixture.ledger.settling(&lease, &other).await?, RenewOutcome::Held, "an earlier record");
         must_be!(fixture.twin.settling(&lease, &last).await?, RenewOutcome::Held, "the last record");
-        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+        fixture.ledger.release(&lease).await?;
         lease = fixture.hold(&claim).await?;
         must_be!(lease.settling(), Some(begun) if *begun == last, "the record in the next lease");
     }
@@ -156,7 +156,7 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
     for (intent, payment) in [(intent, elsewhere), (stranger, payment), (fixture.intent(), payment)] {
         must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record of another pair");
     }
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == sent, "the record after a release");
     // Shown as settled, it is the same payment.
     let mined = settled(fixture, &claim.payments()[0]);
@@ -173,7 +173,7 @@ pub(super) async fn only_the_holder_records<H: Harness>(fixture: &Fixture<'_, H>
     // Released, taken over, sold.
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     let released = fixture.hold(&claim).await?;
-    fixture.ledger.release(&released, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&released).await?;
     let taken_over = fixture.hold(&claim).await?;
     fixture.run_out().await;
     let held = fixture.hold(&claim).await?;
@@ -228,7 +228,7 @@ pub(super) async fn not_settled_is_free<H: Harness>(fixture: &Fixture<'_, H>) ->
     let foreign = foreign(fixture, &claim);
     must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "what is still held");
     must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::Held, "renewal of what is still held");
-    fixture.ledger.release(&lease, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&lease).await?;
     let taken = fixture.hold(&foreign).await?;
     must_be!(taken.settling(), None, "the record after it was removed");
     must_be!(fixture.ledger.commit(&taken, None).await?, CommitOutcome::Done, "the other intent's commit");
@@ -247,7 +247,7 @@ pub(super) async fn once_settled_it_is_taken_over<H: Harness>(fixture: &Fixture<
     must_be!(new.settling(), None, "the record in a lease of another intent");
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "the old holder's commit");
     must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the old holder's claim");
-    fixture.ledger.release(&new, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&new).await?;
     must_be!(fixture.hold(&claim).await?.settling(), Some(_), "the record after a foreign lease");
     fixture.run_out().await;
     // Of the two forms of one payment in one claim, the settled one.
@@ -301,7 +301,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     let first = fixture.hold(&fixture.claim(claim.intent(), &both)).await?;
     must_be!(first.settling(), Some(_), "of both, the one that was begun");
     fixture.ledger.not_settled(&first).await?;
-    fixture.ledger.release(&first, AttemptOutcome::Started).await?;
+    fixture.ledger.release(&first).await?;
     let lease = fixture.sell(&second).await?;
     must_be!(lease.settling(), None, "the record of the second payment");
     // One that is settled is paid already, and with its sale what was begun for the intent is over.
@@ -340,7 +340,7 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
         refused(fixture, last + 1, &at(HEAD, sold.intent(), &[mined])).await?;
         let above = at(last + 1, fixture.intent(), &[fixture.paid_at(block_time.unix() + 1).into()]);
         let lease = fixture.hold(&above).await?;
-        fixture.ledger.release(&lease, AttemptOutcome::NotStarted).await?;
+        fixture.ledger.release(&lease).await?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `MemoryLedger`: a ledger for one process, behind one lock.
 
 mod answer_store;
-mod attempt_log;
 mod settlements;
 mod state;
 
@@ -15,12 +14,12 @@ pub use state::Counts;
 use state::State;
 
 use super::{
-    Announcements, AttemptOutcome, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError,
-    Maintenance, RenewOutcome, ReserveOutcome, Sale, Settling,
+    Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
+    RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     clock::{Clock, SystemClock},
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
 /// A ledger in memory: for tests, for development, and where a restart may refuse every payment made before it.
@@ -30,14 +29,13 @@ use crate::{
 /// A sale is remembered until its payment is too old to be shown again. It takes 300 bytes or less, and is never dropped for lack of
 /// space. A transfer that a reorganisation drops is recognised if it is mined again within a day, and later if it was shown meanwhile.
 /// One that is mined again after that buys one more answer; the verifier's finality decides how likely that is. A lease that ran out
-/// is forgotten after an hour, and so is a count of attempts, an hour after the last one, or earlier if more than 65,536 pairs were
-/// tried within that hour.
+/// is forgotten after an hour.
 ///
 /// ```
-/// use tower_x402::{ledger::{Ledger as _, MemoryLedger}, protocol::ChainTime};
+/// use tower_x402::{ledger::{Ledger as _, MemoryLedger}, protocol::{ChainTime, Network}};
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let ledger = MemoryLedger::new();
-/// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;      // payments up to here are refused
+/// ledger.begin(Network::BASE, ChainTime::from_unix(1_795_280_400)).await?; // payments up to here are refused
 /// assert_eq!(ledger.counts()?.consumed, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -60,7 +58,7 @@ impl MemoryLedger {
         Self::with_clock(SystemClock)
     }
 
-    /// Creates an empty ledger that measures leases and cool-downs by this clock's [monotonic](Clock::monotonic) time.
+    /// Creates an empty ledger that measures leases by this clock's [monotonic](Clock::monotonic) time.
     #[must_use]
     pub fn with_clock(clock: impl Clock) -> Self {
         Self { shared: Arc::new(Shared { state: Mutex::default(), clock: Box::new(clock) }) }
@@ -109,8 +107,8 @@ impl fmt::Debug for MemoryLedger {
 }
 
 impl Ledger for MemoryLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        Ok(self.state()?.begin(now))
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        Ok(self.state()?.begin(network, now))
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -139,9 +137,8 @@ impl Ledger for MemoryLedger {
         Ok(self.state()?.commit(lease, answer, now, sold_at))
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        let now = self.now();
-        self.state()?.release(lease, handler, now);
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.state()?.release(lease);
         Ok(())
     }
 
@@ -158,9 +155,9 @@ impl Ledger for MemoryLedger {
         self.state().map(drop)
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         let now = self.now();
-        Ok(u64::try_from(self.state()?.sweep(head, now)).unwrap_or(u64::MAX))
+        Ok(u64::try_from(self.state()?.sweep(network, head, now)).unwrap_or(u64::MAX))
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
@@ -194,16 +191,16 @@ impl Maintenance for MemoryLedger {
         Ok(Holdings { held, remembered })
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        Ok(self.state()?.counts().low_water_mark)
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.move_mark(network, |mark| mark))
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        Ok(self.state()?.move_mark(|mark| mark.max(time)))
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.move_mark(network, |mark| mark.max(time)))
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        Ok(self.state()?.move_mark(|mark| mark.min(time)))
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        Ok(self.state()?.move_mark(network, |mark| mark.min(time)))
     }
 }
 
@@ -214,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_under_the_lock_shuts_the_ledger() {
         let ledger = MemoryLedger::new();
-        ledger.begin(ChainTime::from_unix(1)).await.unwrap();
+        ledger.begin(Network::BASE, ChainTime::from_unix(1)).await.unwrap();
         let held = ledger.clone();
         let _ = std::thread::spawn(move || {
             let _state = held.state();
@@ -223,7 +220,7 @@ mod tests {
         .join();
         let shut = Err(LedgerError::unavailable());
         assert_eq!(ledger.health().await, shut);
-        assert_eq!(ledger.begin(ChainTime::from_unix(2)).await.map(drop), shut);
+        assert_eq!(ledger.begin(Network::BASE, ChainTime::from_unix(2)).await.map(drop), shut);
         assert_eq!(ledger.consumed(IntentKey::new([0; 16])).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.counts().map(drop), shut);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use foldhash::HashMap;
 
 use super::super::Settling;
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Network};
 
 /// One for each payment, and for each intent.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub(super) struct Settlements {
     begun: HashMap<CompactPaymentId, Begun>,
     /// The other way round, entry for entry.
     payments: HashMap<IntentKey, CompactPaymentId>,
-    /// By the time until which each is kept.
-    ends: BTreeSet<(ChainTime, CompactPaymentId)>,
+    /// By network, and the chain time until which each is kept.
+    ends: HashMap<Network, BTreeSet<(ChainTime, CompactPaymentId)>>,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Settlements {
         self.end(intent, payment);
         self.begun.insert(payment, Begun { intent, settling, keep_until });
         self.payments.insert(intent, payment);
-        self.ends.insert((keep_until, payment));
+        self.ends.entry(payment.network()).or_default().insert((keep_until, payment));
     }
 
     /// The settlement of this payment for this intent.
@@ -57,8 +57,8 @@ impl Settlements {
     }
 
     /// Forgets those whose payments age keeps from coming back.
-    pub(super) fn forget(&mut self, head: ChainTime) {
-        while let Some(&(keep_until, payment)) = self.ends.first()
+    pub(super) fn forget(&mut self, network: Network, head: ChainTime) {
+        while let Some(&(keep_until, payment)) = self.ends.get(&network).and_then(BTreeSet::first)
             && keep_until < head
         {
             self.remove(payment);
@@ -68,7 +68,9 @@ impl Settlements {
     fn remove(&mut self, payment: CompactPaymentId) {
         if let Some(begun) = self.begun.remove(&payment) {
             self.payments.remove(&begun.intent);
-            self.ends.remove(&(begun.keep_until, payment));
+            if let Some(ends) = self.ends.get_mut(&payment.network()) {
+                ends.remove(&(begun.keep_until, payment));
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, binary_heap::PeekMut},
+    collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -12,18 +12,20 @@ use foldhash::{HashMap, HashSet};
 
 use super::{
     super::{
-        AttemptOutcome, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale,
-        Settling,
+        BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale, Settling,
         decide::{Candidate, Decision, Entry, decide},
     },
     answer_store::AnswerStore,
-    attempt_log::{AttemptLog, KEPT},
     settlements::Settlements,
 };
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Payment, PaymentId};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Network, Payment, PaymentId};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
+/// How long a lease that ran out is remembered.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+/// After so many grants that are still to be looked at, they are looked at earlier.
+const MOST_DUE: usize = 1 << 16;
 
 /// The events of a ledger, and the number of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,30 +43,36 @@ pub struct Counts {
     pub held: usize,
     /// Sales remembered now.
     pub remembered: usize,
-    /// Payments up to this block time are refused. `None` until the ledger has begun.
-    pub low_water_mark: Option<ChainTime>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
-    mark: Option<ChainTime>,
+    /// The networks on which it has begun. Few.
+    memories: Vec<(Network, Memory)>,
     fence: u64,
     /// Sales. Small, and apart from leases: there may be millions, in half-empty tables.
     sales: HashMap<CompactPaymentId, Sold>,
     sold: HashSet<IntentKey>,
-    /// Every sale once.
-    ages: BinaryHeap<Reverse<Aged>>,
     /// Sales that were mined again later, and are kept longer than `ages` has it.
     prolonged: HashMap<CompactPaymentId, ChainTime>,
     /// Leases. `holders` is the inverse, entry for entry.
     holds: HashMap<CompactPaymentId, Hold>,
     holders: HashMap<IntentKey, CompactPaymentId>,
     settlements: Settlements,
-    attempts: AttemptLog,
+    /// Every lease, and when it may be due to be forgotten.
+    due: VecDeque<(Duration, CompactPaymentId)>,
     pub(super) answers: AnswerStore,
     pub(super) unannounced: HashMap<CompactPaymentId, BookedSale>,
     counts: Counts,
+}
+
+/// What is remembered of one network, in its chain time.
+#[derive(Debug)]
+struct Memory {
+    /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
+    mark: ChainTime,
+    /// Every sale once.
+    ages: BinaryHeap<Reverse<Aged>>,
 }
 
 #[derive(Debug)]
@@ -100,21 +108,31 @@ impl Hold {
 }
 
 impl State {
-    pub(super) fn begin(&mut self, now: ChainTime) -> ChainTime {
-        *self.mark.get_or_insert(now)
+    pub(super) fn begin(&mut self, network: Network, now: ChainTime) -> ChainTime {
+        if let Some(memory) = self.memory(network) {
+            return memory.mark;
+        }
+        self.memories.push((network, Memory { mark: now, ages: BinaryHeap::new() }));
+        now
     }
 
-    /// `None` when the memory was never begun.
+    fn memory(&mut self, network: Network) -> Option<&mut Memory> {
+        self.memories.iter_mut().find(|(begun, _)| *begun == network).map(|(_, memory)| memory)
+    }
+
+    /// `None` when the memory was never begun on the network of a candidate.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
-        let _ = self.forget_sales(claim.head());
-        self.settlements.forget(claim.head());
+        if let Some(paid) = claim.payments().first() {
+            let _ = self.forget_sales(paid.network(), claim.head());
+            self.settlements.forget(paid.network(), claim.head());
+        }
         self.answers.forget(now);
-        self.forget_attempts(now);
-        let mark = self.mark?;
+        self.forget_leases(now);
         self.prolong(claim);
-        let candidates = claim.payments().iter().map(|paid| self.candidate(claim.intent(), paid, now));
+        let candidates: Option<Vec<_>> =
+            claim.payments().iter().map(|paid| self.candidate(claim.intent(), paid, now)).collect();
         let intent = self.entry(claim.intent(), now);
-        Some(match decide(mark, intent, claim.lease(), candidates) {
+        Some(match decide(intent, claim.lease(), candidates?) {
             Decision::Refused(reservation) => reservation,
             Decision::Free(candidate) => self.grant(claim, candidate.paid, now),
         })
@@ -166,7 +184,6 @@ impl State {
             return CommitOutcome::Done;
         }
         let Some(hold) = self.take(lease, &key) else { return CommitOutcome::LeaseLost };
-        self.attempts.sold(&(hold.intent, key));
         self.settlements.end(hold.intent, key);
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.payment().time() });
         self.sold.insert(hold.intent);
@@ -178,20 +195,18 @@ impl State {
             self.unannounced.insert(key, sale);
         }
         // Where it was settled since, by that paid.
-        self.ages.push(Reverse(Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent }));
+        let aged = Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent };
+        if let Some(memory) = self.memory(lease.payment().network()) {
+            memory.ages.push(Reverse(aged));
+        }
         self.counts.consumed += 1;
         CommitOutcome::Done
     }
 
-    pub(super) fn release(&mut self, lease: &Lease, handler: AttemptOutcome, now: Duration) {
-        let key = lease.payment().id().compact();
-        let Some(hold) = self.take(lease, &key) else { return };
-        let pair = (hold.intent, key);
-        match handler {
-            AttemptOutcome::Started => self.attempts.ended(&pair, now),
-            AttemptOutcome::NotStarted => self.attempts.unused(&pair),
+    pub(super) fn release(&mut self, lease: &Lease) {
+        if self.take(lease, &lease.payment().id().compact()).is_some() {
+            self.counts.released += 1;
         }
-        self.counts.released += 1;
     }
 
     pub(super) fn consumed(&mut self, intent: IntentKey, now: Duration) -> Option<Sale> {
@@ -200,24 +215,25 @@ impl State {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        Counts { held: self.holds.len(), remembered: self.sales.len(), low_water_mark: self.mark, ..self.counts }
+        Counts { held: self.holds.len(), remembered: self.sales.len(), ..self.counts }
     }
 
     /// Moves the mark of a memory that has begun, and tells it.
-    pub(super) fn move_mark(&mut self, to: impl FnOnce(ChainTime) -> ChainTime) -> Option<ChainTime> {
-        self.mark = self.mark.map(to);
-        self.mark
+    pub(super) fn move_mark(&mut self, network: Network, to: impl FnOnce(ChainTime) -> ChainTime) -> Option<ChainTime> {
+        let memory = self.memory(network)?;
+        memory.mark = to(memory.mark);
+        Some(memory.mark)
     }
 
     /// Forgets everything that may be forgotten; tells how many sales.
-    pub(super) fn sweep(&mut self, head: ChainTime, now: Duration) -> usize {
+    pub(super) fn sweep(&mut self, network: Network, head: ChainTime, now: Duration) -> usize {
         let before = self.sales.len();
-        while self.forget_sales(head) > 0 {}
-        self.settlements.forget(head);
+        while self.forget_sales(network, head) > 0 {}
+        self.settlements.forget(network, head);
         self.answers.forget(now);
-        // Once round: what is held is looked at again and again where it is more than the log wants to keep.
-        for _ in 0..=self.attempts.due() / BATCH {
-            self.forget_attempts(now);
+        // Once round: what is held is looked at again and again where it is much.
+        for _ in 0..=self.due.len() / BATCH {
+            self.forget_leases(now);
         }
         before - self.sales.len()
     }
@@ -231,16 +247,16 @@ impl State {
         hold.map(|hold| hold.entry(now))
     }
 
-    fn candidate<'c>(&self, intent: IntentKey, paid: &'c Payment, now: Duration) -> Candidate<'c> {
+    fn candidate<'c>(&self, intent: IntentKey, paid: &'c Payment, now: Duration) -> Option<Candidate<'c>> {
         let key = paid.id().compact();
+        let (_, Memory { mark, .. }) = self.memories.iter().find(|(begun, _)| *begun == paid.network())?;
+        let mark = *mark;
         if self.sales.contains_key(&key) {
-            return Candidate { paid, entry: Some(Entry::Sold), barred: false, cooling: None };
+            return Some(Candidate { paid, mark, entry: Some(Entry::Sold), barred: false });
         }
         let hold = self.holds.get(&key);
-        let own = hold.filter(|hold| hold.intent == intent);
-        let cooling = self.attempts.cooling(&(intent, key), own.map(|hold| hold.until), now);
         let barred = self.settlements.bar(intent, &key);
-        Candidate { paid, entry: hold.map(|hold| hold.entry(now)), barred, cooling }
+        Some(Candidate { paid, mark, entry: hold.map(|hold| hold.entry(now)), barred })
     }
 
     /// Grants a paid on which there is no live lease, as there is none on the intent.
@@ -256,7 +272,7 @@ impl State {
         let resource = claim.shared_resource();
         self.holds.insert(key, Hold { intent, fence: self.fence, until, resource });
         self.holders.insert(intent, key);
-        self.attempts.granted((intent, key), now);
+        self.due.push_back((until.saturating_add(KEPT), key));
         self.counts.reserved += 1;
         ReserveOutcome::Granted(lease)
     }
@@ -274,11 +290,10 @@ impl State {
         Some(hold)
     }
 
-    /// Ends a hold that ran out: its attempt ended when it did.
+    /// Ends a hold that ran out.
     fn expire(&mut self, payment: &CompactPaymentId) {
         let Some(hold) = self.holds.remove(payment) else { return };
         self.holders.remove(&hold.intent);
-        self.attempts.ended(&(hold.intent, *payment), hold.until);
         self.counts.expired += 1;
     }
 
@@ -297,33 +312,35 @@ impl State {
     }
 
     /// Forgets sales that age keeps from coming back, and raises the mark over each. Tells how many it looked at.
-    fn forget_sales(&mut self, head: ChainTime) -> usize {
+    fn forget_sales(&mut self, network: Network, head: ChainTime) -> usize {
+        let Some((_, memory)) = self.memories.iter_mut().find(|(begun, _)| *begun == network) else { return 0 };
         for looked in 0..BATCH {
-            let Some(oldest) = self.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else { return looked };
+            let Some(oldest) = memory.ages.peek_mut().filter(|oldest| oldest.0.keep_until < head) else {
+                return looked;
+            };
             let Reverse(sale) = PeekMut::pop(oldest);
             if let Some(keep_until) = self.prolonged.remove(&sale.payment).filter(|until| *until > sale.keep_until) {
-                self.ages.push(Reverse(Aged { keep_until, ..sale }));
+                memory.ages.push(Reverse(Aged { keep_until, ..sale }));
                 continue;
             }
             self.sold.remove(&sale.intent);
             self.answers.remove(sale.intent);
             let sold = self.sales.remove(&sale.payment);
-            self.mark = self.mark.max(sold.map(|sold| sold.block_time));
+            memory.mark = sold.map_or(memory.mark, |sold| memory.mark.max(sold.block_time));
         }
         BATCH
     }
 
-    /// Forgets old attempts and long expired leases. The mark stays, because they are no sales.
-    fn forget_attempts(&mut self, now: Duration) {
+    /// Forgets leases that ran out long ago. The mark stays, because they are no sales.
+    fn forget_leases(&mut self, now: Duration) {
         for _ in 0..BATCH {
-            let Some(pair @ (intent, payment)) = self.attempts.next_due(now) else { return };
-            match self.holds.get(&payment).filter(|hold| hold.intent == intent) {
-                Some(hold) if hold.until.saturating_add(KEPT) > now => self.attempts.later(pair, now),
-                Some(_) => {
-                    self.expire(&payment);
-                    self.attempts.sold(&pair);
-                }
-                None => self.attempts.forget(pair, now),
+            let is_full = self.due.len() > MOST_DUE;
+            let Some((_, payment)) = self.due.pop_front_if(|(due, _)| *due <= now || is_full) else { return };
+            let end = self.holds.get(&payment).map(|hold| hold.until.saturating_add(KEPT));
+            match end {
+                Some(end) if end > now => self.due.push_back((end, payment)),
+                Some(_) => self.expire(&payment),
+                None => {}
             }
         }
     }
@@ -342,14 +359,10 @@ impl State {
         }
         table::<(CompactPaymentId, Sold)>(self.sales.capacity())
             + table::<IntentKey>(self.sold.capacity())
-            + self.ages.capacity() * size_of::<Aged>()
+            + self.memories.iter().map(|(_, memory)| memory.ages.capacity() * size_of::<Aged>()).sum::<usize>()
             + table::<(CompactPaymentId, ChainTime)>(self.prolonged.capacity())
             + table::<(CompactPaymentId, Hold)>(self.holds.capacity())
             + table::<(IntentKey, CompactPaymentId)>(self.holders.capacity())
-            + self.attempts.bytes(table::<((IntentKey, CompactPaymentId), [u64; 3])>)
-    }
-
-    pub(super) fn tried(&self) -> (usize, usize) {
-        self.attempts.sizes()
+            + self.due.capacity() * size_of::<(Duration, CompactPaymentId)>()
     }
 }

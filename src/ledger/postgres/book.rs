@@ -9,9 +9,7 @@ use super::{
     },
     connection::{Row, ask},
     handle::PostgresLedger,
-    statements::{
-        ANNOUNCEMENTS_REVISION, BOOK_REVISION, Flush, Literal, Text, array, bytes, null, payment, text, whole,
-    },
+    statements::{Flush, Literal, Text, array, bytes, null, payment, text, whole},
 };
 use crate::protocol::{PaymentId, TxHash};
 
@@ -41,7 +39,7 @@ impl SalesBook for PostgresLedger {
         let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            let complete = [whole(self.has_revision(BOOK_REVISION).await?)];
+            let complete = [whole(self.is_current().await?)];
             let complete = self.one::<(i64,)>(Flush::Later, &self.statements.complete_until, &complete).await?;
             let (complete,) = complete.ok_or(LedgerError::unavailable())?;
             let values = [whole(since), whole(until.min(complete)), behind, resource, most];
@@ -88,7 +86,7 @@ impl Announcements for PostgresLedger {
         let values = [whole(since), behind, whole(i64::try_from(most).unwrap_or(i64::MAX))];
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            self.has_revision(ANNOUNCEMENTS_REVISION).await?;
+            self.is_current().await?;
             let question = || self.rows_in::<Told>(limit, Flush::Later, &self.statements.unannounced, &values);
             ask(question).await?.into_iter().map(sale).collect()
         })
@@ -107,7 +105,7 @@ impl PostgresLedger {
     async fn told<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Vec<T>, LedgerError> {
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
-            self.has_revision(BOOK_REVISION).await?;
+            self.is_current().await?;
             ask(|| self.rows_in(limit, flush, question, values)).await
         })
         .await
@@ -115,11 +113,10 @@ impl PostgresLedger {
 
     /// Checks that the tables are those of this version, which may not have been migrated; tells the server's time, in
     /// microseconds.
-    async fn has_revision(&self, revision: i64) -> Result<i64, LedgerError> {
-        let schema: Option<(i64, i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
-        let has_it = schema.filter(|(_, reached, _)| *reached >= revision);
-        compatible(has_it.map(|(version, ..)| version))?;
-        has_it.map(|(.., now)| now).ok_or(LedgerError::incompatible())
+    async fn is_current(&self) -> Result<i64, LedgerError> {
+        let schema: Option<(i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;
+        compatible(schema.map(|(version, _)| version))?;
+        schema.map(|(_, now)| now).ok_or(LedgerError::incompatible())
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{
     super::{
-        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale, Settling, events,
+        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, Settling, events,
         last_sale::{self, Recorded},
         sql::{
-            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, compatible, count, in_time,
-            micros, seconds,
+            self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, chain, compatible, count,
+            in_time, micros, seconds,
         },
     },
     connection::{Borrowed, Row, ask},
@@ -18,39 +18,14 @@ use super::{
 };
 use crate::{
     ledger::stored::transaction,
-    protocol::{ChainTime, IntentKey, Payment, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
 };
 
 /// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
-type Reserved = (
-    i64,
-    Option<i64>,
-    bool,
-    Option<i64>,
-    bool,
-    Option<i64>,
-    bool,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    bool,
-    bool,
-);
-/// Fence, attempts, time since the last one, mark; whether the book knows of the pair, and whether a settlement that was begun bars
+type Reserved = (i64, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>, Option<i64>, bool, bool);
+/// Fence and mark; whether the book knows of the pair, and whether a settlement that was begun bars
 /// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
-type Granted = (
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<bool>,
-    Option<bool>,
-    Option<String>,
-    Option<i64>,
-    Option<String>,
-    i64,
-);
+type Granted = (Option<i64>, Option<i64>, Option<bool>, Option<bool>, Option<String>, Option<i64>, Option<String>, i64);
 
 /// What a statement on an intent and a payment is told first.
 fn pair(intent: IntentKey, paid: &Payment) -> [Literal; 2] {
@@ -79,12 +54,15 @@ fn not_settled() -> [Literal; 5] {
     ["bytea", "bigint", "bigint", "bigint", "bigint"].map(null)
 }
 
+/// The place of the chain in the terms.
+const CHAIN: usize = 2;
+
 /// What is written down of a sale.
 fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
     [
         bytes(transaction(paid).as_bytes()),
         whole(paid.position().unwrap_or_default().into()),
-        whole(paid.network().chain_id().cast_signed()),
+        whole(chain(paid.network())),
         text(claim.resource()),
         bytes(paid.payer().as_bytes()),
         bytes(paid.recipient().as_bytes()),
@@ -162,23 +140,24 @@ impl PostgresLedger {
         Ok(ask(|| self.rows(flush, question, values)).await?.into_iter().next())
     }
 
-    /// Asks the ledger's own row.
+    /// Asks the ledger's own rows: of a chain, and about a time.
     pub(super) async fn memory(
         &self,
         question: &Text,
+        network: Option<Network>,
         time: Option<ChainTime>,
     ) -> Result<Option<ChainTime>, LedgerError> {
-        let values: Vec<_> = [SCHEMA].into_iter().chain(time.map(seconds)).map(whole).collect();
+        let mark = network.map(chain).into_iter().chain(time.map(seconds));
+        let values: Vec<_> = [SCHEMA].into_iter().chain(mark).map(whole).collect();
         let told = in_time(self.time_limit, self.one::<(i64, Option<i64>)>(Flush::Now, question, &values)).await?;
         compatible(told.map(|(version, _)| version))?;
         let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    /// Forgets so many of each kind at most; tells how many sales, leases, attempts and answers. A crash that takes it back brings them
-    /// back.
-    async fn forget(&self, head: ChainTime) -> Result<(i64, i64, i64, i64), LedgerError> {
-        let values = [whole(0), whole(seconds(head)), flag(true), whole(micros(KEPT)), whole(BATCH)];
+    /// Forgets so many of each kind at most; tells how many sales, leases and answers. A crash that takes it back brings them back.
+    async fn forget(&self, network: Network, head: ChainTime) -> Result<(i64, i64, i64), LedgerError> {
+        let values = [chain(network), seconds(head), micros(KEPT), BATCH].map(whole);
         let told = self.one(Flush::Later, &self.statements.sweep, &values).await?;
         told.ok_or(LedgerError::unavailable())
     }
@@ -187,7 +166,7 @@ impl PostgresLedger {
     async fn settle(&self, claim: &Claim, paid: &Payment, written: &Written) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, paid)?;
         if !written.holds(paid) {
-            let values = held(&lease, [flag(false)]);
+            let values = held(&lease, []);
             self.one::<(i64,)>(Flush::Later, &self.statements.release, &values).await?;
             return Ok(None);
         }
@@ -200,45 +179,28 @@ impl SqlBackend for PostgresLedger {
         let payments = claim.payments().iter().map(|paid| payment(paid.id()));
         let candidates = [bytes(claim.intent().as_bytes()), array(payments, "text")];
         let first = claim.payments().first();
-        let terms = first.map_or_else(no_terms, |first| terms(claim, first));
+        let mut terms = first.map_or_else(no_terms, |first| terms(claim, first));
+        // Here the chains of all.
+        terms[CHAIN] = array(claim.payments().iter().map(|paid| whole(chain(paid.network()))), "bigint");
         let values: Vec<_> = candidates.into_iter().chain(terms).collect();
         loop {
             let question = || self.known_rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
             let lines = ask(question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., times, since, _, fence, booked, barred)| {
+            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred)| {
                 // Where a settlement was begun, nothing is granted at once.
-                let settling = None;
-                Some(Written { fence: fence?, times: times?, since: since?, mark, settling, barred, booked })
+                Some(Written { fence: fence?, mark, settling: None, barred, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows = lines.into_iter().map(
-                    |(
+                    |(version, mark, intent_sold, intent_left, sold, left, block_time, .., barred)| SnapshotRow {
                         version,
                         mark,
                         intent_sold,
                         intent_left,
                         sold,
                         left,
-                        own,
-                        times,
-                        since,
                         block_time,
-                        ..,
                         barred,
-                    )| {
-                        SnapshotRow {
-                            version,
-                            mark,
-                            intent_sold,
-                            intent_left,
-                            sold,
-                            left,
-                            own,
-                            times,
-                            since,
-                            block_time,
-                            barred,
-                        }
                     },
                 );
                 return Ok(Seen::Snapshot(rows.collect()));
@@ -260,16 +222,16 @@ impl SqlBackend for PostgresLedger {
         let values = pair(claim.intent(), wish.paid).into_iter().chain(terms(claim, wish.paid));
         let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
         let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
-        let (fence, times, since, mark, booked, barred, request, chain, hash, expired) =
+        let (fence, mark, booked, barred, request, head, hash, expired) =
             told.into_iter().next().ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
-        let (Some(fence), Some(times), Some(since)) = (fence, times, since) else { return Ok(None) };
-        let settling = match (request, chain) {
+        let Some(fence) = fence else { return Ok(None) };
+        let settling = match (request, head) {
             (Some(request), Some(head)) => Some(begun(&request, head, hash.as_deref())?),
             _ => None,
         };
         let [booked, barred] = [booked, barred].map(|told| told == Some(true));
-        let written = Written { fence, times, since, mark, settling, barred, booked };
+        let written = Written { fence, mark, settling, barred, booked };
         let lease = self.settle(claim, wish.paid, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);
@@ -279,8 +241,8 @@ impl SqlBackend for PostgresLedger {
 }
 
 impl Ledger for PostgresLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.memory(&self.statements.start, Some(now)).await?.ok_or(LedgerError::incompatible())
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.memory(&self.statements.start, Some(network), Some(now)).await?.ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -302,7 +264,8 @@ impl Ledger for PostgresLedger {
 
     async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
         let hash = settling.transaction.map_or_else(|| null("bytea"), |transaction| bytes(transaction.as_bytes()));
-        let begun = [bytes(&settling.request), whole(seconds(settling.head)), hash, whole(seconds(lease.keep_until()))];
+        let (keep_until, chain) = (seconds(lease.keep_until()), chain(lease.payment().network()));
+        let begun = [bytes(&settling.request), whole(seconds(settling.head)), hash, whole(keep_until), whole(chain)];
         let values = held(lease, [whole(micros(lease.length()))].into_iter().chain(begun));
         let question = self.one::<(bool,)>(Flush::Now, &self.statements.settling, &values);
         let (held,) = in_time(self.time_limit, question).await?.ok_or(LedgerError::unavailable())?;
@@ -343,8 +306,8 @@ impl Ledger for PostgresLedger {
         Ok(CommitOutcome::Done)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        let values = held(lease, [flag(handler == AttemptOutcome::Started)]);
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let values = held(lease, []);
         let question = self.one::<(i64,)>(Flush::Later, &self.statements.release, &values);
         if in_time(self.time_limit, question).await?.is_some_and(|(freed,)| freed > 0) {
             events::released(lease);
@@ -369,19 +332,19 @@ impl Ledger for PostgresLedger {
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
-        self.memory(&self.statements.health, None).await?;
+        self.memory(&self.statements.health, None, None).await?;
         let version = ask(|| self.known_rows::<(i64,)>(Flush::Later, &self.statements.version, &[]));
         in_time(self.time_limit, version).await.map(drop)
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         let mut forgotten = 0;
         loop {
-            let (sales, leases, attempts, answers) = in_time(self.time_limit, self.forget(head)).await?;
+            let (sales, leases, answers) = in_time(self.time_limit, self.forget(network, head)).await?;
             events::forgotten(count(sales));
             events::expired(count(leases));
             forgotten += count(sales);
-            if sales.max(leases).max(attempts).max(answers) < BATCH {
+            if sales.max(leases).max(answers) < BATCH {
                 return Ok(forgotten);
             }
         }

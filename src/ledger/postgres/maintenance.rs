@@ -8,7 +8,7 @@ use super::{
     handle::PostgresLedger,
     statements::Flush,
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
 impl Maintenance for PostgresLedger {
     async fn holdings(&self) -> Result<Holdings, LedgerError> {
@@ -19,15 +19,15 @@ impl Maintenance for PostgresLedger {
         Ok(Holdings { held: count(held), remembered: count(remembered) })
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        self.memory(&self.statements.mark, None).await
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
+        self.memory(&self.statements.mark, Some(network), None).await
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.memory(&self.statements.raise, Some(time)).await
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.memory(&self.statements.raise, Some(network), Some(time)).await
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.memory(&self.statements.lower, Some(time)).await
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.memory(&self.statements.lower, Some(network), Some(time)).await
     }
 }

@@ -1,14 +1,19 @@
--- Version 2 of the schema, the first that was published. `ledger_` stands for the table prefix.
+-- Version 3 of the schema. `ledger_` stands for the table prefix.
 
 -- One row: what the ledger knows of itself. `version` changes where an earlier program can no longer read the schema, `revision`
 -- wherever it changes.
 CREATE TABLE ledger_memory (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     version  bigint NOT NULL,
-    revision bigint NOT NULL,
-    mark     bigint                          -- chain time; payments up to here are refused; null until begun
+    revision bigint NOT NULL
 );
 INSERT INTO ledger_memory (version, revision) VALUES (0, 0);
+
+-- The chains on which the ledger has begun.
+CREATE TABLE ledger_marks (
+    chain_id bigint PRIMARY KEY,             -- above 2^63 - 1: less 2^64
+    mark     bigint NOT NULL                 -- chain time; the chain's payments up to here are refused
+);
 
 -- What is sold, and what is held. One row carries both keys, so that they change state together.
 CREATE TABLE ledger_sales (
@@ -18,7 +23,7 @@ CREATE TABLE ledger_sales (
         ((extract(epoch FROM clock_timestamp()) - 1577836800) * 1000000)::bigint * 4096 + floor(random() * 4096)::bigint,
     intent       bytea NOT NULL,             -- short name of the intent, 16 bytes
     payment      text COLLATE "C" NOT NULL,  -- the payment's id
-    chain_id     bigint NOT NULL,            -- above 2^63 - 1: less 2^64
+    chain_id     bigint NOT NULL,            -- as in ledger_marks
     tx_hash      bytea NOT NULL,             -- where it was shown; the id alone tells payments apart
     log_position bigint NOT NULL,            -- inside the transaction's receipt
     resource     text NOT NULL,
@@ -35,13 +40,15 @@ CREATE TABLE ledger_sales (
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
-CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
+CREATE INDEX ledger_sales_kept ON ledger_sales (chain_id, keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at IS NOT NULL;
 
 -- Settlements that were begun. A row outlives its lease, and keeps the payment for its intent until either is sold.
 CREATE TABLE ledger_settling (
     payment    text COLLATE "C" NOT NULL,
     intent     bytea NOT NULL,
+    chain_id   bigint NOT NULL,              -- as in ledger_marks
     request    bytea NOT NULL,               -- digest of the request that it is settled for
     head       bigint NOT NULL,              -- chain time, before it was settled for the first time
     tx_hash    bytea,                        -- what settles it, where that is known
@@ -49,7 +56,7 @@ CREATE TABLE ledger_settling (
     CONSTRAINT ledger_settling_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_settling_intent UNIQUE (intent)
 );
-CREATE INDEX ledger_settling_kept ON ledger_settling (keep_until);
+CREATE INDEX ledger_settling_kept ON ledger_settling (chain_id, keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (
@@ -59,15 +66,19 @@ CREATE TABLE ledger_answers (
 );
 CREATE INDEX ledger_answers_kept ON ledger_answers (kept_until);
 
--- How often intent and payment were tried together in vain.
-CREATE TABLE ledger_attempts (
-    intent   bytea NOT NULL,
-    payment  text COLLATE "C" NOT NULL,
-    times    bigint NOT NULL,
-    ended_at timestamptz NOT NULL,           -- of the last one
-    PRIMARY KEY (intent, payment)
+-- Sales that wait for their announcement.
+CREATE TABLE ledger_unannounced (
+    payment text COLLATE "C" PRIMARY KEY,    -- the payment's id
+    sold_at timestamptz NOT NULL             -- `consumed_at` of its sale
 );
-CREATE INDEX ledger_attempts_ended ON ledger_attempts (ended_at);
+CREATE INDEX ledger_unannounced_sold ON ledger_unannounced (sold_at, payment);
+
+-- Refunds that the seller notes.
+CREATE TABLE ledger_refunds (
+    payment  text COLLATE "C" PRIMARY KEY,   -- the payment's id, sold or not
+    tx_hash  bytea NOT NULL,                 -- what gave it back
+    noted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
 
 -- Sales that age keeps from coming back: the seller's book. What is in it is refused, whatever the mark; delete from it what is
 -- booked elsewhere.
@@ -89,6 +100,7 @@ CREATE TABLE ledger_book (
     consumed_at  timestamptz NOT NULL
 );
 CREATE INDEX ledger_book_consumed ON ledger_book USING brin (consumed_at);
+CREATE INDEX ledger_book_sold ON ledger_book (consumed_at, payment);
 CREATE INDEX ledger_book_payment ON ledger_book (payment);
 CREATE INDEX ledger_book_intent ON ledger_book (intent);
 
@@ -112,12 +124,12 @@ CREATE VIEW ledger_sold AS
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
--- Ends what ran out and is in the way, if asked to; writes, which decides; counts the attempt; tells what holds now that no other
--- transaction can change it. No fence: intent or payment is another's.
+-- Ends what ran out and is in the way, if asked to; writes, which decides; tells what holds now that no other transaction can
+-- change it. No fence: intent or payment is another's.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
     p_block_time bigint, p_keep_until bigint, p_lease bigint, p_takes_over boolean)
-RETURNS TABLE (g_fence bigint, g_times bigint, g_since bigint, g_mark bigint, g_booked boolean, g_barred boolean,
+RETURNS TABLE (g_fence bigint, g_mark bigint, g_booked boolean, g_barred boolean,
     g_request bytea, g_head bigint, g_hash bytea, g_expired bigint)
 LANGUAGE plpgsql AS $function$
 BEGIN
@@ -129,10 +141,7 @@ BEGIN
                 AND sale.consumed_at IS NULL
                 -- An end that is further away than that of the longest lease: the clock was set back.
                 AND (sale.lease_until <= clock_timestamp() OR sale.lease_until > clock_timestamp() + interval '62 minutes')
-            RETURNING sale.intent, sale.payment, sale.lease_until
-        ), noted AS (
-            UPDATE ledger_attempts AS tried SET ended_at = LEAST(gone.lease_until, clock_timestamp()) FROM gone
-            WHERE (tried.intent, tried.payment) = (gone.intent, gone.payment)
+            RETURNING true
         )
         SELECT count(*) INTO g_expired FROM gone;
     END IF;
@@ -143,12 +152,7 @@ BEGIN
     ON CONFLICT DO NOTHING
     RETURNING fence INTO g_fence;
     IF g_fence IS NOT NULL THEN
-        INSERT INTO ledger_attempts AS tried (intent, payment, times, ended_at)
-        VALUES (p_intent, p_payment, 1, clock_timestamp())
-        ON CONFLICT (intent, payment) DO UPDATE SET times = LEAST(tried.times, 1000000) + 1
-        RETURNING tried.times, (extract(epoch FROM clock_timestamp() - tried.ended_at) * 1000000)::bigint
-        INTO g_times, g_since;
-        SELECT memory.mark INTO g_mark FROM ledger_memory AS memory;
+        SELECT begun.mark INTO g_mark FROM ledger_marks AS begun WHERE begun.chain_id = p_chain;
         g_booked := EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
             OR EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payment);
         SELECT begun.request, begun.head, begun.tx_hash INTO g_request, g_head, g_hash
@@ -163,19 +167,17 @@ $function$;
 
 -- Grants the first candidate at once where nothing is known of it, nor of the intent; else tells what is known of all, a
 -- line for each, and one where there is none. What is written down is the first candidate's.
-CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chain bigint,
+CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chains bigint[],
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
     p_block_time bigint, p_keep_until bigint, p_lease bigint)
 RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
-    r_left bigint, r_own boolean, r_times bigint, r_since bigint, r_block_time bigint, r_fence bigint, r_booked boolean,
-    r_barred boolean)
+    r_left bigint, r_block_time bigint, r_fence bigint, r_booked boolean, r_barred boolean)
 LANGUAGE plpgsql AS $function$
 BEGIN
-    IF (SELECT memory.version = 2 AND memory.mark < p_block_time
+    IF (SELECT memory.version = 3
+            AND (SELECT begun.mark FROM ledger_marks AS begun WHERE begun.chain_id = p_chains[1]) < p_block_time
             AND NOT EXISTS (SELECT FROM ledger_sales AS own WHERE own.intent = p_intent)
             AND NOT EXISTS (SELECT FROM ledger_sales AS sale WHERE sale.payment = p_payments[1])
-            AND NOT EXISTS (SELECT FROM ledger_attempts AS tried WHERE tried.intent = p_intent
-                AND tried.payment = p_payments[1])
             AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent)
             AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payments[1])
             AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent)
@@ -183,40 +185,36 @@ BEGIN
         FROM ledger_memory AS memory)
     THEN
         -- A settlement that was begun since belongs into the lease: then, too, all is looked at again.
-        SELECT g_fence, g_times, g_since, g_mark, g_booked, g_barred OR g_request IS NOT NULL
-        INTO r_fence, r_times, r_since, r_mark, r_booked, r_barred
-        FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token,
+        SELECT g_fence, g_mark, g_booked, g_barred OR g_request IS NOT NULL
+        INTO r_fence, r_mark, r_booked, r_barred
+        FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chains[1], p_resource, p_payer, p_recipient, p_token,
             p_amount, p_block_number, p_block_time, p_keep_until, p_lease, false);
         IF r_fence IS NOT NULL THEN
-            r_version := 2;
+            r_version := 3;
             r_intent_sold := false;
             r_sold := false;
-            r_own := false;
             RETURN NEXT;
             RETURN;
         END IF;
     END IF;
     RETURN QUERY
     WITH now AS MATERIALIZED (SELECT clock_timestamp() AS at)
-    SELECT memory.version, memory.mark,
+    SELECT memory.version, begun_on.mark,
         own.consumed_at IS NOT NULL OR EXISTS (SELECT FROM ledger_book AS book WHERE book.intent = p_intent),
         (extract(epoch FROM own.lease_until - now.at) * 1000000)::bigint,
         -- One row at most, or the planner reads the whole book for what it takes for many candidates.
         sale.consumed_at IS NOT NULL
             OR (SELECT true FROM ledger_book AS book WHERE book.payment = wish.payment LIMIT 1) IS NOT NULL,
         (extract(epoch FROM sale.lease_until - now.at) * 1000000)::bigint,
-        COALESCE(sale.intent = p_intent, false),
-        tried.times,
-        (extract(epoch FROM now.at - tried.ended_at) * 1000000)::bigint,
         sale.block_time, NULL::bigint, false,
         -- Likewise.
         (SELECT true FROM ledger_settling AS begun WHERE begun.payment = wish.payment AND begun.intent <> p_intent LIMIT 1) IS NOT NULL
             OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent AND begun.payment <> wish.payment)
     FROM now JOIN ledger_memory AS memory ON memory.only_row
     LEFT JOIN ledger_sales AS own ON own.intent = p_intent
-    LEFT JOIN unnest(p_payments) WITH ORDINALITY AS wish (payment, place) ON true
+    LEFT JOIN unnest(p_payments, p_chains) WITH ORDINALITY AS wish (payment, chain_id, place) ON true
+    LEFT JOIN ledger_marks AS begun_on ON begun_on.chain_id = wish.chain_id
     LEFT JOIN ledger_sales AS sale ON sale.payment = wish.payment
-    LEFT JOIN ledger_attempts AS tried ON tried.intent = p_intent AND tried.payment = wish.payment
     ORDER BY wish.place;
 END
 $function$;
@@ -243,7 +241,6 @@ BEGIN
         is_sold := FOUND;
     END IF;
     IF is_sold THEN
-        DELETE FROM ledger_attempts AS tried WHERE tried.intent = p_intent AND tried.payment = p_payment;
         DELETE FROM ledger_settling AS begun WHERE begun.intent = p_intent OR begun.payment = p_payment;
         RETURN true;
     END IF;
@@ -253,10 +250,27 @@ BEGIN
 END
 $function$;
 
+-- As `ledger_commit`; what is sold only now waits for its announcement.
+CREATE OR REPLACE FUNCTION ledger_commit_to_announce(p_intent bytea, p_payment text, p_fence bigint, p_hash bytea,
+    p_position bigint, p_block_number bigint, p_block_time bigint, p_keep_until bigint)
+RETURNS boolean LANGUAGE plpgsql AS $function$
+DECLARE
+    is_sold boolean;
+BEGIN
+    is_sold := ledger_commit(p_intent, p_payment, p_fence, p_hash, p_position, p_block_number, p_block_time, p_keep_until);
+    IF is_sold THEN
+        INSERT INTO ledger_unannounced (payment, sold_at)
+        SELECT sale.payment, sale.consumed_at FROM ledger_sales AS sale WHERE sale.payment = p_payment
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN is_sold;
+END
+$function$;
+
 -- Records under a lease that is held that its payment is about to be settled, and renews it; tells whether it is held. The lease is
 -- written first: a claim that would take it over meanwhile waits for this, and finds it renewed.
 CREATE OR REPLACE FUNCTION ledger_settle(p_intent bytea, p_payment text, p_fence bigint, p_lease bigint, p_request bytea,
-    p_head bigint, p_hash bytea, p_keep_until bigint)
+    p_head bigint, p_hash bytea, p_keep_until bigint, p_chain bigint)
 RETURNS boolean LANGUAGE plpgsql AS $function$
 BEGIN
     UPDATE ledger_sales AS sale SET lease_until = clock_timestamp() + p_lease * interval '1 microsecond'
@@ -266,24 +280,24 @@ BEGIN
     END IF;
     DELETE FROM ledger_settling AS begun
     WHERE (begun.intent = p_intent OR begun.payment = p_payment) AND (begun.intent, begun.payment) <> (p_intent, p_payment);
-    INSERT INTO ledger_settling AS begun (payment, intent, request, head, tx_hash, keep_until)
-    VALUES (p_payment, p_intent, p_request, p_head, p_hash, p_keep_until)
+    INSERT INTO ledger_settling AS begun (payment, intent, chain_id, request, head, tx_hash, keep_until)
+    VALUES (p_payment, p_intent, p_chain, p_request, p_head, p_hash, p_keep_until)
     ON CONFLICT (payment) DO UPDATE
         SET request = EXCLUDED.request, head = EXCLUDED.head, tx_hash = EXCLUDED.tx_hash, keep_until = EXCLUDED.keep_until;
     RETURN true;
 END
 $function$;
 
--- Forgets sales from `p_low` on that age keeps from coming back, with their answers, and raises the mark over each; their rows
--- go into the book. Forgets settlements whose payments cannot come back either. If asked to, forgets idle leases, attempts and answers after their time, too. Every search ends where what is
--- to be kept begins.
-CREATE OR REPLACE FUNCTION ledger_sweep(p_low bigint, p_head bigint, p_all boolean, p_kept bigint, p_most bigint)
-RETURNS TABLE (s_sales bigint, s_leases bigint, s_attempts bigint, s_answers bigint)
+-- Forgets sales of a chain that age keeps from coming back, with their answers, and raises the chain's mark over each; their rows
+-- go into the book. Forgets settlements whose payments cannot come back either, and idle leases and answers after their time. Every
+-- search ends where what is to be kept begins.
+CREATE OR REPLACE FUNCTION ledger_sweep(p_chain bigint, p_head bigint, p_kept bigint, p_most bigint)
+RETURNS TABLE (s_sales bigint, s_leases bigint, s_answers bigint)
 LANGUAGE plpgsql AS $function$
 BEGIN
     WITH gone AS (
         DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until >= p_low AND keep_until < p_head
+            SELECT ctid FROM ledger_sales WHERE consumed_at IS NOT NULL AND chain_id = p_chain AND keep_until < p_head
             ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
         ))
         RETURNING *
@@ -296,45 +310,31 @@ BEGIN
     ), dropped AS (
         DELETE FROM ledger_answers WHERE intent = ANY (ARRAY(SELECT intent FROM gone))
     ), raised AS (
-        UPDATE ledger_memory SET mark = GREATEST(mark, (SELECT max(block_time) FROM gone))
-        WHERE mark IS DISTINCT FROM GREATEST(mark, (SELECT max(block_time) FROM gone))
+        UPDATE ledger_marks SET mark = (SELECT max(block_time) FROM gone)
+        WHERE chain_id = p_chain AND mark < (SELECT max(block_time) FROM gone)
     )
     SELECT count(*) INTO s_sales FROM gone;
-    s_leases := 0;
-    s_attempts := 0;
-    s_answers := 0;
-    IF p_all THEN
-        WITH gone AS (
-            DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM ledger_sales
-                WHERE consumed_at IS NULL AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
-                ORDER BY lease_until LIMIT p_most FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING true
-        )
-        SELECT count(*) INTO s_leases FROM gone;
-        WITH gone AS (
-            DELETE FROM ledger_attempts WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM ledger_attempts
-                WHERE ended_at < clock_timestamp() - p_kept * interval '1 microsecond'
-                ORDER BY ended_at LIMIT p_most FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING true
-        )
-        SELECT count(*) INTO s_attempts FROM gone;
-        WITH gone AS (
-            DELETE FROM ledger_answers WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM ledger_answers WHERE kept_until < clock_timestamp()
-                ORDER BY kept_until LIMIT p_most FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING true
-        )
-        SELECT count(*) INTO s_answers FROM gone;
-        DELETE FROM ledger_settling WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM ledger_settling WHERE keep_until < p_head
-            ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
-        ));
-    END IF;
+    WITH gone AS (
+        DELETE FROM ledger_sales WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ledger_sales
+            WHERE consumed_at IS NULL AND lease_until < clock_timestamp() - p_kept * interval '1 microsecond'
+            ORDER BY lease_until LIMIT p_most FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING true
+    )
+    SELECT count(*) INTO s_leases FROM gone;
+    WITH gone AS (
+        DELETE FROM ledger_answers WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM ledger_answers WHERE kept_until < clock_timestamp()
+            ORDER BY kept_until LIMIT p_most FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING true
+    )
+    SELECT count(*) INTO s_answers FROM gone;
+    DELETE FROM ledger_settling WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM ledger_settling WHERE chain_id = p_chain AND keep_until < p_head
+        ORDER BY keep_until LIMIT p_most FOR UPDATE SKIP LOCKED
+    ));
     RETURN NEXT;
 END
 $function$;

@@ -11,23 +11,21 @@ use std::{fmt::Write as _, time::Duration};
 
 use sqlx::AssertSqlSafe;
 
-use super::super::{last_sale::Recorded, sql::seconds};
+use super::super::{
+    last_sale::Recorded,
+    sql::{chain, seconds},
+};
 use crate::protocol::{Amount, PaymentId};
 
 /// The placeholder of the prefix in the texts below.
 pub(super) const PREFIX: &str = "ledger_";
 
-/// What brings the schema from each version to the next.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("schema.sql"), include_str!("revision_2.sql"), include_str!("revision_3.sql")];
-/// The revision that the book is read from.
-pub(super) const BOOK_REVISION: i64 = 2;
-/// The revision from which sales are marked that wait for their announcement.
-pub(super) const ANNOUNCEMENTS_REVISION: i64 = 3;
+/// What brings the schema from each revision to the next.
+pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const GRANT: &str = "
-SELECT g_fence, g_times, g_since, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
+SELECT g_fence, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
 FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 /// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
@@ -63,7 +61,7 @@ FROM (
     WHERE locktype = 'advisory' AND classid = 'ledger_sales'::regclass::oid AND objsubid = 2
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ) AS open";
-const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4, $5)";
+const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4)";
 
 /// An answer left by an earlier sale of this intent, forgotten since, makes room.
 const KEEP: &str = "
@@ -76,7 +74,7 @@ UPDATE ledger_sales SET lease_until = clock_timestamp() + $4 * interval '1 micro
 WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
 RETURNING true";
 
-const SETTLING: &str = "SELECT ledger_settle($1, $2, $3, $4, $5, $6, $7, $8)";
+const SETTLING: &str = "SELECT ledger_settle($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const NOT_SETTLED: &str = "
 DELETE FROM ledger_settling AS begun
 WHERE begun.intent = $1 AND begun.payment = $2 AND EXISTS (
@@ -85,19 +83,11 @@ WHERE begun.intent = $1 AND begun.payment = $2 AND EXISTS (
 )
 RETURNING true";
 
-/// `$4`: whether the handler was started. Of a pair for which it never was, no count is left.
 const RELEASE: &str = "
 WITH freed AS (
     DELETE FROM ledger_sales
     WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
     RETURNING true
-), noted AS (
-    UPDATE ledger_attempts
-    SET times = CASE WHEN $4 THEN times ELSE times - 1 END,
-        ended_at = CASE WHEN $4 THEN clock_timestamp() ELSE ended_at END
-    WHERE intent = $1 AND payment = $2 AND ($4 OR times > 1) AND EXISTS (SELECT FROM freed)
-), untried AS (
-    DELETE FROM ledger_attempts WHERE intent = $1 AND payment = $2 AND NOT $4 AND times <= 1 AND EXISTS (SELECT FROM freed)
 )
 SELECT count(*) FROM freed";
 
@@ -115,17 +105,31 @@ SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT
 const BEGUN: &str = "
 SELECT encode(request, 'hex'), head, encode(tx_hash, 'hex') FROM ledger_settling WHERE intent = $1 AND payment = $2";
 
-// `$1` is the version, in each of these.
-const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = $1";
-const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, mark";
-const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, $2) WHERE version = $1 RETURNING version, mark";
-// A ledger that has not begun has no mark to move.
+const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, NULL::bigint";
+// In each of these `$1` is the version, `$2` a chain, and `$3` a time. A chain on which the ledger has not begun has no mark.
+const MARK: &str = "
+SELECT version, (SELECT mark FROM ledger_marks WHERE chain_id = $2) FROM ledger_memory WHERE version = $1";
+const START: &str = "
+WITH told AS (
+    INSERT INTO ledger_marks AS begun (chain_id, mark) SELECT $2, $3 FROM ledger_memory WHERE version = $1
+    ON CONFLICT (chain_id) DO UPDATE SET mark = begun.mark
+    RETURNING mark
+)
+SELECT version, (SELECT mark FROM told) FROM ledger_memory WHERE version = $1";
 const RAISE: &str = "
-UPDATE ledger_memory SET mark = CASE WHEN mark < $2 THEN $2 ELSE mark END
-WHERE version = $1 RETURNING version, mark";
+WITH told AS (
+    UPDATE ledger_marks SET mark = GREATEST(mark, $3)
+    WHERE chain_id = $2 AND EXISTS (SELECT FROM ledger_memory WHERE version = $1)
+    RETURNING mark
+)
+SELECT version, (SELECT mark FROM told) FROM ledger_memory WHERE version = $1";
 const LOWER: &str = "
-UPDATE ledger_memory SET mark = CASE WHEN mark > $2 THEN $2 ELSE mark END
-WHERE version = $1 RETURNING version, mark";
+WITH told AS (
+    UPDATE ledger_marks SET mark = LEAST(mark, $3)
+    WHERE chain_id = $2 AND EXISTS (SELECT FROM ledger_memory WHERE version = $1)
+    RETURNING mark
+)
+SELECT version, (SELECT mark FROM told) FROM ledger_memory WHERE version = $1";
 /// Version, leases, sales.
 const HOLDINGS: &str = "
 SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
@@ -211,10 +215,11 @@ WITH noted AS (
 )
 SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_refunds WHERE payment = $1)";
 
-/// Fails, and with it the transaction, unless the sale `$1` of the fence `$2` is known, or the mark has passed its time `$3`.
+/// Fails, and with it the transaction, unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has passed its
+/// time `$3`.
 const KNOWS: &str = "
 DO $knows$ BEGIN
-    IF NOT COALESCE((SELECT mark >= $3 FROM ledger_memory), false)
+    IF NOT COALESCE((SELECT mark >= $3 FROM ledger_marks WHERE chain_id = $4), false)
         AND NOT EXISTS (SELECT FROM ledger_sales WHERE payment = $1 AND fence = $2 AND consumed_at IS NOT NULL)
         AND NOT EXISTS (SELECT FROM ledger_book WHERE payment = $1)
     THEN
@@ -230,7 +235,7 @@ const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
 /// And the server's clock, in microseconds.
 const SCHEMA_IS: &str = "
-SELECT version, revision, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM ledger_memory";
+SELECT version, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
 
 /// Whether an answer waits until the disk has it.
@@ -364,7 +369,8 @@ impl Statements {
     ) -> AssertSqlSafe<String> {
         let mut message = self.opening(flush, time_limit);
         if let Some(Recorded { payment: paid, fence, block_time }) = last {
-            let sale = [payment(paid), whole(fence.cast_signed()), whole(seconds(block_time))];
+            let (fence, time, chain) = (fence.cast_signed(), seconds(block_time), chain(paid.network()));
+            let sale = [payment(paid), whole(fence), whole(time), whole(chain)];
             self.knows.filled(&sale, &mut message);
         }
         text.filled(values, &mut message);

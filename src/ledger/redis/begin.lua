@@ -1,4 +1,4 @@
--- ARGV: now. Starts the memory, unless it has begun, and tells the mark.
-redis.call('HSETNX', ledger, 'schema', '1')
-redis.call('HSETNX', ledger, 'mark', ARGV[1])
-return { 'done', redis.call('HGET', ledger, 'mark') }
+-- ARGV: chain, now. Starts the memory of this chain, unless it has begun, and tells the mark.
+redis.call('HSETNX', ledger, 'schema', '2')
+redis.call('HSETNX', ledger, mark_field(ARGV[1]), ARGV[2])
+return { 'done', redis.call('HGET', ledger, mark_field(ARGV[1])) }

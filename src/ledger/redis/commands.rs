@@ -8,25 +8,25 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale, Settling, events, last_sale,
+        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, Settling, events, last_sale,
     },
     connection::code,
     error::{RedisConnectError, RedisConnectErrorKind},
     handle::RedisLedger,
-    words::{NAME, hex, millis, name, recorded, seconds, word},
+    words::{NAME, chain, hex, millis, name, recorded, seconds, word},
 };
 use crate::{
     ledger::stored::transaction,
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
 /// What several questions together may take beyond the time of one.
 const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        let answer: Vec<String> = self.ask(&self.inner.scripts.begin, &[seconds(now)]).await?;
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        let answer: Vec<String> = self.ask(&self.inner.scripts.begin, &[chain(network), seconds(now)]).await?;
         self.inner.begun.store(true, Ordering::Relaxed);
         word(&answer, &[("done", ())])?;
         let mark = answer.get(1).and_then(|mark| mark.parse().ok());
@@ -42,9 +42,8 @@ impl Ledger for RedisLedger {
         };
         let permit = timeout(self.inner.connection.time_limit(), permit).await;
         let Ok(Ok(_permit)) = permit else { return Err(LedgerError::unavailable()) };
-        let (resource, pauses) = (claim.resource().to_owned(), self.inner.pauses.clone());
         let mut words = recorded(&self.inner.last_sale).to_vec();
-        words.extend([hex(claim.intent()), resource, millis(claim.lease()), pauses]);
+        words.extend([hex(claim.intent()), claim.resource().to_owned(), millis(claim.lease())]);
         for paid in claim.payments() {
             let keep_until = claim.keep_until(paid);
             let state = if paid.is_settled() { "settled" } else { "unsettled" };
@@ -73,7 +72,6 @@ impl Ledger for RedisLedger {
             "intent consumed" => ReserveOutcome::IntentConsumed,
             "payment used" => ReserveOutcome::PaymentUsed,
             "busy" => ReserveOutcome::Busy { retry_after },
-            "too many attempts" => ReserveOutcome::TooManyAttempts { retry_after },
             "before memory" => ReserveOutcome::BeforeMemory,
             _ => return Err(LedgerError::incompatible()),
         })
@@ -135,12 +133,8 @@ impl Ledger for RedisLedger {
         Ok(outcome)
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        let handler = match handler {
-            AttemptOutcome::Started => "started",
-            AttemptOutcome::NotStarted => "not started",
-        };
-        let answer: Vec<String> = self.ask(&self.inner.scripts.release, &name(lease, [handler.to_owned()])).await?;
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let answer: Vec<String> = self.ask(&self.inner.scripts.release, &name(lease, [])).await?;
         if word(&answer, &[("done", true), ("lease lost", false)])? {
             events::released(lease);
         }
@@ -170,10 +164,10 @@ impl Ledger for RedisLedger {
         })
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         let mut sum = 0;
         loop {
-            let answer: Vec<String> = self.ask(&self.inner.scripts.sweep, &[seconds(head)]).await?;
+            let answer: Vec<String> = self.ask(&self.inner.scripts.sweep, &[chain(network), seconds(head)]).await?;
             let [_, expired, forgotten, ended] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
             let [expired, forgotten, ended] =
                 [expired, forgotten, ended].map(|number| number.parse::<u64>().unwrap_or(0));

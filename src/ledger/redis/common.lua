@@ -3,16 +3,20 @@
 -- block_time, keep_until, mark and head: seconds of chain time.
 local ledger = KEYS[1]
 local prefix = string.sub(ledger, 1, -(#'ledger' + 1))
-local held, kept, sold, begun = prefix .. 'held', prefix .. 'kept', prefix .. 'sold', prefix .. 'begun'
+local held, sold = prefix .. 'held', prefix .. 'sold'
 
 local function payment_key(id) return prefix .. 'payment:' .. id end
 local function intent_key(intent) return prefix .. 'intent:' .. intent end
 local function answer_key(intent) return prefix .. 'answer:' .. intent end
-local function tries_key(intent, id) return prefix .. 'tries:' .. intent .. '/' .. id end
 
 -- A settlement that was begun, by its payment; and which one was begun for an intent.
 local function begun_key(id) return prefix .. 'settling:' .. id end
 local function begun_for_key(intent) return prefix .. 'settling_for:' .. intent end
+
+-- The chain of a payment; its sales, and the settlements that were begun there, by the chain time until which each is kept.
+local function chain_of(id) return string.match(id, '^eip155:(%d+)/') end
+local function kept_key(chain) return prefix .. 'kept:' .. chain end
+local function begun_by_age_key(chain) return prefix .. 'begun:' .. chain end
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -25,15 +29,16 @@ local now = math.floor(micros / 1000)
 local FURTHEST_END = 3720000
 local function is_held(ends) return ends and ends > now and ends <= now + FURTHEST_END end
 
--- How far two clocks may be apart.
-local SKEW = 120000
-
--- How long a count of attempts, and an unused lease, is remembered.
+-- How long an unused lease is remembered.
 local KEPT = 3600000
 
-local schema, mark, fence = unpack(redis.call('HMGET', ledger, 'schema', 'mark', 'fence'))
-if schema and schema ~= '1' then return { 'incompatible' } end
-mark = tonumber(mark)
+-- No schema: the ledger has not begun.
+local schema, fence = unpack(redis.call('HMGET', ledger, 'schema', 'fence'))
+if schema and schema ~= '2' then return { 'incompatible' } end
+
+-- The mark of a chain, if the ledger has begun there.
+local function mark_field(chain) return 'mark:' .. chain end
+local function mark_of(chain) return tonumber(redis.call('HGET', ledger, mark_field(chain)) or nil) end
 
 -- Ends the settlements that were begun of this payment, or for this intent.
 local function end_settling(intent, id)
@@ -41,7 +46,7 @@ local function end_settling(intent, id)
     local whose = redis.call('HGET', begun_key(each), 'intent')
     if whose then
       redis.call('DEL', begun_key(each), begun_for_key(whose))
-      redis.call('ZREM', begun, each)
+      redis.call('ZREM', begun_by_age_key(chain_of(each)), each)
     end
   end
 end

@@ -1,13 +1,11 @@
 local expired = 0
 
--- Ends a lease that ran out: its attempt ended when it did.
+-- Ends a lease that ran out.
 local function expire(id)
   local holder, ended = unpack(redis.call('HMGET', payment_key(id), 'intent', 'until'))
   redis.call('ZREM', held, id)
   if not ended then return end
   redis.call('DEL', payment_key(id), intent_key(holder))
-  local tries = tries_key(holder, id)
-  if redis.call('EXISTS', tries) == 1 then redis.call('HSET', tries, 'ended', whole(math.min(tonumber(ended), now))) end
   redis.call('HINCRBY', ledger, 'expired', 1)
   expired = expired + 1
 end

@@ -2,14 +2,15 @@
 local BATCH = 64
 local forgotten, ended = 0, 0
 
-local function forget(head)
+local function forget(chain, mark, head)
   -- Forgets sales that age keeps from coming back, and raises the mark over each.
+  local kept, begun = kept_key(chain), begun_by_age_key(chain)
   local aged = redis.call('ZRANGE', kept, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
   for _, id in ipairs(aged) do
     local buyer, block_time = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time'))
     if buyer then
       mark = math.max(mark, tonumber(block_time))
-      redis.call('HSET', ledger, 'mark', whole(mark))
+      redis.call('HSET', ledger, mark_field(chain), whole(mark))
       -- By its latest block; and also where another handle, which keeps no book, sold it.
       book(id)
       redis.call('DEL', payment_key(id), intent_key(buyer), answer_key(buyer))

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use super::{
-    super::{LedgerError, attempts, last_sale::LastSale},
+    super::{LedgerError, last_sale::LastSale},
     connection::Connection,
     scripts::Scripts,
 };
@@ -96,8 +96,6 @@ pub(super) struct RedisInner {
     pub(super) connection: Connection,
     pub(super) replicated: Option<Replicated>,
     pub(super) scripts: Scripts,
-    /// The pause after each number of attempts, as JSON; the last one holds for all higher numbers.
-    pub(super) pauses: String,
     /// The server may evict.
     pub(super) evicts: bool,
     /// The server must not forget.
@@ -137,21 +135,12 @@ impl RedisInner {
         keeps_book: bool,
         answer_bytes: usize,
     ) -> Self {
-        let mut pauses = Vec::new();
-        for times in 0.. {
-            let pause = attempts::cool_down(times);
-            pauses.push(pause.as_millis().to_string());
-            if pause >= attempts::LONGEST {
-                break;
-            }
-        }
         Self {
             key: format!("{{{prefix}}}:ledger"),
             prefix,
             connection,
             replicated,
             scripts: Scripts::new(keeps_book),
-            pauses: format!("[{}]", pauses.join(",")),
             evicts,
             durable,
             answer_bytes,

@@ -2,7 +2,8 @@
 -- told. A server that has neither the sale nor a mark above it lost records, and would sell them again.
 do
   local last, last_fence, last_time = table.remove(ARGV, 1), table.remove(ARGV, 1), table.remove(ARGV, 1)
-  if last ~= '' and mark and mark < tonumber(last_time) then
+  local mark = last ~= '' and mark_of(chain_of(last))
+  if mark and mark < tonumber(last_time) then
     local is_known, sold_at = unpack(redis.call('HMGET', payment_key(last), 'fence', 'consumed_at'))
     if not (sold_at and is_known == last_fence) and redis.call('HEXISTS', prefix .. 'book', last) == 0 then
       return { 'lost' }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use super::{
     super::{Counts, Holdings, LedgerError, Maintenance},
     handle::RedisLedger,
-    words::{seconds, word},
+    words::{chain, seconds, word},
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
 impl RedisLedger {
     /// Returns counts since the ledger began, on all replicas, and its present contents.
@@ -16,20 +16,21 @@ impl RedisLedger {
     /// [`LedgerError`] if the server does not answer, or has contents of another version.
     pub async fn counts(&self) -> Result<Counts, LedgerError> {
         let answer: Vec<String> = self.ask(&self.inner.scripts.counts, &[]).await?;
-        let [_, numbers @ .., mark] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
+        let [_, numbers @ ..] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
         let numbers: Option<Vec<u64>> = numbers.iter().map(|number| number.parse().ok()).collect();
         let Some(&[reserved, consumed, released, expired, held, remembered]) = numbers.as_deref() else {
             return Err(LedgerError::incompatible());
         };
         let [held, remembered] = [held, remembered].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        Ok(Counts { reserved, consumed, released, expired, held, remembered, low_water_mark: time(mark) })
+        Ok(Counts { reserved, consumed, released, expired, held, remembered })
     }
 
-    async fn move_mark(&self, way: &str, to: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        let answer: Vec<String> = self.ask(&self.inner.scripts.mark, &[way.to_owned(), seconds(to)]).await?;
+    async fn mark(&self, way: &str, network: Network, to: Option<ChainTime>) -> Result<Option<ChainTime>, LedgerError> {
+        let words: Vec<_> = [way.to_owned(), chain(network)].into_iter().chain(to.map(seconds)).collect();
+        let answer: Vec<String> = self.ask(&self.inner.scripts.mark, &words).await?;
         word(&answer, &[("done", ())])?;
         let mark = answer.get(1).and_then(|mark| time(mark));
-        if mark.is_none() && self.inner.begun.load(Ordering::Relaxed) {
+        if mark.is_none() && to.is_some() && self.inner.begun.load(Ordering::Relaxed) {
             return Err(self.inner.not_begun());
         }
         Ok(mark)
@@ -43,16 +44,16 @@ impl Maintenance for RedisLedger {
         Ok(Holdings { held, remembered })
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
-        Ok(self.counts().await?.low_water_mark)
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
+        self.mark("tell", network, None).await
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.move_mark("raise", time).await
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.mark("raise", network, Some(time)).await
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.move_mark("lower", time).await
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.mark("lower", network, Some(time)).await
     }
 }
 

@@ -3,5 +3,4 @@ if not is_holder or consumed_at then return { 'lease lost' } end
 local ends = whole(now + tonumber(ARGV[4]))
 redis.call('HSET', payment, 'until', ends)
 redis.call('ZADD', held, ends, id)
-redis.call('PEXPIRE', tries_key(intent, id), whole(tonumber(ARGV[4]) + KEPT))
 return { 'done' }

@@ -1,16 +1,16 @@
--- ARGV: intent, resource, lease, pauses; then id, block_time, keep_until and 'settled' or 'unsettled' of
+-- ARGV: intent, resource, lease; then id, block_time, keep_until and 'settled' or 'unsettled' of
 -- each candidate, in their order.
-if not mark then return { 'not begun' } end
+if not schema then return { 'not begun' } end
 local intent, resource, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 -- A sold payment that was mined again later is kept by its latest block time. What is not settled has none.
-for i = 5, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local payment, time, keep_until = payment_key(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   local bought, was, kept_until = unpack(redis.call('HMGET', payment, 'consumed_at', 'block_time', 'keep_until'))
   if bought and tonumber(was) < tonumber(time) and ARGV[i + 3] == 'settled' then
     if tonumber(kept_until) > tonumber(keep_until) then keep_until = kept_until end
     redis.call('HSET', payment, 'block_time', time, 'keep_until', keep_until)
-    redis.call('ZADD', kept, keep_until, ARGV[i])
+    redis.call('ZADD', kept_key(chain_of(ARGV[i])), keep_until, ARGV[i])
   end
 end
 
@@ -19,7 +19,7 @@ local function refused(why, moment)
 end
 
 -- Whether a payment is sold by the index, which is as good as its record: a server that was allowed to evict may have dropped that.
-local function is_indexed(id) return redis.call('ZSCORE', kept, id) end
+local function is_indexed(id) return redis.call('ZSCORE', kept_key(chain_of(id)), id) end
 
 -- What the intent holds or bought.
 local own = redis.call('GET', intent_key(intent))
@@ -39,20 +39,24 @@ end
 
 -- The first candidate that is neither sold, nor held, nor from before this memory.
 local unsold, frees_at, free
-for i = 5, #ARGV, 4 do
+local marks = {}
+for i = 4, #ARGV, 4 do
   local bought, ends, holder = unpack(redis.call('HMGET', payment_key(ARGV[i]), 'consumed_at', 'until', 'intent'))
   if not bought and not is_indexed(ARGV[i]) then
     unsold = true
     ends = tonumber(ends)
+    local chain = chain_of(ARGV[i])
+    marks[chain] = marks[chain] or mark_of(chain)
+    if not marks[chain] then return { 'not begun' } end
     if is_held(ends) then
       frees_at = math.min(frees_at or ends, ends)
     elseif ARGV[i + 3] == 'unsettled' and is_barred(ARGV[i]) then
       -- Once it is settled, any reader of the chain can show it. And an intent whose payment may have been settled gets no other
       -- that is to be.
       frees_at = math.min(frees_at or now + lease, now + lease)
-    elseif tonumber(ARGV[i + 1]) > mark then
-      free = { index = (i - 5) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
-               holder = holder, ended = ends }
+    elseif tonumber(ARGV[i + 1]) > marks[chain] then
+      free = { index = (i - 4) / 4, id = ARGV[i], block_time = ARGV[i + 1], keep_until = ARGV[i + 2],
+               holder = holder }
       break
     end
   end
@@ -62,18 +66,6 @@ if is_held(own_until) then return refused('busy', own_until) end
 if not free then
   if frees_at then return refused('busy', frees_at) end
   return refused('before memory')
-end
-
--- Who tried it too often has to wait; an own lease that ran out is the last attempt. One that ended in the future, by more than clocks
--- may be apart, ended before the clock was set back.
-local tries = tries_key(intent, free.id)
-local times, ended = unpack(redis.call('HMGET', tries, 'times', 'ended'))
-if times then
-  local pauses = cjson.decode(ARGV[4])
-  local pause = pauses[math.min(tonumber(times), #pauses - 1) + 1]
-  local last = free.holder == intent and free.ended or tonumber(ended or 0)
-  local over = math.min(last, now) + pause
-  if over > now and last <= now + SKEW then return refused('too many attempts', over) end
 end
 
 -- Granted. What ran out is out of the way; the fence is above every earlier one, also where a fail-over or a restart
@@ -88,8 +80,6 @@ redis.call('HSET', payment_key(free.id), 'intent', intent, 'fence', granted, 're
   'reserved_at', whole(now), 'block_time', free.block_time, 'keep_until', free.keep_until)
 redis.call('SET', intent_key(intent), free.id)
 redis.call('ZADD', held, ends, free.id)
-redis.call('HINCRBY', tries, 'times', 1)
-redis.call('PEXPIRE', tries, whole(lease + KEPT))
 local reply = { 'granted', whole(free.index), whole(expired), granted }
 if own_begun == free.id then
   for _, word in ipairs(redis.call('HMGET', begun_key(free.id), 'request', 'head', 'tx_hash')) do

@@ -4,9 +4,8 @@ if not is_holder or consumed_at then return { 'lease lost' } end
 local ends = whole(now + tonumber(ARGV[4]))
 redis.call('HSET', payment, 'until', ends)
 redis.call('ZADD', held, ends, id)
-redis.call('PEXPIRE', tries_key(intent, id), whole(tonumber(ARGV[4]) + KEPT))
 end_settling(intent, id)
 redis.call('HSET', begun_key(id), 'intent', intent, 'request', ARGV[5], 'head', ARGV[6], 'tx_hash', ARGV[7])
 redis.call('SET', begun_for_key(intent), id)
-redis.call('ZADD', begun, ARGV[8], id)
+redis.call('ZADD', begun_by_age_key(chain_of(id)), ARGV[8], id)
 return { 'done' }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::{Lease, LedgerError, last_sale::LastSale};
-use crate::protocol::{ChainTime, IntentKey};
+use crate::protocol::{ChainTime, IntentKey, Network};
 
 /// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
 const MOST: u64 = (1 << 53) - 1;
@@ -36,6 +36,11 @@ pub(super) fn word<T: Copy, W: AsRef<[u8]>>(answer: &[W], meanings: &[(&str, T)]
 
 pub(super) fn hex(intent: IntentKey) -> String {
     const_hex::encode(intent.as_bytes())
+}
+
+/// A chain, as payment ids have it.
+pub(super) fn chain(network: Network) -> String {
+    network.chain_id().to_string()
 }
 
 /// Chain time, where Lua still counts it exactly.

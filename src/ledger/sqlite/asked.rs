@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{AttemptOutcome, Lease, LedgerError},
+    super::{Lease, LedgerError},
     delivery::{Delivery, TakesBack},
     question::{Answer, Question},
 };
@@ -33,7 +33,7 @@ impl Asked {
     pub(super) fn give_back(lease: Lease) -> Self {
         let now = Instant::now();
         let until = now.checked_add(lease.length()).unwrap_or(now);
-        Self { question: Question::Release(lease, AttemptOutcome::NotStarted), answer: None, by: By::Itself(until) }
+        Self { question: Question::Release(lease), answer: None, by: By::Itself(until) }
     }
 
     /// Whether no caller waits for the answer any more.

@@ -10,8 +10,8 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     super::{
-        AttemptOutcome, Lease, LedgerError, RefundOutcome,
-        sql::{BATCH, SCHEMA, compatible, seconds},
+        Lease, LedgerError, RefundOutcome,
+        sql::{BATCH, SCHEMA, chain, compatible, seconds},
     },
     asked::Asked,
     question::{Answer, Question, Word},
@@ -30,9 +30,9 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
     let mut expired = 0;
     for asked in &mut *batch {
         match asked.question {
-            Question::Memory(word, time) => asked.answer = Some(memory(work, say, word, time).await?),
-            Question::Sweep(head) => {
-                let swept = sweep(work, say, head, BATCH).await?;
+            Question::Memory(word) => asked.answer = Some(memory(work, say, word).await?),
+            Question::Sweep(network, head) => {
+                let swept = sweep(work, say, (network, head), BATCH).await?;
                 expired += swept.leases;
                 asked.answer = Some(Ok(Answer::Swept { sales: swept.sales, more: swept.more }));
             }
@@ -86,7 +86,6 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
     if !sold.is_empty() {
         let spent = leases(batch, &|lease| sold.contains(&lease.fencing_token()));
         let spent = json(&spent)?;
-        on(&say.spent, spent.clone()).execute(&mut *work).await?;
         on(&say.end_settling, spent).execute(&mut *work).await?;
         keep(work, say, batch, &sold).await?;
         let to_announce = leases(batch, &|lease| lease.is_to_announce() && sold.contains(&lease.fencing_token()));
@@ -176,24 +175,16 @@ async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     // Of two that release one lease the first is heard.
     let mut leases = HashMap::new();
     for asked in &*batch {
-        if let Question::Release(lease, handler) = &asked.question {
-            leases
-                .entry(lease.fencing_token())
-                .or_insert_with(|| held(lease, i64::from(*handler == AttemptOutcome::Started)));
+        if let Question::Release(lease) = &asked.question {
+            leases.entry(lease.fencing_token()).or_insert_with(|| held(lease, 0));
         }
     }
     if leases.is_empty() {
         return Ok(());
     }
     let freed = fences(work, &say.release, json(&leases.values().collect::<Vec<_>>())?).await?;
-    let notes: Vec<_> = freed.iter().filter_map(|fence| leases.get(fence)).collect();
-    if !notes.is_empty() {
-        let notes = json(&notes)?;
-        on(&say.note, notes.clone()).execute(&mut *work).await?;
-        on(&say.untried, notes).execute(work).await?;
-    }
     for asked in batch {
-        if let Question::Release(lease, _) = &asked.question {
+        if let Question::Release(lease) = &asked.question {
             asked.answer = Some(Ok(Answer::Released(freed.contains(&lease.fencing_token()))));
         }
     }
@@ -204,10 +195,15 @@ async fn memory(
     work: &mut SqliteConnection,
     say: &Statements,
     word: Word,
-    time: ChainTime,
 ) -> sqlx::Result<Result<Answer, LedgerError>> {
-    let question = sqlx::query_as::<_, (i64, Option<i64>)>(word.text(say).sql()).bind(SCHEMA).bind(seconds(time));
-    let told = question.fetch_optional(work).await?;
+    let order = sqlx::query(word.text(say).sql()).bind(SCHEMA);
+    let order = match word.mark() {
+        Some((network, time)) => order.bind(chain(network)).bind(seconds(time)),
+        None => order,
+    };
+    order.execute(&mut *work).await?;
+    let question = sqlx::query_as::<_, (i64, Option<i64>)>(say.mark.sql()).bind(SCHEMA);
+    let told = question.bind(word.mark().map(|(network, _)| chain(network))).fetch_optional(work).await?;
     let mark = told.and_then(|(_, mark)| mark).and_then(|mark| u64::try_from(mark).ok());
     Ok(compatible(told.map(|(version, _)| version)).map(|()| Answer::Memory(mark.map(ChainTime::from_unix))))
 }

@@ -12,7 +12,6 @@ use super::{
     codes::ask,
     handle::SqliteLedger,
     question::{Answer, Question},
-    statements::{ANNOUNCEMENTS_REVISION, BOOK_REVISION},
 };
 use crate::protocol::{PaymentId, TxHash};
 
@@ -26,7 +25,7 @@ impl SalesBook for SqliteLedger {
         after: Option<&BookedSale>,
         most: usize,
     ) -> Result<Vec<BookedSale>, LedgerError> {
-        self.has_revision(BOOK_REVISION).await?;
+        self.is_current().await?;
         let since = not_before(after.map_or(query.start(), |last| last.sold_at), MILLISECOND);
         let until = query.end().map_or(i64::MAX, |end| not_before(end, MILLISECOND));
         let behind = after.map(|last| last.payment.to_string()).unwrap_or_default();
@@ -40,7 +39,7 @@ impl SalesBook for SqliteLedger {
     }
 
     async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
-        self.has_revision(BOOK_REVISION).await?;
+        self.is_current().await?;
         let texts: Vec<_> = payments.iter().map(PaymentId::to_string).collect();
         let texts = serde_json::to_string(&texts).map_err(|_| LedgerError::unavailable())?;
         let question = || sqlx::query(self.statements.known.sql()).bind(texts.clone()).fetch_all(&self.readers);
@@ -49,7 +48,7 @@ impl SalesBook for SqliteLedger {
     }
 
     async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
-        self.has_revision(BOOK_REVISION).await?;
+        self.is_current().await?;
         match self.ask(Question::Refund(payment, transaction)).await? {
             Answer::Refunded(outcome) => Ok(outcome),
             _ => Err(LedgerError::unavailable()),
@@ -59,7 +58,7 @@ impl SalesBook for SqliteLedger {
 
 impl Announcements for SqliteLedger {
     async fn unannounced(&self, after: Option<&BookedSale>, most: usize) -> Result<Vec<BookedSale>, LedgerError> {
-        self.has_revision(ANNOUNCEMENTS_REVISION).await?;
+        self.is_current().await?;
         let since = after.map_or(i64::MIN, |last| not_before(last.sold_at, MILLISECOND));
         let behind = after.map(|last| last.payment.to_string()).unwrap_or_default();
         let question = || {
@@ -77,14 +76,12 @@ impl Announcements for SqliteLedger {
 
 impl SqliteLedger {
     /// Whether the tables are those of this version, which may not have been migrated.
-    async fn has_revision(&self, revision: i64) -> Result<(), LedgerError> {
+    async fn is_current(&self) -> Result<(), LedgerError> {
         if !self.queue.home().is_sound() {
             return Err(LedgerError::unavailable());
         }
-        let question = || sqlx::query_as::<_, (i64, i64)>(self.statements.schema.sql()).fetch_optional(&self.readers);
-        let told = in_time(self.time_limit, ask(question)).await?;
-        let has_it = told.filter(|(_, reached)| *reached >= revision);
-        compatible(has_it.map(|(version, _)| version))
+        let question = || sqlx::query_scalar(self.statements.version.sql()).fetch_optional(&self.readers);
+        compatible(in_time(self.time_limit, ask(question)).await?)
     }
 }
 

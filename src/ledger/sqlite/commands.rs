@@ -2,19 +2,19 @@
 
 use super::{
     super::{
-        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale, Settling, events,
+        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, Settling, events,
         sql::{self, count, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
     question::{Answer, Question, Word},
 };
-use crate::protocol::{ChainTime, IntentKey, PaymentId};
+use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
 impl Ledger for SqliteLedger {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.tell(Word::Start, now).await?.ok_or(LedgerError::incompatible())
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.tell(Word::Start(network, now)).await?.ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -50,8 +50,8 @@ impl Ledger for SqliteLedger {
         Ok(if sold { CommitOutcome::Done } else { CommitOutcome::LeaseLost })
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        if let Answer::Released(true) = self.ask(Question::Release(lease.clone(), handler)).await? {
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        if let Answer::Released(true) = self.ask(Question::Release(lease.clone())).await? {
             events::released(lease);
         }
         Ok(())
@@ -83,13 +83,13 @@ impl Ledger for SqliteLedger {
 
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
-        self.tell(Word::Beat, ChainTime::from_unix(0)).await.map(drop)
+        self.tell(Word::Beat).await.map(drop)
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         let mut forgotten = 0;
         loop {
-            let Answer::Swept { sales, more } = self.ask(Question::Sweep(head)).await? else {
+            let Answer::Swept { sales, more } = self.ask(Question::Sweep(network, head)).await? else {
                 return Err(LedgerError::unavailable());
             };
             events::forgotten(count(sales));

@@ -106,9 +106,9 @@ impl SqliteLedger {
         in_time(self.time_limit, self.queue.ask(question)).await
     }
 
-    /// Tells the mark as it is then.
-    pub(super) async fn tell(&self, word: Word, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        match self.ask(Question::Memory(word, time)).await? {
+    /// Tells the chain's mark as it is then.
+    pub(super) async fn tell(&self, word: Word) -> Result<Option<ChainTime>, LedgerError> {
+        match self.ask(Question::Memory(word)).await? {
             Answer::Memory(mark) => Ok(mark),
             _ => Err(LedgerError::unavailable()),
         }

@@ -3,13 +3,13 @@
 use super::{
     super::{
         Holdings, LedgerError, Maintenance,
-        sql::{SCHEMA, compatible, count, in_time},
+        sql::{SCHEMA, chain, compatible, count, in_time},
     },
     codes::ask,
     handle::SqliteLedger,
     question::Word,
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
 impl Maintenance for SqliteLedger {
     async fn holdings(&self) -> Result<Holdings, LedgerError> {
@@ -23,10 +23,10 @@ impl Maintenance for SqliteLedger {
         Ok(Holdings { held: count(held), remembered: count(remembered) })
     }
 
-    async fn low_water_mark(&self) -> Result<Option<ChainTime>, LedgerError> {
+    async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {
         let question = || {
             let question = sqlx::query_as::<_, (i64, Option<i64>)>(self.statements.mark.sql());
-            question.bind(SCHEMA).fetch_optional(&self.readers)
+            question.bind(SCHEMA).bind(chain(network)).fetch_optional(&self.readers)
         };
         let told = in_time(self.time_limit, ask(question)).await?;
         compatible(told.map(|(version, _)| version))?;
@@ -34,11 +34,11 @@ impl Maintenance for SqliteLedger {
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    async fn raise_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.tell(Word::Raise, time).await
+    async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.tell(Word::Raise(network, time)).await
     }
 
-    async fn lower_mark_to(&self, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.tell(Word::Lower, time).await
+    async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
+        self.tell(Word::Lower(network, time)).await
     }
 }

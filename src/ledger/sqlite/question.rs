@@ -1,10 +1,10 @@
 //! Questions to the writer, and their answers.
 
 use super::{
-    super::{AttemptOutcome, Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome, Settling},
+    super::{Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome, Settling},
     statements::{Statements, Text},
 };
-use crate::protocol::{ChainTime, PaymentId, TxHash};
+use crate::protocol::{ChainTime, Network, PaymentId, TxHash};
 
 /// The order in the queue: the first of these first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,23 +25,24 @@ pub(super) enum Question {
     NotSettled(Lease),
     /// With the kept answer.
     Commit(Lease, Option<KeptAnswer>),
-    Release(Lease, AttemptOutcome),
-    Memory(Word, ChainTime),
-    Sweep(ChainTime),
+    Release(Lease),
+    Memory(Word),
+    /// At the chain's head.
+    Sweep(Network, ChainTime),
     /// A payment was given back by this transaction.
     Refund(PaymentId, TxHash),
     /// A sale was announced.
     Announced(PaymentId),
 }
 
-/// What the ledger's own row is told.
+/// What the ledger's own rows are told.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
     /// To change, so that it is known that it can be written.
     Beat,
-    Start,
-    Raise,
-    Lower,
+    Start(Network, ChainTime),
+    Raise(Network, ChainTime),
+    Lower(Network, ChainTime),
 }
 
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(super) enum Answer {
     },
     /// Whether the lease was held.
     Released(bool),
-    /// It was told; the mark as it is now.
+    /// It was told; the chain's mark as it is now.
     Memory(Option<ChainTime>),
     /// How many sales were forgotten, and whether there may be more to forget.
     Swept {
@@ -75,7 +76,7 @@ impl Question {
     pub(super) fn rank(&self) -> Rank {
         match self {
             Self::Reserve(claim) if claim.is_unproven() => Rank::Unproven,
-            Self::Reserve(_) | Self::Sweep(_) => Rank::Reservation,
+            Self::Reserve(_) | Self::Sweep(..) => Rank::Reservation,
             _ => Rank::Holder,
         }
     }
@@ -84,9 +85,9 @@ impl Question {
     pub(super) fn must_last(&self) -> bool {
         match self {
             Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
-            Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(..) => false,
+            Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(_) => false,
             // A sale whose mark comes back is announced again.
-            Self::Sweep(_) | Self::Announced(_) => false,
+            Self::Sweep(..) | Self::Announced(_) => false,
         }
     }
 }
@@ -95,9 +96,19 @@ impl Word {
     pub(super) const fn text(self, say: &Statements) -> &Text {
         match self {
             Self::Beat => &say.beat,
-            Self::Start => &say.start,
-            Self::Raise => &say.raise,
-            Self::Lower => &say.lower,
+            Self::Start(..) => &say.start,
+            Self::Raise(..) => &say.raise,
+            Self::Lower(..) => &say.lower,
+        }
+    }
+
+    /// The chain, and the time that its mark is told.
+    pub(super) const fn mark(self) -> Option<(Network, ChainTime)> {
+        match self {
+            Self::Beat => None,
+            Self::Start(network, time) | Self::Raise(network, time) | Self::Lower(network, time) => {
+                Some((network, time))
+            }
         }
     }
 }

@@ -1,7 +1,10 @@
 //! How far the record has come, as far as this process knows. It only grows, unless a backup is written over it.
 
 use super::{
-    super::{ReserveOutcome, sql::seconds},
+    super::{
+        ReserveOutcome,
+        sql::{chain, seconds},
+    },
     asked::Asked,
     question::{Answer, Question, Word},
 };
@@ -18,7 +21,8 @@ pub(super) struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sale {
     pub(super) fence: i64,
-    /// Once the mark is not below it, the sale may be forgotten, and be taken from the book.
+    pub(super) chain: i64,
+    /// Once the chain's mark is not below it, the sale may be forgotten, and be taken from the book.
     pub(super) block_time: i64,
 }
 
@@ -42,14 +46,14 @@ impl Record {
                     self.fence = self.fence.max(lease.fencing_token().cast_signed());
                 }
                 (Question::Commit(lease, _), Some(Ok(Answer::Sold { only_now: true, .. }))) => {
-                    let block_time = seconds(lease.payment().time());
-                    self.sale = Some(Sale { fence: lease.fencing_token().cast_signed(), block_time });
+                    let (fence, paid) = (lease.fencing_token().cast_signed(), lease.payment());
+                    self.sale = Some(Sale { fence, chain: chain(paid.network()), block_time: seconds(paid.time()) });
                 }
                 _ => {}
             }
         }
         // The mark no longer tells what may be forgotten.
-        let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(Word::Lower, _));
+        let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(Word::Lower(..)));
         if batch.iter().any(lowers) {
             self.sale = None;
         }

@@ -1,4 +1,4 @@
--- Version 2 of the schema, the first that was published. `ledger_` stands for the table prefix.
+-- Version 3 of the schema. `ledger_` stands for the table prefix.
 
 -- One row: what the ledger knows of itself. `version` changes where an earlier program can no longer read the schema, `revision`
 -- wherever it changes.
@@ -6,17 +6,22 @@ CREATE TABLE ledger_memory (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     version  INTEGER NOT NULL,
     revision INTEGER NOT NULL,
-    mark     INTEGER,                        -- chain time; payments up to here are refused; null until begun
     beats    INTEGER NOT NULL DEFAULT 0      -- how often its health was asked for
 ) STRICT;
 INSERT INTO ledger_memory (only_row, version, revision) VALUES (1, 0, 0);
+
+-- The chains on which the ledger has begun.
+CREATE TABLE ledger_marks (
+    chain_id INTEGER PRIMARY KEY,            -- above 2^63 - 1: less 2^64
+    mark     INTEGER NOT NULL                -- chain time; the chain's payments up to here are refused
+) STRICT;
 
 -- What is sold, and what is held. One row carries both keys, so that they change state together.
 CREATE TABLE ledger_sales (
     fence        INTEGER PRIMARY KEY AUTOINCREMENT,
     intent       BLOB NOT NULL UNIQUE,       -- short name of the intent, 16 bytes
     payment      TEXT NOT NULL UNIQUE,       -- the payment's id
-    chain_id     INTEGER NOT NULL,           -- above 2^63 - 1: less 2^64
+    chain_id     INTEGER NOT NULL,           -- as in ledger_marks
     tx_hash      BLOB NOT NULL,              -- where it was shown; the id alone tells payments apart
     log_position INTEGER NOT NULL,           -- inside the transaction's receipt
     resource     TEXT NOT NULL,
@@ -31,19 +36,21 @@ CREATE TABLE ledger_sales (
     reserved_at  INTEGER NOT NULL,
     consumed_at  INTEGER                     -- null: held, not sold
 ) STRICT;
-CREATE INDEX ledger_sales_kept ON ledger_sales (keep_until) WHERE consumed_at IS NOT NULL;
+CREATE INDEX ledger_sales_kept ON ledger_sales (chain_id, keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
+CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at IS NOT NULL;
 
 -- Settlements that were begun. A row outlives its lease, and keeps the payment for its intent until either is sold.
 CREATE TABLE ledger_settling (
     payment    TEXT PRIMARY KEY NOT NULL,
     intent     BLOB NOT NULL UNIQUE,
+    chain_id   INTEGER NOT NULL,             -- as in ledger_marks
     request    BLOB NOT NULL,                -- digest of the request that it is settled for
     head       INTEGER NOT NULL,             -- chain time, before it was settled for the first time
     tx_hash    BLOB,                         -- what settles it, where that is known
     keep_until INTEGER NOT NULL              -- chain time
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ledger_settling_kept ON ledger_settling (keep_until);
+CREATE INDEX ledger_settling_kept ON ledger_settling (chain_id, keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
 CREATE TABLE ledger_answers (
@@ -53,15 +60,19 @@ CREATE TABLE ledger_answers (
 ) STRICT;
 CREATE INDEX ledger_answers_kept ON ledger_answers (kept_until);
 
--- How often intent and payment were tried together in vain.
-CREATE TABLE ledger_attempts (
-    intent   BLOB NOT NULL,
-    payment  TEXT NOT NULL,
-    times    INTEGER NOT NULL,
-    ended_at INTEGER NOT NULL,               -- of the last one
-    PRIMARY KEY (intent, payment)
+-- Sales that wait for their announcement.
+CREATE TABLE ledger_unannounced (
+    payment TEXT PRIMARY KEY NOT NULL,       -- the payment's id
+    sold_at INTEGER NOT NULL                 -- Unix milliseconds: `consumed_at` of its sale
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ledger_attempts_ended ON ledger_attempts (ended_at);
+CREATE INDEX ledger_unannounced_sold ON ledger_unannounced (sold_at, payment);
+
+-- Refunds that the seller notes.
+CREATE TABLE ledger_refunds (
+    payment  TEXT PRIMARY KEY NOT NULL,      -- the payment's id, sold or not
+    tx_hash  BLOB NOT NULL,                  -- what gave it back
+    noted_at INTEGER NOT NULL                -- Unix milliseconds
+) STRICT, WITHOUT ROWID;
 
 -- Sales that age keeps from coming back: the seller's book. What is in it is refused, whatever the mark; delete from it what is
 -- booked elsewhere.

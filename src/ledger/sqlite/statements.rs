@@ -8,12 +8,7 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("schema.sql"), include_str!("revision_2.sql"), include_str!("revision_3.sql")];
-/// The revision that the book is read from.
-pub(super) const BOOK_REVISION: i64 = 2;
-/// The revision from which sales are marked that wait for their announcement.
-pub(super) const ANNOUNCEMENTS_REVISION: i64 = 3;
+pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -29,7 +24,7 @@ macro_rules! begin {
 WHERE ?1 IS NULL
     OR EXISTS (SELECT 1 FROM ledger_sales WHERE fence = ?1 AND consumed_at IS NOT NULL)
     OR EXISTS (SELECT 1 FROM ledger_book WHERE fence = ?1)
-    OR (SELECT mark FROM ledger_memory) >= ?2"
+    OR (SELECT mark FROM ledger_marks WHERE chain_id = ?3) >= ?2"
         )
     };
 }
@@ -39,7 +34,7 @@ WHERE ?1 IS NULL
 /// written before.
 ///
 /// Then the greatest fence of all, which is never less than it was; no row where the sale of fence `?1`, of a payment of
-/// the time `?2`, was neither kept nor forgotten.
+/// the time `?2` on the chain `?3`, was neither kept nor forgotten.
 const BEGIN_FLUSHED: &str = begin!("FULL");
 pub(super) const FLUSHED: i64 = 2;
 
@@ -77,23 +72,20 @@ macro_rules! pair {
     };
 }
 
-/// `fence` is the claim's place. What was forgotten and is still in the book is sold.
+/// `fence` is the claim's place, `more` the payment's chain. What was forgotten and is still in the book is sold.
 const LOOK: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
     now!(),
     "), ",
     asked!(),
-    ", memory AS MATERIALIZED (SELECT version, mark FROM ledger_memory)
-SELECT asked.fence, memory.version, memory.mark,
+    ", memory AS MATERIALIZED (SELECT version FROM ledger_memory)
+SELECT asked.fence, memory.version, mark.mark,
     own.consumed_at IS NOT NULL OR EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) AS bought,
     COALESCE((own.lease_until - now.at) * 1000,
         CASE WHEN EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) THEN 0 END),
     sale.consumed_at IS NOT NULL OR booked.fence IS NOT NULL,
     COALESCE((sale.lease_until - now.at) * 1000, CASE WHEN booked.fence IS NOT NULL THEN 0 END),
-    COALESCE(sale.intent = asked.intent, 0),
-    attempts.times,
-    (now.at - attempts.ended_at) * 1000,
     sale.block_time,
     own.fence,
     sale.fence,
@@ -105,9 +97,7 @@ SELECT asked.fence, memory.version, memory.mark,
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
-LEFT JOIN ledger_attempts AS attempts ON ",
-    pair!("attempts"),
-    "
+LEFT JOIN ledger_marks AS mark ON mark.chain_id = asked.more
 LEFT JOIN ledger_settling AS begun ON ",
     pair!("begun"),
     "
@@ -129,17 +119,7 @@ UPDATE ledger_sales SET keep_until = max(ledger_sales.keep_until, later.keep_unt
     block_time = max(ledger_sales.block_time, later.block_time)
 FROM later WHERE ledger_sales.payment = later.payment AND ledger_sales.consumed_at IS NOT NULL";
 
-/// Leases that ran out and are in the way, by fence: their attempts ended when they did.
-const NOTE_EXPIRED: &str = concat!(
-    "
-UPDATE ledger_attempts SET ended_at = min(gone.lease_until, ",
-    now!(),
-    ")
-FROM ledger_sales AS gone
-WHERE gone.fence IN (SELECT value FROM json_each(?1)) AND gone.consumed_at IS NULL
-    AND ledger_attempts.intent = gone.intent AND ledger_attempts.payment = gone.payment"
-);
-
+/// Leases that ran out and are in the way, by fence.
 const EXPIRE: &str =
     "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL";
 
@@ -163,18 +143,6 @@ FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING
 RETURNING fence, intent"
-);
-
-const ATTEMPT: &str = concat!(
-    "
-WITH ",
-    asked!(),
-    "
-INSERT INTO ledger_attempts (intent, payment, times, ended_at)
-SELECT intent, payment, 1, ",
-    now!(),
-    " FROM asked WHERE true
-ON CONFLICT (intent, payment) DO UPDATE SET times = min(times, 1000000) + 1"
 );
 
 const RENEW: &str = concat!(
@@ -235,19 +203,12 @@ SELECT sale.fence FROM asked CROSS JOIN ledger_sales AS sale ON ",
     " WHERE sale.consumed_at IS NOT NULL"
 );
 
-const SPENT: &str = concat!(
-    "
-WITH ",
-    asked!(),
-    "
-DELETE FROM ledger_attempts WHERE (intent, payment) IN (SELECT intent, payment FROM asked)"
-);
-
-/// Settlements that are begun under leases which are held: intent, payment, the request's digest, the head, the transaction, and until
+/// Settlements that are begun under leases which are held: intent, payment, chain, the request's digest, the head, the transaction, and until
 /// when the record is kept. Each replaces what there is of its payment, or for its intent.
 const SETTLING: &str = "
-INSERT OR REPLACE INTO ledger_settling (intent, payment, request, head, tx_hash, keep_until)
-SELECT unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, unhex(value ->> 4), value ->> 5 FROM json_each(?1)";
+INSERT OR REPLACE INTO ledger_settling (intent, payment, chain_id, request, head, tx_hash, keep_until)
+SELECT unhex(value ->> 0), value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, unhex(value ->> 5), value ->> 6
+FROM json_each(?1)";
 
 /// Under leases that are held.
 const NOT_SETTLED: &str = concat!(
@@ -285,29 +246,6 @@ DELETE FROM ledger_sales WHERE fence IN (
 RETURNING fence"
 );
 
-/// `more`: whether the handler was started.
-const NOTE: &str = concat!(
-    "
-WITH ",
-    asked!(),
-    "
-UPDATE ledger_attempts SET times = CASE WHEN asked.more THEN times ELSE max(times - 1, 0) END,
-    ended_at = CASE WHEN asked.more THEN ",
-    now!(),
-    " ELSE ended_at END
-FROM asked WHERE ",
-    pair!("ledger_attempts")
-);
-
-/// Pairs for which no handler was started: no count is left of them.
-const UNTRIED: &str = concat!(
-    "
-WITH ",
-    asked!(),
-    "
-DELETE FROM ledger_attempts WHERE (intent, payment) IN (SELECT intent, payment FROM asked WHERE NOT more) AND times = 0"
-);
-
 /// One answer: intent, content, and how long it is kept.
 const KEEP: &str = concat!(
     "INSERT INTO ledger_answers (intent, content, kept_until) VALUES (?1, ?2, ?3 + ",
@@ -326,23 +264,20 @@ const SOLD: &str = concat!(
 /// The settlement of a payment that was begun for an intent.
 const BEGUN: &str = "SELECT request, head, tx_hash FROM ledger_settling WHERE intent = ?1 AND payment = ?2";
 
-/// Sales that age keeps from coming back: how many, their fences, their latest block time; whether leases, attempts and answers
-/// are to be forgotten too, and settlements that were begun.
+/// Sales of the chain `?4` that age keeps from coming back: how many, their fences, their latest block time; whether leases and
+/// answers are to be forgotten too, and settlements that were begun.
 const FORGETTABLE: &str = concat!(
     "
 SELECT count(*), json_group_array(fence), max(block_time),
     COALESCE((SELECT min(lease_until) FROM ledger_sales WHERE consumed_at IS NULL) < ",
     now!(),
     " - ?3, 0),
-    COALESCE((SELECT min(ended_at) FROM ledger_attempts) < ",
-    now!(),
-    " - ?3, 0),
     COALESCE((SELECT min(kept_until) FROM ledger_answers) < ",
     now!(),
     ", 0),
-    COALESCE((SELECT min(keep_until) FROM ledger_settling) < ?1, 0)
+    COALESCE((SELECT min(keep_until) FROM ledger_settling WHERE chain_id = ?4) < ?1, 0)
 FROM (
-    SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND keep_until < ?1
+    SELECT fence, block_time FROM ledger_sales WHERE consumed_at IS NOT NULL AND chain_id = ?4 AND keep_until < ?1
     ORDER BY keep_until LIMIT ?2
 )"
 );
@@ -375,18 +310,8 @@ DELETE FROM ledger_sales WHERE fence IN (
 /// Settlements whose payments age keeps from coming back.
 const FORGET_SETTLING: &str = "
 DELETE FROM ledger_settling WHERE payment IN (
-    SELECT payment FROM ledger_settling WHERE keep_until < ?1 ORDER BY keep_until LIMIT ?2
+    SELECT payment FROM ledger_settling WHERE chain_id = ?3 AND keep_until < ?1 ORDER BY keep_until LIMIT ?2
 )";
-
-const FORGET_ATTEMPTS: &str = concat!(
-    "
-DELETE FROM ledger_attempts WHERE (intent, payment) IN (
-    SELECT intent, payment FROM ledger_attempts WHERE ended_at < ",
-    now!(),
-    " - ?1
-    ORDER BY ended_at LIMIT ?2
-)"
-);
 
 /// After their time.
 const FORGET_ANSWERS: &str = concat!(
@@ -399,16 +324,19 @@ DELETE FROM ledger_answers WHERE intent IN (
 )"
 );
 
-const RAISE_OVER: &str = "UPDATE ledger_memory SET mark = max(mark, ?1)";
+const RAISE_OVER: &str = "UPDATE ledger_marks SET mark = max(mark, ?1) WHERE chain_id = ?2";
 
-/// Each has the version as `?1` and a time as `?2`, and tells version and mark.
-const MARK: &str = "SELECT version, mark FROM ledger_memory WHERE version = ?1";
-const BEAT: &str =
-    "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1 AND ?2 IS NOT NULL RETURNING version, mark";
-const START: &str = "UPDATE ledger_memory SET mark = COALESCE(mark, ?2) WHERE version = ?1 RETURNING version, mark";
-// A ledger that has not begun has no mark to move: SQLite's `max` and `min` of nothing are nothing.
-const RAISE: &str = "UPDATE ledger_memory SET mark = max(mark, ?2) WHERE version = ?1 RETURNING version, mark";
-const LOWER: &str = "UPDATE ledger_memory SET mark = min(mark, ?2) WHERE version = ?1 RETURNING version, mark";
+/// The version `?1`, if it is that, and the mark of the chain `?2`.
+const MARK: &str =
+    "SELECT version, (SELECT mark FROM ledger_marks WHERE chain_id = ?2) FROM ledger_memory WHERE version = ?1";
+const BEAT: &str = "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1";
+/// Each has the version as `?1`, a chain as `?2` and a time as `?3`.
+const START: &str = "INSERT INTO ledger_marks (chain_id, mark) SELECT ?2, ?3 FROM ledger_memory WHERE version = ?1
+ON CONFLICT DO NOTHING";
+const RAISE: &str = "UPDATE ledger_marks SET mark = max(mark, ?3)
+WHERE chain_id = ?2 AND EXISTS (SELECT 1 FROM ledger_memory WHERE version = ?1)";
+const LOWER: &str = "UPDATE ledger_marks SET mark = min(mark, ?3)
+WHERE chain_id = ?2 AND EXISTS (SELECT 1 FROM ledger_memory WHERE version = ?1)";
 
 /// Version, leases, sales.
 const HOLDINGS: &str = "
@@ -500,7 +428,6 @@ const REFUND: &str = "SELECT tx_hash FROM ledger_refunds WHERE payment = ?1";
 const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_memory')";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
-const SCHEMA_IS: &str = "SELECT version, revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = ?1, revision = ?2";
 
 /// One statement under its prefix.
@@ -530,13 +457,13 @@ macro_rules! statements {
 }
 
 statements! {
-    begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, note_expired: NOTE_EXPIRED, expire: EXPIRE, reserve: RESERVE, attempt: ATTEMPT,
-    renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, spent: SPENT, release: RELEASE, note: NOTE, untried: UNTRIED,
+    begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, expire: EXPIRE, reserve: RESERVE,
+    renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, release: RELEASE,
     keep: KEEP, sold: SOLD, begun: BEGUN, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
-    forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES, forget_attempts: FORGET_ATTEMPTS,
+    forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
     start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS,
-    page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, schema: SCHEMA_IS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
+    page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
 impl Statements {
@@ -552,7 +479,7 @@ mod tests {
 
     use super::*;
 
-    /// Of sales, attempts and the book; the ledger's own row and a claim's few wishes are read from end to end.
+    /// Of sales and the book; the ledger's own row and a claim's few wishes are read from end to end.
     #[tokio::test]
     async fn no_statement_reads_a_table_from_end_to_end() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
@@ -564,10 +491,8 @@ mod tests {
             last_of_begin,
             LOOK,
             PROLONG,
-            NOTE_EXPIRED,
             EXPIRE,
             RESERVE,
-            ATTEMPT,
             RENEW,
             SETTLING,
             NOT_SETTLED,
@@ -576,10 +501,7 @@ mod tests {
             SETTLED,
             COMMIT,
             IS_COMMITTED,
-            SPENT,
             RELEASE,
-            NOTE,
-            UNTRIED,
             KEEP,
             SOLD,
             BEGUN,
@@ -588,7 +510,6 @@ mod tests {
             DROP_ANSWERS,
             FORGET_SALES,
             FORGET_LEASES,
-            FORGET_ATTEMPTS,
             FORGET_ANSWERS,
             PAGE,
             TO_ANNOUNCE,
@@ -604,12 +525,9 @@ mod tests {
                 let scans = [
                     "own",
                     "sale",
-                    "gone",
-                    "attempts",
                     "book",
                     "booked",
                     "ledger_sales",
-                    "ledger_attempts",
                     "ledger_book",
                     "ledger_answers",
                     "ledger_refunds",

@@ -189,6 +189,7 @@ impl Open {
         while !batch.iter().all(Asked::is_dropped) {
             let begin = sqlx::query_scalar::<_, i64>(text.sql());
             let begin = begin.bind(sale.map(|sale| sale.fence)).bind(sale.map(|sale| sale.block_time));
+            let begin = begin.bind(sale.map(|sale| sale.chain));
             // Made anew each time, for a PRAGMA takes effect when it is made.
             match begin.persistent(false).fetch_all(&mut self.connection).await {
                 Ok(told) if told.first() != Some(&level) => {
@@ -209,14 +210,14 @@ impl Open {
 mod tests {
     use super::{
         super::{
-            super::{AttemptOutcome, Settling},
+            super::Settling,
             handle::SqliteLedger,
             question::{Question, Word},
             tests::{TIME, claim, held, unproven},
         },
         *,
     };
-    use crate::protocol::TxHash;
+    use crate::protocol::{Network, TxHash};
 
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]
@@ -225,7 +226,7 @@ mod tests {
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let home = ledger.queue.home();
         let mut open = Writer::default().connect(home).await.unwrap();
-        let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(TIME));
+        let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(Network::BASE, TIME));
         let unsettled = unproven();
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
@@ -234,8 +235,8 @@ mod tests {
             (vec![Question::Reserve(unsettled), Question::NotSettled(lease.clone())], false),
             (vec![Question::Settling(lease.clone(), Settling::new([7; 16], TIME))], true),
             (vec![renew(), sweep(), commit(), renew()], true),
-            (vec![renew(), Question::Release(lease.clone(), AttemptOutcome::Started), sweep()], false),
-            (vec![Question::Memory(Word::Start, TIME)], true),
+            (vec![renew(), Question::Release(lease.clone()), sweep()], false),
+            (vec![Question::Memory(Word::Start(Network::BASE, TIME))], true),
             (vec![Question::Refund(claim.payments()[0].id(), TxHash::new([5; 32]))], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();

@@ -16,7 +16,6 @@ use crate::{
             quote_page::{PageHook, QuotePage},
             text,
             unbound::UnboundPolicy,
-            upkeep::Upkeep,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -412,7 +411,7 @@ impl MerchantBuilder {
             unbound: UnboundPolicy { hold: whole_seconds(hold), refuse: self.require_bound },
             page: self.page,
             catalog: Catalog::default(),
-            upkeep: Upkeep::default(),
+            attempts: Arc::default(),
         })
     }
 }

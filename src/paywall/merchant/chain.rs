@@ -7,7 +7,7 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::BuildError,
-        seller::{chain::SellingChain, standard::Standard, start::Start, text, view::View},
+        seller::{chain::SellingChain, standard::Standard, start::Start, text, upkeep::Upkeep, view::View},
     },
     protocol::{Address, Asset, Network},
     settle::{ErasedSettler, Settler},
@@ -85,7 +85,15 @@ impl Chain {
         let start = Start::new(network, Arc::clone(&accepted), view.clone(), Arc::clone(ledger), Arc::clone(clock));
         let standard =
             settler.map(|settler| Standard::new(settler, network, assets.clone(), verifier, Arc::clone(clock)));
-        Ok(SellingChain { network, assets, accepted, view, standard, start: Arc::new(start) })
+        Ok(SellingChain {
+            network,
+            assets,
+            accepted,
+            view,
+            standard,
+            start: Arc::new(start),
+            upkeep: Upkeep::default(),
+        })
     }
 }
 

@@ -162,7 +162,7 @@ impl Merchant {
         let chain = inner.sold_on(network)?;
         let head = chain.view.head().await?;
         // A ledger grants nothing before this.
-        ledger_in_time(inner.ledger.begin(head)).await?;
+        ledger_in_time(inner.ledger.begin(network, head)).await?;
         let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let transfers = history.transfers(&query).await?;
         let transfers: HashMap<PaymentId, Transfer> =
@@ -211,7 +211,7 @@ impl Merchant {
                 ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
                 ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
-                ReserveOutcome::IntentConsumed | ReserveOutcome::TooManyAttempts { .. } => {}
+                ReserveOutcome::IntentConsumed => {}
             }
         }
         Ok(Recorded::Held)

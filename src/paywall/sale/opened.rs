@@ -96,7 +96,7 @@ impl<'a> Opened<'a> {
 
     /// Whether the ledger would remember it if this payment had bought an answer.
     pub(crate) async fn is_remembered(&self, head: ChainTime, paid: &Payment) -> Result<(), Problem> {
-        match ledger_in_time(self.route.merchant.ledger.begin(head)).await {
+        match ledger_in_time(self.route.merchant.ledger.begin(paid.network(), head)).await {
             Ok(mark) if paid.time() > mark => Ok(()),
             Ok(_) => Err(self.too_old()),
             Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
@@ -125,19 +125,23 @@ impl<'a> Opened<'a> {
     pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
         let (ledger, claim) = (&self.route.merchant.ledger, claim.build());
         // First: a client that leaves meanwhile leaves its reservation behind.
-        self.route.merchant.upkeep.beside_reservation(ledger, claim.head());
+        if let Some(chain) = claim.payments().first().and_then(|paid| self.route.merchant.on(paid.network())) {
+            chain.upkeep.beside_reservation(ledger, chain.network, claim.head());
+        }
         let reservation = ledger_in_time(PendingReservation::new(ledger, claim)).await;
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
-            Ok(ReserveOutcome::Granted(lease)) => return Ok(LeaseGuard::new(Arc::clone(ledger), lease)),
+            Ok(ReserveOutcome::Granted(lease)) => {
+                let guard = LeaseGuard::new(Arc::clone(ledger), lease, &self.route.merchant.attempts);
+                let Some(retry_after) = guard.attempt().cooling() else { return Ok(guard) };
+                guard.release().await;
+                Problem::after(ProblemCode::TooManyAttempts, retry_after)
+            }
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
             // The lease may last long; the handler under it rarely does.
             Ok(ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
-            }
-            Ok(ReserveOutcome::TooManyAttempts { retry_after }) => {
-                Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(ReserveOutcome::BeforeMemory) => self.too_old(),
             Err(_) => Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN),

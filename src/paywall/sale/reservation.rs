@@ -3,10 +3,7 @@
 use std::{
     future::{Future, pending, poll_fn},
     pin::{Pin, pin},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,10 +17,11 @@ use tokio::{
 
 use crate::{
     ledger::{
-        AttemptOutcome, Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale, Settling,
+        Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome, ReserveOutcome, Sale,
+        Settling,
     },
     metrics::HeldLease,
+    paywall::seller::attempts::{Attempt, Attempts},
     protocol::{ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
@@ -80,7 +78,7 @@ impl Drop for PendingReservation {
         drop(runtime.spawn(async move {
             if let Ok(Ok(ReserveOutcome::Granted(lease))) = timeout(patience, request).await {
                 tracing::debug!(intent = %lease.intent(), "granted too late; released");
-                LeaseGuard::new(ledger, lease).release().await;
+                let _ = timeout(RELEASE_WAIT, ledger.release(&lease)).await;
             }
         }));
     }
@@ -95,7 +93,7 @@ pub(crate) struct LeaseGuard {
     /// Committed, released or lost: nothing is left to do.
     settled: bool,
     runtime: Option<Handle>,
-    started: AtomicBool,
+    attempt: Attempt,
     /// The payment may be on its way to be settled: the lease is left to run out, so that the same payment is not sent twice at once.
     kept: bool,
     /// The first transaction that was recorded under this lease, and then sent.
@@ -151,9 +149,9 @@ pub(crate) enum Committed {
 }
 
 impl LeaseGuard {
-    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease) -> Self {
-        let (runtime, started) = (Handle::try_current().ok(), AtomicBool::new(false));
-        Self { ledger, lease, settled: false, runtime, started, kept: false, sent: None, _held: HeldLease::new() }
+    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease, attempts: &Arc<Attempts>) -> Self {
+        let (runtime, attempt) = (Handle::try_current().ok(), attempts.of(&lease));
+        Self { ledger, lease, settled: false, runtime, attempt, kept: false, sent: None, _held: HeldLease::new() }
     }
 
     /// The payment that is held.
@@ -244,18 +242,9 @@ impl LeaseGuard {
         self.lease = self.lease.clone().announcing();
     }
 
-    /// Counts this attempt from here on.
-    pub(crate) fn handler_started(&self) {
-        self.started.store(true, Ordering::Relaxed);
-    }
-
-    /// Does not count it after all: the service failed before it reached the handler.
-    pub(crate) fn handler_not_reached(&self) {
-        self.started.store(false, Ordering::Relaxed);
-    }
-
-    fn handler(&self) -> AttemptOutcome {
-        if self.started.load(Ordering::Relaxed) { AttemptOutcome::Started } else { AttemptOutcome::NotStarted }
+    /// This attempt to have the handler's answer.
+    pub(crate) const fn attempt(&self) -> &Attempt {
+        &self.attempt
     }
 
     /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
@@ -307,6 +296,7 @@ impl LeaseGuard {
             match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease, answer)).await {
                 Ok(Ok(CommitOutcome::Done)) => {
                     self.settled = true;
+                    self.attempt.sold();
                     return Committed::Done;
                 }
                 Ok(Ok(CommitOutcome::LeaseLost)) => return Committed::LeaseLost,
@@ -326,7 +316,7 @@ impl LeaseGuard {
         if self.kept {
             return;
         }
-        let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease, self.handler())).await;
+        let released = timeout(RELEASE_WAIT, self.ledger.release(&self.lease)).await;
         self.settled = matches!(released, Ok(Ok(())));
         if !self.settled {
             tracing::warn!(intent = %self.lease.intent(), ?released, "lease not released; it runs out by itself");
@@ -351,10 +341,10 @@ async fn notified(late: Option<&Notify>) {
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take().filter(|_| !self.settled && !self.kept) else { return };
-        let (ledger, lease, handler) = (Arc::clone(&self.ledger), self.lease.clone(), self.handler());
+        let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
         // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
         drop(runtime.spawn(async move {
-            let released = timeout(RELEASE_WAIT, ledger.release(&lease, handler)).await;
+            let released = timeout(RELEASE_WAIT, ledger.release(&lease)).await;
             tracing::debug!(intent = %lease.intent(), released = matches!(released, Ok(Ok(()))), "lease released on drop");
         }));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     paywall::{
         error::HealthError,
-        seller::{standard::Standard, start::Start, view::View},
+        seller::{standard::Standard, start::Start, upkeep::Upkeep, view::View},
     },
     protocol::{Address, Asset, Network},
     verify::ErasedVerifier,
@@ -22,6 +22,7 @@ pub(crate) struct SellingChain {
     /// Where signed payments are taken.
     pub(crate) standard: Option<Standard>,
     pub(crate) start: Arc<Start>,
+    pub(crate) upkeep: Upkeep,
 }
 
 impl SellingChain {

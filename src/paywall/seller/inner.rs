@@ -7,7 +7,9 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::HealthError,
-        seller::{catalog::Catalog, chain::SellingChain, quote_page::PageHook, unbound::UnboundPolicy, upkeep::Upkeep},
+        seller::{
+            attempts::Attempts, catalog::Catalog, chain::SellingChain, quote_page::PageHook, unbound::UnboundPolicy,
+        },
     },
     protocol::{Address, Asset, Network, SealingKeys},
 };
@@ -35,7 +37,7 @@ pub(crate) struct MerchantInner {
     /// That of its routes, unless they have another.
     pub(crate) page: Option<PageHook>,
     pub(crate) catalog: Catalog,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) attempts: Arc<Attempts>,
 }
 
 impl MerchantInner {

@@ -1,5 +1,6 @@
 //! What the seller set: the merchant's backends, its routes, prices and rules.
 
+pub(crate) mod attempts;
 pub(crate) mod bypass;
 pub(crate) mod catalog;
 pub(crate) mod chain;

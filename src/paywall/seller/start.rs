@@ -124,7 +124,7 @@ impl Start {
     /// one of the blocks to come, and that must be one that the ledger does not refuse.
     async fn attempt(&self) -> Result<(), HealthError> {
         let now = verifier_in_time(self.view.start(self.network, &self.accepted)).await?;
-        let mark = ledger_in_time(self.ledger.begin(now)).await?;
+        let mark = ledger_in_time(self.ledger.begin(self.network, now)).await?;
         match mark.unix().saturating_sub(verifier_in_time(self.view.head()).await?.unix()) {
             0 => Ok(()),
             seconds => Err(HealthError::HeadBehindMark { by: Duration::from_secs(seconds) }),

@@ -7,14 +7,17 @@ use std::{
 
 use tokio::{runtime::Handle, time::Instant};
 
-use crate::{ledger::ErasedLedger, protocol::ChainTime};
+use crate::{
+    ledger::ErasedLedger,
+    protocol::{ChainTime, Network},
+};
 
 /// How often the ledger is swept while there are reservations.
 const EVERY: Duration = Duration::from_secs(60);
 /// After so many reservations the next sweep comes earlier, which bounds their remains.
 const RESERVATIONS: usize = 1_024;
 
-/// When a merchant's ledger is swept.
+/// When what a merchant's ledger has of a network is swept.
 #[derive(Default)]
 pub(crate) struct Upkeep(Arc<Mutex<Schedule>>);
 
@@ -29,7 +32,7 @@ struct Schedule {
 
 impl Upkeep {
     /// A reservation is asked for, at this head. Sweeps the ledger in a task of its own if it is time, and no task does so already.
-    pub(crate) fn beside_reservation(&self, ledger: &Arc<dyn ErasedLedger>, head: ChainTime) {
+    pub(crate) fn beside_reservation(&self, ledger: &Arc<dyn ErasedLedger>, network: Network, head: ChainTime) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.begins() {
             return;
@@ -37,7 +40,7 @@ impl Upkeep {
         let (ledger, ends) = (Arc::clone(ledger), Ends(Arc::clone(&self.0)));
         drop(runtime.spawn(async move {
             let _ends = ends;
-            if ledger.sweep(head).await.is_err() {
+            if ledger.sweep(network, head).await.is_err() {
                 tracing::debug!("the ledger did not forget what it may; it will later");
             }
         }));

@@ -4,10 +4,10 @@ use std::{fs, future::pending, path::PathBuf};
 
 use tower_x402::{
     ledger::{
-        Announcements, AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
-        ReserveOutcome, Sale, Settling,
+        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
+        Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
 /// While there is a file of this name, commits are applied and seem to fail.
@@ -29,8 +29,8 @@ impl<L> Unsure<L> {
 }
 
 impl<L: Ledger> Ledger for Unsure<L> {
-    async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.ledger.begin(now).await
+    async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.ledger.begin(network, now).await
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -58,8 +58,8 @@ impl<L: Ledger> Ledger for Unsure<L> {
         if self.folder.join(UNCONFIRMED).exists() { Err(LedgerError::unavailable()) } else { outcome }
     }
 
-    async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-        self.ledger.release(lease, handler).await
+    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.ledger.release(lease).await
     }
 
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -70,8 +70,8 @@ impl<L: Ledger> Ledger for Unsure<L> {
         self.ledger.begun(intent, payment).await
     }
 
-    async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-        self.ledger.sweep(head).await
+    async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
+        self.ledger.sweep(network, head).await
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

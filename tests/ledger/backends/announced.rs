@@ -2,7 +2,7 @@
 
 use tower_x402::{
     ledger::{
-        Announcements as _, CommitOutcome, Ledger as _, LedgerErrorKind,
+        Announcements as _, CommitOutcome, Ledger as _,
         conformance::{self, ANNOUNCEMENT_CHECKS},
     },
     protocol::TxHash,
@@ -14,7 +14,6 @@ use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 on_each_kind! {
     it_announces_as_it_should
     a_sale_without_a_hook_writes_nothing_more
-    before_the_migration_nothing_waits
     what_waits_is_shown_with_its_refund
 }
 
@@ -43,26 +42,6 @@ async fn a_sale_without_a_hook_writes_nothing_more(kind: Kind) {
     assert_ne!(marks(&place).await, 0);
     ledger.announced(paid(2).payment_id()).await.unwrap();
     assert_eq!(marks(&place).await, 0, "nothing is left of it");
-    place.remove().await;
-}
-
-/// As an earlier version left it: what is sold without a hook is sold, and what cannot be marked is not.
-async fn before_the_migration_nothing_waits(kind: Kind) {
-    if kind == Kind::Redis {
-        return;
-    }
-    let Some(place) = Place::new(kind).await else { return };
-    let ledger = place.begun().await;
-    place.sql("DROP TABLE ledger_unannounced; UPDATE ledger_memory SET revision = 2").await;
-    sell(&ledger, &claim(1, 1)).await;
-    let error = ledger.unannounced(None, 9).await.unwrap_err();
-    assert_eq!(error.kind(), LedgerErrorKind::Incompatible);
-    let lease = hold(&ledger, &claim(2, 2)).await.announcing();
-    assert!(ledger.commit(&lease, None).await.is_err());
-    assert_eq!(ledger.consumed(lease.intent()).await, Ok(None));
-    ledger.migrate().await.unwrap();
-    assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
-    assert_eq!(ledger.unannounced(None, 9).await.unwrap().len(), 1);
     place.remove().await;
 }
 

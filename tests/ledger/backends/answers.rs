@@ -1,6 +1,7 @@
 //! Answers that are kept with their sales: gone after their time, and with their sales.
 
 use std::time::Duration;
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, redis_driver as driver};
 
@@ -48,7 +49,7 @@ async fn answers_are_forgotten_after_their_time(kind: Kind) {
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(answer_of(&ledger, 100).await, None);
-    assert_eq!(ledger.sweep(time(HEAD)).await, Ok(0), "no sale is forgotten");
+    assert_eq!(ledger.sweep(Network::BASE, time(HEAD)).await, Ok(0), "no sale is forgotten");
     assert_eq!(stored(&place).await, 1);
     assert!(ledger.consumed(claim(100, 100).intent()).await.unwrap().is_some(), "its sale stays");
     assert_eq!(answer_of(&ledger, 1).await.as_deref(), Some(&b"answer 1"[..]));
@@ -62,10 +63,10 @@ async fn an_answer_goes_with_its_sale(kind: Kind) {
         sell_with(&ledger, name, 1_000 * HOUR).await;
     }
     let last = claim(1, 1).keep_until(&paid(1).into());
-    assert_eq!(ledger.sweep(last).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0));
     assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (MANY, Some(b"answer 7".to_vec())));
     let beyond = last.after(Duration::from_secs(1));
-    assert_eq!(ledger.sweep(beyond).await, Ok(MANY));
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(MANY));
     assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (0, None));
     place.remove().await;
 }

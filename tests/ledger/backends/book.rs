@@ -7,22 +7,21 @@ use std::{
 
 use tower_x402::{
     ledger::{
-        BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, LedgerErrorKind, Maintenance as _, RefundOutcome,
-        SalesBook, SalesQuery, SqliteLedger, UtcDay,
+        BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, Maintenance as _, RefundOutcome, SalesBook,
+        SalesQuery, SqliteLedger, UtcDay,
         conformance::{self, BOOK_CHECKS, Harness, Reopens},
         redis_driver as driver,
     },
-    protocol::{PaymentId, TxHash},
+    protocol::{Network, PaymentId, TxHash},
 };
 
-use super::{LEASE, MARK, claim, claim_for, hold, paid, sell, time};
+use super::{LEASE, claim, claim_for, hold, paid, sell, time};
 use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 
 on_each_kind! {
     its_book_conforms
     what_is_forgotten_stays_in_the_book
     a_book_is_read_across_pages_of_the_stream
-    sales_without_the_book_go_on
 }
 
 /// Ledgers in places of their own, with a book for good.
@@ -153,7 +152,7 @@ async fn what_is_forgotten_stays_in_the_book(kind: Kind) {
     let beyond = claim(1, 1).keep_until(&paid(1).into()).after(Duration::from_secs(1));
     // Some by a claim, the rest by name.
     let _ = hold(&ledger, &claim_at(99, beyond.unix())).await;
-    assert!(ledger.sweep(beyond).await.unwrap() > 0);
+    assert!(ledger.sweep(Network::BASE, beyond).await.unwrap() > 0);
     assert_eq!(ledger.holdings().await.unwrap().remembered, 0);
     assert_eq!(all(&ledger).await, before);
     let known = ledger.known(&[paid(7).payment_id(), paid(8).payment_id(), paid(41).payment_id()]).await.unwrap();
@@ -172,7 +171,7 @@ async fn redis_forgets_its_book_unless_it_is_kept() {
         sell(choose(sells), &claim(1, 1)).await;
         assert_eq!(all(&plain).await.len(), 1);
         let beyond = claim(1, 1).keep_until(&paid(1).into()).after(Duration::from_secs(1));
-        assert_eq!(choose(forgets).sweep(beyond).await, Ok(1));
+        assert_eq!(choose(forgets).sweep(Network::BASE, beyond).await, Ok(1));
         assert_eq!(all(&plain).await.len(), left, "{sells} {forgets}");
         assert_eq!(plain.known(&[paid(1).payment_id()]).await.unwrap()[0].sold, left == 1);
         let (mut connection, prefix) = place.redis().await;
@@ -204,33 +203,6 @@ async fn a_book_is_read_across_pages_of_the_stream(kind: Kind) {
     place.remove().await;
 }
 
-/// As an earlier version left it: sales go on, and the book says that it has to be migrated.
-async fn sales_without_the_book_go_on(kind: Kind) {
-    if kind == Kind::Redis {
-        return;
-    }
-    let Some(place) = Place::new(kind).await else { return };
-    let ledger = place.begun().await;
-    sell(&ledger, &claim(1, 1)).await;
-    place.sql("DROP TABLE ledger_refunds; DROP TABLE ledger_unannounced; DROP INDEX ledger_sales_sold; UPDATE ledger_memory SET revision = 1;").await;
-    if kind == Kind::Postgres {
-        place.sql("DROP INDEX ledger_book_sold").await;
-    }
-    sell(&ledger, &claim(2, 2)).await;
-    let payment = paid(1).payment_id();
-    let incompatible = |error: LedgerError| assert_eq!(error.kind(), LedgerErrorKind::Incompatible);
-    incompatible(ledger.page(&everything(), None, 1).await.unwrap_err());
-    incompatible(ledger.known(&[payment]).await.unwrap_err());
-    incompatible(ledger.note_refund(payment, TxHash::new([1; 32])).await.unwrap_err());
-    ledger.migrate().await.unwrap();
-    ledger.migrate().await.unwrap();
-    sell(&ledger, &claim(3, 3)).await;
-    assert_eq!(all(&ledger).await.len(), 3);
-    assert_eq!(ledger.note_refund(payment, TxHash::new([1; 32])).await, Ok(RefundOutcome::Noted));
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
-    place.remove().await;
-}
-
 /// What a book does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -259,15 +231,14 @@ struct Broken {
 mod as_before {
     use tower_x402::{
         ledger::{
-            AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-            Sale, Settling,
+            Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome, Sale, Settling,
         },
-        protocol::{ChainTime, IntentKey, PaymentId},
+        protocol::{ChainTime, IntentKey, Network, PaymentId},
     };
 
     impl Ledger for super::Broken {
-        async fn begin(&self, now: ChainTime) -> Result<ChainTime, LedgerError> {
-            self.inner.begin(now).await
+        async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+            self.inner.begin(network, now).await
         }
 
         async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -290,8 +261,8 @@ mod as_before {
             self.inner.commit(lease, answer).await
         }
 
-        async fn release(&self, lease: &Lease, handler: AttemptOutcome) -> Result<(), LedgerError> {
-            self.inner.release(lease, handler).await
+        async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
+            self.inner.release(lease).await
         }
 
         async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
@@ -302,8 +273,8 @@ mod as_before {
             self.inner.begun(intent, payment).await
         }
 
-        async fn sweep(&self, head: ChainTime) -> Result<u64, LedgerError> {
-            self.inner.sweep(head).await
+        async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
+            self.inner.sweep(network, head).await
         }
 
         async fn health(&self) -> Result<(), LedgerError> {

@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance as _, ReserveOutcome,
-        redis_driver as driver,
+        Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance as _, ReserveOutcome, redis_driver as driver,
     },
-    protocol::{Payment, Transfer},
+    protocol::{Network, Payment, Transfer},
 };
 
 use super::{HEAD, LEASE, MARK, claim, claim_unsettled, hold, paid, time};
@@ -94,7 +93,7 @@ async fn a_lost_lease_books_nothing(kind: Kind) {
     let Some(place) = Place::new(kind).await else { return };
     let ledger = place.begun().await;
     let released = hold_and_settle(&ledger, 1).await;
-    ledger.release(&released, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&released).await.unwrap();
     let taken_over = hold(&ledger, &claim_unsettled(2, 2, Duration::from_millis(1))).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     let present = hold_and_settle(&ledger, 2).await;
@@ -123,9 +122,9 @@ async fn what_is_shown_unsettled_leaves_the_book_alone(kind: Kind) {
     assert!(books(&place, &mined(1)).await);
     // It is forgotten when the transfer's own age has ruled it out.
     let beyond = lease.keep_until().after(Duration::from_secs(1));
-    assert_eq!(ledger.sweep(lease.keep_until()).await, Ok(0));
-    assert_eq!(ledger.sweep(beyond).await, Ok(1));
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(mined(1).block_time)));
+    assert_eq!(ledger.sweep(Network::BASE, lease.keep_until()).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(1));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(mined(1).block_time)));
     if kind != Kind::Redis {
         assert!(books(&place, &mined(1)).await, "where it stays");
         assert_eq!(ledger.reserve(&again).await, Ok(ReserveOutcome::PaymentUsed), "by the book");

@@ -1,7 +1,7 @@
 //! Reservations of payments that turn out to be worthless cost the ledger nothing that lasts.
 
 use futures_util::future::join_all;
-use tower_x402::ledger::{AttemptOutcome, Ledger as _, Maintenance as _, RenewOutcome, ReserveOutcome, Settling};
+use tower_x402::ledger::{Ledger as _, Maintenance as _, RenewOutcome, ReserveOutcome, Settling};
 
 use super::{LEASE, MARK, claim_unsettled, hold, time};
 use crate::kinds::{Kind, Place, on_each_kind};
@@ -20,7 +20,7 @@ async fn forged_signatures_leave_nothing_behind(kind: Kind) {
         let ledger = &ledger;
         async move {
             let lease = hold(ledger, &claim_unsettled(name, name, LEASE)).await;
-            ledger.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
+            ledger.release(&lease).await.unwrap();
         }
     });
     join_all(forged).await;
@@ -28,7 +28,7 @@ async fn forged_signatures_leave_nothing_behind(kind: Kind) {
     match kind {
         Kind::Redis => assert_eq!(place.redis_keys().await.len(), before, "no key is left"),
         _ => {
-            for table in ["sales", "attempts", "settling"] {
+            for table in ["sales", "settling"] {
                 assert_eq!(place.count(&format!("SELECT count(*) FROM ledger_{table}")).await, 0, "{table}");
             }
         }
@@ -43,7 +43,7 @@ async fn a_settlement_that_was_begun_outlives_a_restart(kind: Kind) {
     let lease = hold(&ledger, &claim).await;
     let begun = Settling::new([7; 16], time(MARK + 150));
     assert_eq!(ledger.settling(&lease, &begun).await, Ok(RenewOutcome::Held));
-    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&lease).await.unwrap();
     ledger.close().await;
     let again = place.ledger().await;
     let foreign = claim_unsettled(2, 1, LEASE);

@@ -13,15 +13,12 @@ use tower_x402::ledger::{Maintenance, redis_driver as driver};
 use crate::kinds::{AnyLedger, Kind, Place};
 use crate::model::{Bench, Step, check, check_memory, steps};
 
-/// Sets back, by milliseconds, when leases run out, attempts ended, and answers end.
+/// Sets back, by milliseconds, when leases run out and answers end.
 const SET_BACK: &str = "
 local prefix, span = KEYS[1], tonumber(ARGV[1])
 for _, id in ipairs(redis.call('ZRANGE', prefix .. 'held', 0, -1)) do
   redis.call('ZINCRBY', prefix .. 'held', -span, id)
   redis.call('HINCRBY', prefix .. 'payment:' .. id, 'until', -span)
-end
-for _, tries in ipairs(redis.call('KEYS', prefix .. 'tries:*')) do
-  if redis.call('HEXISTS', tries, 'ended') == 1 then redis.call('HINCRBY', tries, 'ended', -span) end
 end
 for _, answer in ipairs(redis.call('KEYS', prefix .. 'answer:*')) do
   redis.call('PEXPIRE', answer, string.format('%.0f', redis.call('PTTL', answer) - span))
@@ -47,9 +44,9 @@ impl<'p> Database<'p> {
         match self.place.kind {
             Kind::Redis => self.place.empty().await,
             _ => {
-                let tables = ["sales", "settling", "answers", "attempts", "book", "refunds"]
+                let tables = ["sales", "settling", "answers", "marks", "book", "refunds"]
                     .map(|table| format!("DELETE FROM ledger_{table};"));
-                self.place.sql(&format!("{} UPDATE ledger_memory SET mark = NULL", tables.concat())).await;
+                self.place.sql(&tables.concat()).await;
             }
         }
     }
@@ -74,7 +71,7 @@ impl Bench for Database<'_> {
         };
         let leases = format!("UPDATE ledger_sales SET lease_until = lease_until - {by}");
         let answers = format!("UPDATE ledger_answers SET kept_until = kept_until - {by}");
-        self.place.sql(&format!("{leases}; {answers}; UPDATE ledger_attempts SET ended_at = ended_at - {by}")).await;
+        self.place.sql(&format!("{leases}; {answers}")).await;
     }
 
     /// Less than what [`spans`] is made of.
@@ -87,7 +84,7 @@ impl Bench for Database<'_> {
     }
 }
 
-/// So long that what passes beside them changes no answer: leases and pauses are multiples of them.
+/// So long that what passes beside them changes no answer: leases are multiples of them.
 fn spans() -> impl Strategy<Value = Duration> {
     prop_oneof![4 => 1..=3_u64, 1 => 4..=45_u64].prop_map(|count| Duration::from_secs(20 * count))
 }

@@ -1,8 +1,9 @@
 //! `Maintenance`: the same for every ledger.
 
 use std::{sync::Arc, time::Duration};
+use tower_x402::protocol::Network;
 
-use tower_x402::ledger::{AttemptOutcome, Ledger as _, Maintenance, MemoryLedger, ReserveOutcome};
+use tower_x402::ledger::{Ledger as _, Maintenance, MemoryLedger, ReserveOutcome};
 
 use super::{HEAD, MARK, claim, claim_for, hold, paid, sell, time};
 use crate::kinds::{Kind, Place, on_each_kind};
@@ -10,18 +11,18 @@ use crate::kinds::{Kind, Place, on_each_kind};
 /// On a ledger that has not begun.
 async fn is_maintained(ledger: &impl Maintenance) {
     // Nothing is moved before it began: it must begin in the present.
-    assert_eq!(ledger.low_water_mark().await, Ok(None));
-    assert_eq!(ledger.raise_mark_to(time(HEAD)).await, Ok(None));
-    assert_eq!(ledger.lower_mark_to(time(1)).await, Ok(None));
-    assert_eq!(ledger.low_water_mark().await, Ok(None));
-    assert_eq!(ledger.begin(time(MARK)).await, Ok(time(MARK)));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(None));
+    assert_eq!(ledger.raise_mark_to(Network::BASE, time(HEAD)).await, Ok(None));
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(1)).await, Ok(None));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(None));
+    assert_eq!(ledger.begin(Network::BASE, time(MARK)).await, Ok(time(MARK)));
 
-    assert_eq!(ledger.raise_mark_to(time(MARK - 1)).await, Ok(Some(time(MARK))));
-    assert_eq!(ledger.lower_mark_to(time(MARK + 1)).await, Ok(Some(time(MARK))));
-    assert_eq!(ledger.raise_mark_to(paid(1).block_time).await, Ok(Some(paid(1).block_time)));
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(paid(1).block_time)));
+    assert_eq!(ledger.raise_mark_to(Network::BASE, time(MARK - 1)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(MARK + 1)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.raise_mark_to(Network::BASE, paid(1).block_time).await, Ok(Some(paid(1).block_time)));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(paid(1).block_time)));
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::BeforeMemory));
-    assert_eq!(ledger.lower_mark_to(time(MARK)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(MARK)).await, Ok(Some(time(MARK))));
 
     // More than any ledger forgets in one step of its own.
     for name in 1..=140 {
@@ -29,17 +30,21 @@ async fn is_maintained(ledger: &impl Maintenance) {
     }
     let held = hold(ledger, &claim(150, 150)).await;
     let freed = hold(ledger, &claim(151, 151)).await;
-    ledger.release(&freed, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&freed).await.unwrap();
     let holdings = ledger.holdings().await.unwrap();
     assert_eq!((holdings.held, holdings.remembered), (1, 140));
 
     let last = claim(1, 1).keep_until(&paid(1).into());
-    assert_eq!(ledger.sweep(last).await, Ok(0), "a sale is kept to the second");
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(140));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0), "a sale is kept to the second");
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(140));
     let holdings = ledger.holdings().await.unwrap();
     assert_eq!((holdings.held, holdings.remembered), (1, 0), "what is held may still be committed");
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(paid(1).block_time)), "what was forgotten is refused");
-    ledger.release(&held, AttemptOutcome::NotStarted).await.unwrap();
+    assert_eq!(
+        ledger.low_water_mark(Network::BASE).await,
+        Ok(Some(paid(1).block_time)),
+        "what was forgotten is refused"
+    );
+    ledger.release(&held).await.unwrap();
     assert_eq!(ledger.holdings().await.unwrap().held, 0);
 }
 
@@ -59,7 +64,7 @@ async fn a_reservation_forgets_nothing(kind: Kind) {
     let beyond = claim(1, 1).keep_until(&paid(1).into()).unix() + 1;
     let _held = hold(&ledger, &claim_for(99, 99, Duration::from_secs(60), beyond)).await;
     assert_eq!(ledger.holdings().await.unwrap().remembered, 1);
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(1));
     assert_eq!(ledger.holdings().await.unwrap().remembered, 0);
     place.remove().await;
 }

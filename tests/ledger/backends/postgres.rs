@@ -14,9 +14,10 @@ use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
     time::Duration,
 };
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, ReserveOutcome,
+    CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, ReserveOutcome,
     conformance::{self, CHECKS, Harness},
     sqlx::{self, AssertSqlSafe, PgPool, postgres::PgPoolOptions},
 };
@@ -66,7 +67,7 @@ impl Database {
     async fn begun(&self) -> PostgresLedger {
         let ledger = self.connected().await;
         ledger.migrate().await.unwrap();
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         ledger
     }
 
@@ -103,8 +104,7 @@ impl Harness for Database {
         let ago = format!("interval '{} microseconds'", span.as_micros());
         let pass = format!(
             "UPDATE {prefix}sales SET lease_until = lease_until - {ago};
-             UPDATE {prefix}answers SET kept_until = kept_until - {ago};
-             UPDATE {prefix}attempts SET ended_at = ended_at - {ago}"
+             UPDATE {prefix}answers SET kept_until = kept_until - {ago}"
         );
         sqlx::raw_sql(AssertSqlSafe(pass)).execute(&self.pools[0]).await.unwrap();
     }
@@ -160,20 +160,15 @@ async fn another_replica_and_the_next_one_know_everything() {
     let sold = hold(&before, &claim(1, 1)).await;
     assert_eq!(before.commit(&sold, None).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
-    for _ in 0..16 {
-        let lease = hold(&before, &claim(3, 3)).await;
-        before.release(&lease, AttemptOutcome::Started).await.unwrap();
-    }
     drop(before);
 
     let after = database.connected().await;
     after.migrate().await.unwrap();
-    after.begin(time(MARK + 10_000)).await.unwrap();
-    assert_eq!(after.low_water_mark().await, Ok(Some(time(MARK))), "it had begun");
+    after.begin(Network::BASE, time(MARK + 10_000)).await.unwrap();
+    assert_eq!(after.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))), "it had begun");
     assert_eq!(after.reserve(&claim(1, 9)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
-    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
     assert_eq!(after.commit(&sold, None).await, Ok(CommitOutcome::Done));
     assert_eq!(after.commit(&held, None).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
     assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
@@ -184,7 +179,7 @@ async fn another_replica_and_the_next_one_know_everything() {
 async fn replicas_may_migrate_at_once() {
     let Some(database) = Database::new(0).await else { return };
     let unmigrated = database.connected().await;
-    assert_eq!(unmigrated.begin(time(MARK)).await, Err(LedgerError::incompatible()));
+    assert_eq!(unmigrated.begin(Network::BASE, time(MARK)).await, Err(LedgerError::incompatible()));
     assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::incompatible()));
     assert_eq!(unmigrated.health().await, Err(LedgerError::incompatible()));
     let migrating: Vec<_> = (0..8)
@@ -197,8 +192,8 @@ async fn replicas_may_migrate_at_once() {
         assert_eq!(migrated.await.unwrap(), Ok(()));
     }
     assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Err(LedgerError::unavailable()), "it has not begun");
-    assert_eq!(unmigrated.low_water_mark().await, Ok(None));
-    unmigrated.begin(time(MARK)).await.unwrap();
+    assert_eq!(unmigrated.low_water_mark(Network::BASE).await, Ok(None));
+    unmigrated.begin(Network::BASE, time(MARK)).await.unwrap();
     sell(&unmigrated, &claim(1, 1)).await;
     unmigrated.migrate().await.unwrap();
     assert_eq!(unmigrated.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "a migration loses nothing");
@@ -206,7 +201,7 @@ async fn replicas_may_migrate_at_once() {
     sqlx::raw_sql("UPDATE ledger_memory SET version = 1").execute(&database.pools[0]).await.unwrap();
     let incompatible = Err(LedgerError::incompatible());
     assert_eq!(unmigrated.migrate().await, incompatible);
-    assert_eq!(unmigrated.begin(time(MARK)).await.map(drop), incompatible);
+    assert_eq!(unmigrated.begin(Network::BASE, time(MARK)).await.map(drop), incompatible);
     assert_eq!(unmigrated.health().await, incompatible);
     assert_eq!(unmigrated.reserve(&claim(2, 2)).await, Err(LedgerError::incompatible()));
     database.remove().await;
@@ -232,7 +227,7 @@ async fn two_prefixes_are_two_ledgers() {
     let one = builder("my_ledger_").run_migrations(true).on(database.pools[0].clone()).await.unwrap();
     let two = builder(&"l".repeat(32)).run_migrations(true).pool_size(1).connect(&database.url).await.unwrap();
     for ledger in [&one, &two] {
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         sell(ledger, &claim(1, 1)).await;
         assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     }
@@ -251,14 +246,14 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     let restore = "DELETE FROM ledger_sales WHERE fence NOT IN (SELECT fence FROM copy)";
     sqlx::raw_sql(restore).execute(&database.pools[0]).await.unwrap();
 
-    ledger.raise_mark_to(time(HEAD)).await.unwrap();
-    ledger.raise_mark_to(time(MARK)).await.unwrap();
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(HEAD))));
+    ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    ledger.raise_mark_to(Network::BASE, time(MARK)).await.unwrap();
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(HEAD))));
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
-    ledger.lower_mark_to(time(MARK + 99)).await.unwrap();
-    ledger.lower_mark_to(time(HEAD)).await.unwrap();
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 99))));
+    ledger.lower_mark_to(Network::BASE, time(MARK + 99)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 99))));
     assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::unavailable()), "its last sale is missing");
     sell(&database.connected().await, &claim(3, 3)).await;
     database.remove().await;
@@ -282,13 +277,13 @@ async fn the_book_has_every_sale_and_forgets_none() {
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(140));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(140));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(
         ledger.reserve(&claim_for(199, 1, Duration::from_secs(60), beyond)).await,
         Ok(ReserveOutcome::PaymentUsed)
     );
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 100))));
     let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
     let rows: (i64, i64, i64) = sqlx::query_as(count).fetch_one(pool).await.unwrap();
     assert_eq!(rows, (1, 140, 140), "the lease stays");
@@ -315,12 +310,12 @@ async fn a_sweep_that_fails_stops_nothing() {
     sqlx::raw_sql(full).execute(pool).await.unwrap();
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let at = |intent, payment| claim_for(intent, payment, Duration::from_secs(60), beyond);
-    assert!(ledger.sweep(time(beyond)).await.is_err());
+    assert!(ledger.sweep(Network::BASE, time(beyond)).await.is_err());
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "it is remembered longer");
     sell(&ledger, &at(2, 2)).await;
     sqlx::raw_sql("ALTER TABLE ledger_book DROP CONSTRAINT is_full").execute(pool).await.unwrap();
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(1));
     assert_eq!(ledger.reserve(&at(1, 1)).await, Ok(ReserveOutcome::IntentConsumed), "from the book");
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))), "it is forgotten by now");
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 100))), "it is forgotten by now");
     database.remove().await;
 }

@@ -2,7 +2,7 @@
 
 use tower_x402::{
     ledger::{Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver},
-    protocol::IntentKey,
+    protocol::{IntentKey, Network},
 };
 
 use super::{HEAD, claim, hold, paid, sell, time};
@@ -51,10 +51,10 @@ async fn a_server_that_lost_the_last_sale_is_noticed(kind: Kind) {
     assert_eq!(ledger.reserve(&claim(5, 5)).await, Err(unavailable()), "nor anything else");
     assert_eq!(ledger.health().await, Err(unavailable()));
     // Once its mark has passed the payment, that is refused.
-    ledger.raise_mark_to(time(HEAD)).await.unwrap();
+    ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
     assert_eq!(ledger.health().await, Ok(()));
     assert_eq!(ledger.reserve(&claim(13, 3)).await, Ok(ReserveOutcome::BeforeMemory));
-    ledger.release(&open, tower_x402::ledger::AttemptOutcome::NotStarted).await.unwrap();
+    ledger.release(&open).await.unwrap();
     place.remove().await;
 }
 
@@ -65,7 +65,7 @@ async fn what_may_be_forgotten_is_not_missed(kind: Kind) {
     let sold = claim(1, 1);
     sell(&ledger, &sold).await;
     let beyond = sold.keep_until(&paid(1).into()).after(std::time::Duration::from_secs(1));
-    assert_eq!(ledger.sweep(beyond).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(1));
     assert_eq!(ledger.health().await, Ok(()));
     place.sql("DELETE FROM ledger_book").await;
     assert_eq!(ledger.health().await, Ok(()));

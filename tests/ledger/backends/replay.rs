@@ -4,10 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Lease, Ledger, LedgerError, Maintenance as _, ReserveOutcome,
-        redis_driver as driver,
+        Claim, CommitOutcome, Lease, Ledger, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver,
     },
-    protocol::{IntentKey, Transfer},
+    protocol::{IntentKey, Network, Transfer},
 };
 
 use super::{AGE, HEAD, LEASE, MARK, hold, paid, sell, time};
@@ -90,7 +89,7 @@ async fn is_open(ledger: &AnyLedger, head: u64) {
 /// Who held something then holds nothing now.
 async fn nobody_is_served(ledger: &AnyLedger, held: &Lease) {
     assert_ne!(ledger.commit(held, None).await, Ok(CommitOutcome::Done));
-    let _ = ledger.release(held, AttemptOutcome::Started).await;
+    let _ = ledger.release(held).await;
 }
 
 async fn a_new_ledger_sells_nothing_paid_before_it(kind: Kind) {
@@ -102,7 +101,7 @@ async fn a_new_ledger_sells_nothing_paid_before_it(kind: Kind) {
     let fresh = new.ledger().await;
     fresh.migrate().await.unwrap();
     assert!(replayed(&fresh, &[HEAD]).await.iter().all(|(_, answer)| answer.is_err()), "it has not begun");
-    fresh.begin(time(HEAD)).await.unwrap();
+    fresh.begin(Network::BASE, time(HEAD)).await.unwrap();
     assert_eq!(replayed(&fresh, &[MARK + 1, HEAD, HEAD + 1]).await, []);
     nobody_is_served(&fresh, &held).await;
     is_open(&fresh, HEAD + 1).await;
@@ -117,10 +116,10 @@ async fn an_emptied_ledger_sells_nothing_that_was_sold(kind: Kind) {
     let held = hold(&ledger, &claim(100, payment(100), HEAD)).await;
 
     // Everything in it but the tables themselves.
-    place.sql("DELETE FROM ledger_sales; DELETE FROM ledger_attempts; DELETE FROM ledger_memory").await;
+    place.sql("DELETE FROM ledger_sales; DELETE FROM ledger_memory").await;
     if kind != Kind::Redis {
         assert!(replayed(&ledger, &[HEAD]).await.iter().all(|(_, answer)| answer.is_err()));
-        assert!(ledger.begin(time(MARK)).await.is_err(), "there is nothing to begin");
+        assert!(ledger.begin(Network::BASE, time(MARK)).await.is_err(), "there is nothing to begin");
         nobody_is_served(&ledger, &held).await;
     }
     // Down to nothing. A ledger that is still closing takes away the log of whatever stands at its path by then.
@@ -130,7 +129,7 @@ async fn an_emptied_ledger_sells_nothing_that_was_sold(kind: Kind) {
     let unknown = replayed(&ledger, &[HEAD]).await;
     assert!(unknown.len() as u64 == 2 * SOLD && unknown.iter().all(|(_, answer)| answer.is_err()), "{unknown:?}");
     ledger.migrate().await.unwrap();
-    ledger.begin(time(HEAD)).await.unwrap();
+    ledger.begin(Network::BASE, time(HEAD)).await.unwrap();
     assert_eq!(replayed(&ledger, &[MARK + 1, HEAD, HEAD + 1]).await, []);
     nobody_is_served(&ledger, &held).await;
     is_open(&ledger, HEAD + 1).await;
@@ -144,7 +143,7 @@ enum Backup {
     Keys(Vec<(String, Vec<u8>)>),
 }
 
-const TABLES: [&str; 6] = ["memory", "sales", "settling", "answers", "attempts", "book"];
+const TABLES: [&str; 6] = ["memory", "marks", "sales", "settling", "answers", "book"];
 
 async fn back_up(place: &Place) -> Backup {
     match place.kind {
@@ -207,9 +206,9 @@ async fn a_restored_ledger_sells_nothing_that_was_sold_since(kind: Kind) {
     drop(ledger);
 
     let ledger = restore(&place, backup).await;
-    ledger.raise_mark_to(time(HEAD)).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(HEAD))));
+    ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(HEAD))));
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, HEAD + 1]).await;
     assert!(remembered.iter().all(|(name, _)| *name <= BACKED_UP), "{remembered:?}");
     let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
@@ -231,11 +230,11 @@ async fn a_swept_ledger_sells_nothing_that_was_sold(kind: Kind) {
     sell_some(&ledger, 1..=SOLD).await;
     let held = hold(&ledger, &claim(100, payment(100), HEAD)).await;
     let beyond = claim(1, payment(1), HEAD).keep_until(&payment(SOLD).into()).unix() + 1;
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(SOLD));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(SOLD));
     for name in 1..=SOLD {
         assert_eq!(ledger.consumed(key(name)).await.map(|sale| sale.is_some()), Ok(false), "{name} is forgotten");
     }
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + SOLD))));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + SOLD))));
     // A ledger that keeps a book refuses by that, too.
     let remembered = replayed(&ledger, &[MARK + 1, HEAD, beyond]).await;
     let spent = [Ok(ReserveOutcome::IntentConsumed), Ok(ReserveOutcome::PaymentUsed)];
@@ -263,10 +262,10 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
         sell(&ledger, &at(1, HEAD)).await;
         let last = pay_until.max(MARK + 100) + 2 * 86_400 + 180 + 60 + 240;
         for head in [last - 1, last] {
-            assert_eq!(ledger.sweep(time(head)).await, Ok(0));
+            assert_eq!(ledger.sweep(Network::BASE, time(head)).await, Ok(0));
             assert_eq!(ledger.reserve(&at(1, head)).await, Ok(ReserveOutcome::IntentConsumed), "{head}");
             assert_eq!(ledger.reserve(&at(2, head)).await, Ok(ReserveOutcome::PaymentUsed), "{head}");
-            assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
+            assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))));
         }
         let is_refused = |answer: Result<ReserveOutcome, LedgerError>| {
             matches!(
@@ -274,10 +273,10 @@ async fn a_sale_is_kept_to_the_second(kind: Kind) {
                 Ok(ReserveOutcome::BeforeMemory | ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed)
             )
         };
-        assert_eq!(ledger.sweep(time(last + 1)).await, Ok(1));
+        assert_eq!(ledger.sweep(Network::BASE, time(last + 1)).await, Ok(1));
         assert!(is_refused(ledger.reserve(&at(2, last + 1)).await));
         assert_eq!(ledger.consumed(key(1)).await.map(|sale| sale.is_some()), Ok(false));
-        assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 100))));
         for head in [HEAD, last, last + 1] {
             assert!(is_refused(ledger.reserve(&at(1, head)).await), "{head}: it never comes back");
         }
@@ -301,8 +300,8 @@ async fn what_is_shown_again_is_kept_no_shorter(kind: Kind) {
     assert_eq!(ledger.reserve(&brief).await, Ok(ReserveOutcome::PaymentUsed));
     let last = sold.keep_until(&payment(1).into());
     assert!(brief.keep_until(&brief.payments()[0]) < last);
-    assert_eq!(ledger.sweep(last).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0));
     assert!(ledger.consumed(key(1)).await.unwrap().is_some());
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(1));
     place.remove().await;
 }

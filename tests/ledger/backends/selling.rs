@@ -9,7 +9,7 @@ use std::{
 
 use rand::Rng;
 use tower_x402::{
-    ledger::{AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, ReserveOutcome},
+    ledger::{Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, ReserveOutcome},
     protocol::{IntentKey, Transfer},
 };
 
@@ -172,7 +172,7 @@ pub async fn redeem(seller: &impl Seller, claim: &Claim, handler: Does) -> Optio
     seller.at(Point::AfterReserve);
     let Does::Answers(span) = handler else {
         note(What::Released);
-        let _ = timed(seller, ledger.release(&lease, AttemptOutcome::Started)).await;
+        let _ = timed(seller, ledger.release(&lease)).await;
         return None;
     };
     tokio::time::sleep(span / 2).await;

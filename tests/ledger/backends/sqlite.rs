@@ -13,12 +13,12 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind,
-        Maintenance as _, ReserveOutcome, SalesBook as _, SalesQuery, SqliteLedger,
+        Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind, Maintenance as _,
+        ReserveOutcome, SalesBook as _, SalesQuery, SqliteLedger,
         conformance::{self, CHECKS, Harness},
         sqlx::{self, Connection as _, SqliteConnection},
     },
-    protocol::IntentKey,
+    protocol::{IntentKey, Network},
 };
 
 use super::{HEAD, LEASE, MARK, PATIENT, Sold, claim, claim_for, documented_query, hold, sell, time};
@@ -65,8 +65,7 @@ impl Harness for Files {
         let ago = span.as_millis();
         let pass = format!(
             "UPDATE ledger_sales SET lease_until = lease_until - {ago};
-             UPDATE ledger_answers SET kept_until = kept_until - {ago};
-             UPDATE ledger_attempts SET ended_at = ended_at - {ago}"
+             UPDATE ledger_answers SET kept_until = kept_until - {ago}"
         );
         let path = self.path(self.made.load(Ordering::Relaxed) - 1);
         sqlx::raw_sql(sqlx::AssertSqlSafe(pass)).execute(&mut raw(&path).await).await.unwrap();
@@ -164,7 +163,7 @@ fn is_locked(path: &Path) -> bool {
 
 async fn begun(path: &Path) -> SqliteLedger {
     let ledger = SqliteLedger::open(path).await.unwrap().time_limit(PATIENT);
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     ledger
 }
 
@@ -202,19 +201,14 @@ async fn a_restart_keeps_everything() {
     let sold = hold(&before, &claim(1, 1)).await;
     assert_eq!(before.commit(&sold, None).await, Ok(CommitOutcome::Done));
     let held = hold(&before, &claim(2, 2)).await;
-    for _ in 0..16 {
-        let lease = hold(&before, &claim(3, 3)).await;
-        before.release(&lease, AttemptOutcome::Started).await.unwrap();
-    }
     drop(before);
 
     let after = SqliteLedger::open(&path).await.unwrap();
-    after.begin(time(MARK + 10_000)).await.unwrap();
-    assert_eq!(after.low_water_mark().await, Ok(Some(time(MARK))), "it had begun");
+    after.begin(Network::BASE, time(MARK + 10_000)).await.unwrap();
+    assert_eq!(after.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))), "it had begun");
     assert_eq!(after.reserve(&claim(1, 9)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(after.reserve(&claim(9, 1)).await, Ok(ReserveOutcome::PaymentUsed));
     assert!(matches!(after.reserve(&claim(9, 2)).await, Ok(ReserveOutcome::Busy { .. })));
-    assert!(matches!(after.reserve(&claim(3, 3)).await, Ok(ReserveOutcome::TooManyAttempts { .. })));
     assert_eq!(after.commit(&sold, None).await, Ok(CommitOutcome::Done));
     assert_eq!(after.commit(&held, None).await, Ok(CommitOutcome::Done), "the lease outlives the process too");
     assert!(hold(&after, &claim(4, 4)).await.fencing_token() > held.fencing_token());
@@ -233,14 +227,14 @@ async fn a_restored_backup_refuses_what_was_sold_since_once_the_mark_is_raised()
     sell(&ledger, &claim(2, 2)).await;
 
     let restored = begun(&copy).await;
-    restored.raise_mark_to(time(HEAD)).await.unwrap();
-    restored.raise_mark_to(time(MARK)).await.unwrap();
-    assert_eq!(restored.low_water_mark().await, Ok(Some(time(HEAD))));
+    restored.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    restored.raise_mark_to(Network::BASE, time(MARK)).await.unwrap();
+    assert_eq!(restored.low_water_mark(Network::BASE).await, Ok(Some(time(HEAD))));
     assert_eq!(restored.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(restored.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
-    restored.lower_mark_to(time(MARK + 99)).await.unwrap();
-    restored.lower_mark_to(time(HEAD)).await.unwrap();
-    assert_eq!(restored.low_water_mark().await, Ok(Some(time(MARK + 99))));
+    restored.lower_mark_to(Network::BASE, time(MARK + 99)).await.unwrap();
+    restored.lower_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    assert_eq!(restored.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 99))));
     sell(&restored, &claim(3, 3)).await;
 }
 
@@ -288,7 +282,7 @@ async fn a_backup_restored_under_a_running_ledger_sells_nothing_again() {
         sells_nothing(&ledger, &claim(3, 2)).await;
 
         let again = begun(&path).await;
-        again.raise_mark_to(time(HEAD)).await.unwrap();
+        again.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
         let told = again.reserve(&claim(3, 2)).await.unwrap();
         assert!(matches!(told, ReserveOutcome::BeforeMemory | ReserveOutcome::Busy { .. }), "{was}: {told:?}");
         sells_nothing(&ledger, &claim(3, 2)).await;
@@ -357,7 +351,7 @@ async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
             sell(ledger, &claim_at(name, MARK + 100 + 1_000 * name)).await;
         }
         if does.starts_with("DELETE") {
-            while twin.sweep(time(beyond.unix() + 1_000_000)).await.unwrap() > 0 {}
+            while twin.sweep(Network::BASE, time(beyond.unix() + 1_000_000)).await.unwrap() > 0 {}
         }
         sqlx::raw_sql(sqlx::AssertSqlSafe(does)).execute(&mut other).await.unwrap();
         for ledger in [&ledger, &twin] {
@@ -376,7 +370,7 @@ async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
         sell(ledger, &claim_at(name, MARK + 100 + 1_000_000)).await;
     }
     twin.close().await;
-    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(MARK)).await.unwrap();
     sell(&ledger, &claim_at(100, MARK + 100)).await;
 }
 
@@ -415,9 +409,9 @@ async fn the_book_has_every_sale_and_forgets_none() {
 
     let beyond = HEAD + 2 * 86_400 + 180 + 240 + 3_600 + 1;
     let swept = claim_for(1, 1, Duration::from_secs(60), beyond);
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(140));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(140));
     assert_eq!(ledger.reserve(&swept).await, Ok(ReserveOutcome::IntentConsumed), "it is in the book");
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 100))));
     let rows = async |connection: &mut SqliteConnection| -> (i64, i64, i64) {
         let count = "SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book), (SELECT count(*) FROM ledger_sold)";
         sqlx::query_as(count).fetch_one(connection).await.unwrap()
@@ -441,9 +435,9 @@ async fn what_is_in_the_book_is_refused_whatever_the_mark() {
     let ledger = begun(&files.path(0)).await;
     sell(&ledger, &claim(1, 1)).await;
     let beyond = claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1;
-    assert_eq!(ledger.sweep(time(beyond - 1)).await, Ok(0));
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(1));
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond - 1)).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(0));
     let again = {
         let mut transfer = super::paid(1);
         transfer.block_time = time(beyond - 100);
@@ -482,7 +476,7 @@ async fn what_is_forgotten_meanwhile_is_not_granted() {
     sqlx::raw_sql("PRAGMA busy_timeout = 60000").execute(&mut connection).await.unwrap();
     let beyond = claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1;
     let sweeping = tokio::spawn(async move {
-        while twin.sweep(time(beyond)).await.unwrap() > 0 {
+        while twin.sweep(Network::BASE, time(beyond)).await.unwrap() > 0 {
             // Nor does the book help.
             sqlx::raw_sql("DELETE FROM ledger_book").execute(&mut connection).await.unwrap();
         }
@@ -498,38 +492,6 @@ async fn what_is_forgotten_meanwhile_is_not_granted() {
         assert!(matches!(told, ReserveOutcome::PaymentUsed | ReserveOutcome::BeforeMemory), "{told:?}");
     }
     sweeping.await.unwrap();
-}
-
-/// A pause that began after somebody looked is a pause.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_at_once_none_outruns_a_pause() {
-    let files = Files::new(0);
-    let path = files.path(0);
-    let (ledger, twin) = (begun(&path).await, begun(&path).await);
-    let tasks: Vec<_> = (0..32)
-        .map(|task| {
-            let ledger = if task % 2 == 0 { ledger.clone() } else { twin.clone() };
-            tokio::spawn(async move {
-                let mut granted = 0;
-                loop {
-                    match ledger.reserve(&claim(1, 1)).await.unwrap() {
-                        ReserveOutcome::Granted(lease) => {
-                            granted += 1;
-                            ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
-                        }
-                        ReserveOutcome::Busy { .. } => tokio::task::yield_now().await,
-                        ReserveOutcome::TooManyAttempts { .. } => return granted,
-                        other => panic!("{other:?}"),
-                    }
-                }
-            })
-        })
-        .collect();
-    let mut granted = 0;
-    for task in tasks {
-        granted += task.await.unwrap();
-    }
-    assert_eq!(granted, 16);
 }
 
 /// How many transactions the log holds: frames that say how large the database is after them.
@@ -709,10 +671,7 @@ async fn what_is_granted_to_nobody_is_free_again() {
         }
         // What frees it stands in line before this.
         let lease = hold(&ledger, &wanted).await;
-        ledger.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
-        let attempts = sqlx::query_scalar("SELECT COALESCE(sum(times), 0) FROM ledger_attempts");
-        let attempts: i64 = attempts.fetch_one(&mut other).await.unwrap();
-        assert_eq!(attempts, 0, "round {round}");
+        ledger.release(&lease).await.unwrap();
     }
 }
 
@@ -779,7 +738,7 @@ async fn more_than_may_wait_are_refused_at_once() {
     let files = Files::new(0);
     let path = files.path(0);
     let ledger = SqliteLedger::builder().queue(2).open(&path).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let mut other = raw(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let start = Instant::now();
@@ -897,18 +856,18 @@ async fn a_pool_of_the_callers_serves() {
         assert!(ledger.health().await.is_err(), "nothing is made unasked");
         ledger.migrate().await.unwrap();
         ledger.migrate().await.unwrap();
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         ledgers.push(ledger);
     }
     for ledger in &ledgers {
         sell(ledger, &claim(1, 1)).await;
-        assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))));
         assert_eq!(ledger.health().await, Ok(()));
     }
     let third = SqliteLedger::builder().table_prefix("shop3_").unwrap().run_migrations(true).on(pool.clone()).await;
-    assert_eq!(third.unwrap().low_water_mark().await, Ok(None), "its tables were made");
+    assert_eq!(third.unwrap().low_water_mark(Network::BASE).await, Ok(None), "its tables were made");
     let bare = SqliteLedger::builder().run_migrations(false).open(&path).await.unwrap();
-    assert!(bare.low_water_mark().await.is_err(), "its tables were not made");
+    assert!(bare.low_water_mark(Network::BASE).await.is_err(), "its tables were not made");
     let sold: (i64, i64) =
         sqlx::query_as("SELECT (SELECT count(*) FROM shop1_sold), (SELECT count(*) FROM shop2_sold)")
             .fetch_one(&pool)
@@ -1002,7 +961,7 @@ async fn what_is_no_ledger_is_refused() {
     sqlx::raw_sql("UPDATE ledger_memory SET version = 1").execute(&mut raw(&path).await).await.unwrap();
     let incompatible = Err(LedgerError::incompatible());
     assert_eq!(ledger.health().await, incompatible);
-    assert_eq!(ledger.begin(time(MARK)).await.map(drop), incompatible);
+    assert_eq!(ledger.begin(Network::BASE, time(MARK)).await.map(drop), incompatible);
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Err(LedgerError::incompatible()));
     assert_eq!(SqliteLedger::open(&path).await.unwrap_err(), LedgerError::incompatible());
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Ledger as _, LedgerError, Maintenance as _, PostgresLedger, ReserveOutcome,
+        Ledger as _, LedgerError, Maintenance as _, PostgresLedger, ReserveOutcome,
         sqlx::{self, Connection as _, PgConnection},
     },
-    protocol::ChainTime,
+    protocol::{ChainTime, Network},
 };
 
 use super::{HEAD, claim, hold, sell, time};
@@ -62,7 +62,7 @@ async fn a_process_sells_nothing_on_a_promoted_standby_that_lacks_its_last_sale(
         let Some(mut standby) = primary.standby().await.or_else(|| missing("postgres")) else { return };
         let ledger = opened(&primary).await;
         ledger.migrate().await.unwrap();
-        let _: ChainTime = ledger.begin(time(MARK)).await.unwrap();
+        let _: ChainTime = ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         sell(&ledger, &claim(1, 1)).await;
         until(&standby, "SELECT count(*) = 1 FROM ledger_sales WHERE consumed_at IS NOT NULL").await;
         if lags {
@@ -91,14 +91,14 @@ async fn a_process_sells_nothing_on_a_promoted_standby_that_lacks_its_last_sale(
             continue;
         }
         let lease = hold(&newcomer, &thief).await;
-        newcomer.release(&lease, AttemptOutcome::NotStarted).await.unwrap();
+        newcomer.release(&lease).await.unwrap();
         let unavailable = LedgerError::unavailable;
         for _ in 0..2 {
             assert_eq!(ledger.reserve(&thief).await, Err(unavailable()), "its own last sale");
             assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(unavailable()), "nor anything else");
             assert_eq!(ledger.health().await, Err(unavailable()));
         }
-        ledger.raise_mark_to(time(HEAD)).await.unwrap();
+        ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
         assert_eq!(ledger.health().await, Ok(()));
         for seller in [&ledger, &newcomer] {
             assert_eq!(seller.reserve(&thief).await, Ok(ReserveOutcome::BeforeMemory));

@@ -7,7 +7,7 @@ use http::{Request, Response, StatusCode};
 use tower_x402::{
     Merchant, RequestBody,
     ledger::{Ledger, Maintenance as _, MemoryLedger, SqliteLedger},
-    protocol::{ChainTime, SealingKeys, TxHash, v2::Reason},
+    protocol::{ChainTime, Network, SealingKeys, TxHash, v2::Reason},
     settle::{SettleError, Validity},
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, Settling},
 };
@@ -229,7 +229,7 @@ async fn what_was_settled_before_the_mark_was_raised_buys_nothing() {
     let payment = pays(&offered(&service).await);
     assert_eq!(ask(&service, paid(&payment)).await.status(), 500);
     clock.advance(std::time::Duration::from_secs(5));
-    let _ = ledger.raise_mark_to(ChainTime::from_unix(NOW + 4)).await.unwrap();
+    let _ = ledger.raise_mark_to(Network::BASE, ChainTime::from_unix(NOW + 4)).await.unwrap();
     assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
     assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }

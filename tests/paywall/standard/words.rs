@@ -135,9 +135,9 @@ async fn a_settler_that_refuses_what_was_settled_is_not_believed() {
     assert_problem(ask(&service, paid(&payment)).await, 409, "tx_not_confirmed").await;
     stall.lease_runs_out();
     chain.set_head(ChainTime::from_unix(NOW + 2_000));
-    stall.shop.ledger.raise_mark_to(ChainTime::from_unix(NOW + 1_000)).await.unwrap();
+    stall.shop.ledger.raise_mark_to(Network::BASE, ChainTime::from_unix(NOW + 1_000)).await.unwrap();
     assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;
-    stall.shop.ledger.lower_mark_to(ChainTime::from_unix(NOW - 10)).await.unwrap();
+    stall.shop.ledger.lower_mark_to(Network::BASE, ChainTime::from_unix(NOW - 10)).await.unwrap();
     stall.lease_runs_out();
     chain.set_head(ChainTime::from_unix(NOW + 25 * 60 * 60));
     assert_problem(ask(&service, paid(&payment)).await, 422, "payment_too_old").await;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::{AttemptOutcome, Claim, CommitOutcome, KEPT, ReserveOutcome, State};
+use super::{Claim, CommitOutcome, KEPT, ReserveOutcome, State};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash};
 
 const MINED: u64 = 2_000;
@@ -36,7 +36,7 @@ fn claim(intent: u64, payment: u64, head: u64) -> Claim {
 
 fn begun() -> State {
     let mut state = State::default();
-    state.begin(ChainTime::from_unix(1_000));
+    state.begin(Network::BASE, ChainTime::from_unix(1_000));
     state
 }
 
@@ -57,7 +57,6 @@ fn a_sale_takes_300_bytes_at_most() {
         }
     }
     assert!(size_of::<State>() < 1_000);
-    assert_eq!(state.tried().0, 0, "what is sold is not tried again");
 }
 
 /// A crowd that comes and goes: what is remembered follows the last two days, not all of history.
@@ -71,43 +70,6 @@ fn a_steady_trade_takes_steady_memory() {
     }
     assert_eq!(state.counts().consumed, 3 * window);
     assert!(state.bytes() as u64 <= 2 * 300 * window);
-}
-
-/// The owner of one payment can make any number of intents, and let a handler fail for each.
-#[test]
-fn attempts_in_vain_are_bounded() {
-    let (mut state, now) = (begun(), Duration::ZERO);
-    for n in 0..200_000 {
-        let Some(ReserveOutcome::Granted(lease)) = state.reserve(&claim(n, 0, MINED), now) else {
-            panic!("it is free")
-        };
-        state.release(&lease, AttemptOutcome::Started, now);
-    }
-    let (pairs, due) = state.tried();
-    assert!(pairs <= due && due <= (1 << 16) + 1, "{pairs}, {due}");
-}
-
-#[test]
-fn attempts_are_forgotten_an_hour_after_the_last() {
-    let (mut state, mut now) = (begun(), Duration::ZERO);
-    let vain = claim(1, 1, MINED);
-    let mut fail = |now| match state.reserve(&vain, now).unwrap() {
-        ReserveOutcome::Granted(lease) => {
-            state.release(&lease, AttemptOutcome::Started, now);
-            true
-        }
-        _ => false,
-    };
-    assert_eq!((0..17).filter(|_| fail(now)).count(), 16);
-    now += Duration::from_secs(60);
-    assert_eq!((0..2).filter(|_| fail(now)).count(), 1);
-    // It is looked at an hour after its first attempt; the last one was later.
-    now += KEPT - Duration::from_secs(61);
-    assert_eq!((0..2).filter(|_| fail(now)).count(), 1);
-    now += KEPT - Duration::from_secs(1);
-    assert_eq!((0..2).filter(|_| fail(now)).count(), 1, "still remembered, and the pause long over");
-    now += 2 * KEPT;
-    assert_eq!((0..17).filter(|_| fail(now)).count(), 16, "a fresh start");
 }
 
 /// A worker died, and its pair is not asked for again: the lease is forgotten all the same.
@@ -125,6 +87,6 @@ fn an_idle_lease_is_forgotten() {
         assert_eq!(others, 1, "at {now:?}");
     }
     assert_eq!(state.commit(&orphan, None, Duration::ZERO, UNIX_EPOCH), CommitOutcome::LeaseLost);
-    assert_eq!(state.counts().low_water_mark, Some(ChainTime::from_unix(1_000)));
+    assert_eq!(state.move_mark(Network::BASE, |mark| mark), Some(ChainTime::from_unix(1_000)));
     assert!(matches!(state.reserve(&claim(1, 1, MINED), 2 * KEPT), Some(ReserveOutcome::Granted(_))));
 }

@@ -18,7 +18,7 @@ use super::{
         question::{Answer, Question},
         statements::Statements,
     },
-    rows::{Later, grant, held, json, later_of, on, wishes},
+    rows::{Later, grant, json, later_of, on, wishes},
 };
 use crate::protocol::{IntentKey, Payment, PaymentId};
 
@@ -89,7 +89,7 @@ async fn look(
             seen.push((place, Sight::default()));
         }
         if let Some((_, sight)) = seen.last_mut() {
-            sight.entries.push([row.try_get(11)?, row.try_get(12)?]);
+            sight.entries.push([row.try_get(8)?, row.try_get(9)?]);
             sight.settlings.push(settling(&row)?);
             sight.snapshot.push(snapshot_row(&row)?);
         }
@@ -105,17 +105,14 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
         intent_left: row.try_get(4)?,
         sold: row.try_get(5)?,
         left: row.try_get(6)?,
-        own: row.try_get(7)?,
-        times: row.try_get(8)?,
-        since: row.try_get(9)?,
-        block_time: row.try_get(10)?,
-        barred: row.try_get(13)?,
+        block_time: row.try_get(7)?,
+        barred: row.try_get(10)?,
     })
 }
 
 fn settling(row: &SqliteRow) -> sqlx::Result<Option<Settling>> {
-    let Some(request) = row.try_get::<Option<Vec<u8>>, _>(14)? else { return Ok(None) };
-    let settling = sql::settling(request, row.try_get(15)?, row.try_get(16)?);
+    let Some(request) = row.try_get::<Option<Vec<u8>>, _>(11)? else { return Ok(None) };
+    let settling = sql::settling(request, row.try_get(12)?, row.try_get(13)?);
     settling.map(Some).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
@@ -201,29 +198,25 @@ impl Round {
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
         let rows: Vec<_> = chosen.iter().map(|(claim, paid)| grant(claim, paid)).collect();
-        let told = on(&say.reserve, json(&rows)?).fetch_all(&mut *work).await?;
+        let told = on(&say.reserve, json(&rows)?).fetch_all(work).await?;
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
-        let mut attempts = Vec::with_capacity(granted.len());
         for (Wished { place, settling, .. }, (claim, paid)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
             let lease = Lease::new(claim, paid, fence.cast_unsigned()).with_settling(*settling);
-            attempts.push(held(&lease, 0));
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
         }
-        on(&say.attempt, json(&attempts)?).execute(work).await?;
         Ok(expired)
     }
 }
 
-/// Ends leases that ran out: their attempts ended when they did.
+/// Ends leases that ran out.
 async fn expire(work: &mut SqliteConnection, say: &Statements, fences: &HashSet<i64>) -> sqlx::Result<i64> {
     if fences.is_empty() {
         return Ok(0);
     }
     let fences = json(&fences.iter().collect::<Vec<_>>())?;
-    on(&say.note_expired, fences.clone()).execute(&mut *work).await?;
     let gone = on(&say.expire, fences).execute(work).await?.rows_affected();
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }

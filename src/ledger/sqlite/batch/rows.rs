@@ -8,7 +8,7 @@ use sqlx::{Sqlite, query::Query, sqlite::SqliteArguments};
 use super::super::{
     super::{
         Claim, Lease, Settling,
-        sql::{micros, seconds},
+        sql::{chain, micros, seconds},
     },
     statements::Text,
 };
@@ -62,28 +62,30 @@ pub(super) fn settled(lease: &Lease) -> Option<Settled> {
     ))
 }
 
-/// Intent and payment; the request's digest, the head, the transaction, and until when the record is kept.
-pub(super) type Begun = (String, String, String, i64, Option<String>, i64);
+/// Intent, payment and chain; the request's digest, the head, the transaction, and until when the record is kept.
+pub(super) type Begun = (String, String, i64, String, i64, Option<String>, i64);
 
 /// A settlement that is begun under this lease.
 pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
     let (intent, payment) = pair(lease.intent(), lease.payment());
     let transaction = settling.transaction.map(|transaction| const_hex::encode(transaction.as_bytes()));
     let (request, head) = (const_hex::encode(settling.request), seconds(settling.head));
-    (intent, payment, request, head, transaction, seconds(lease.keep_until()))
+    let chain = chain(lease.payment().network());
+    (intent, payment, chain, request, head, transaction, seconds(lease.keep_until()))
 }
 
-/// Intent and payment; the claim's place in the batch. There is one without a candidate for a claim that has none.
-pub(super) type Wish = (String, Option<String>, usize);
+/// Intent and payment; the claim's place in the batch, and the payment's chain. There is one without a candidate for a claim that has
+/// none.
+pub(super) type Wish = (String, Option<String>, usize, Option<i64>);
 
 pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
-    let wish = |paid| {
+    let wish = |paid: &Payment| {
         let (intent, payment) = pair(claim.intent(), paid);
-        (intent, Some(payment), place)
+        (intent, Some(payment), place, Some(chain(paid.network())))
     };
     let mut wishes: Vec<_> = claim.payments().iter().map(wish).collect();
     if wishes.is_empty() {
-        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place));
+        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place, None));
     }
     wishes
 }
@@ -100,7 +102,7 @@ pub(super) fn grant<'c>(claim: &'c Claim, paid: &Payment) -> Grant<'c> {
         payment,
         const_hex::encode(transaction(paid).as_bytes()),
         paid.position().unwrap_or_default(),
-        paid.network().chain_id().cast_signed(),
+        chain(paid.network()),
         claim.resource(),
         const_hex::encode(paid.payer().as_bytes()),
         const_hex::encode(paid.recipient().as_bytes()),

@@ -1,16 +1,15 @@
-//! Forgets sales and settlements that cannot come back, leases and attempts that ended long ago, and answers after
-//! their time.
+//! Forgets sales and settlements that cannot come back, leases that ended long ago, and answers after their time.
 
 use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     super::{
-        super::sql::{KEPT, seconds},
+        super::sql::{KEPT, chain, seconds},
         statements::Statements,
     },
     rows::{millis, on},
 };
-use crate::protocol::ChainTime;
+use crate::protocol::{ChainTime, Network};
 
 /// How much was forgotten.
 pub(super) struct Swept {
@@ -20,43 +19,39 @@ pub(super) struct Swept {
     pub(super) more: bool,
 }
 
-/// Forgets what may be forgotten at this head, so many at most.
+/// Forgets what may be forgotten at this head of a chain, so many at most.
 pub(super) async fn sweep(
     work: &mut SqliteConnection,
     say: &Statements,
-    head: ChainTime,
+    (network, head): (Network, ChainTime),
     most: i64,
 ) -> sqlx::Result<Swept> {
     let old = sqlx::query(say.forgettable.sql()).bind(seconds(head)).bind(most).bind(millis(KEPT));
-    let old = old.fetch_one(&mut *work).await?;
+    let old = old.bind(chain(network)).fetch_one(&mut *work).await?;
     let (sales, mark): (i64, Option<i64>) = (old.try_get(0)?, old.try_get(2)?);
     if sales > 0 {
         let fences: String = old.try_get(1)?;
         on(&say.book, fences.clone()).execute(&mut *work).await?;
         on(&say.drop_answers, fences.clone()).execute(&mut *work).await?;
         on(&say.forget_sales, fences).execute(&mut *work).await?;
-        sqlx::query(say.raise_over.sql()).bind(mark).execute(&mut *work).await?;
+        sqlx::query(say.raise_over.sql()).bind(mark).bind(chain(network)).execute(&mut *work).await?;
     }
     let mut leases = 0;
     if old.try_get(3)? {
         let gone = sqlx::query(say.forget_leases.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
         leases = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
-    let mut attempts = 0;
-    if old.try_get(4)? {
-        let gone = sqlx::query(say.forget_attempts.sql()).bind(millis(KEPT)).bind(most).execute(&mut *work).await?;
-        attempts = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
-    }
     let mut answers = 0;
-    if old.try_get(5)? {
+    if old.try_get(4)? {
         let gone = sqlx::query(say.forget_answers.sql()).bind(most).execute(&mut *work).await?;
         answers = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
     let mut begun = 0;
-    if old.try_get(6)? {
-        let gone = sqlx::query(say.forget_settling.sql()).bind(seconds(head)).bind(most).execute(work).await?;
+    if old.try_get(5)? {
+        let gone = sqlx::query(say.forget_settling.sql()).bind(seconds(head)).bind(most).bind(chain(network));
+        let gone = gone.execute(work).await?;
         begun = i64::try_from(gone.rows_affected()).unwrap_or(i64::MAX);
     }
-    let more = sales.max(leases).max(attempts).max(answers).max(begun) >= most;
+    let more = sales.max(leases).max(answers).max(begun) >= most;
     Ok(Swept { sales, leases, more })
 }

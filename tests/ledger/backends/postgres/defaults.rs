@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, Claim, CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, RenewOutcome,
-        ReserveOutcome,
+        Claim, CommitOutcome, Ledger, LedgerError, Maintenance as _, PostgresLedger, RenewOutcome, ReserveOutcome,
         sqlx::{self, AssertSqlSafe, Row as _},
     },
-    protocol::{IntentKey, Transfer},
+    protocol::{IntentKey, Network, Transfer},
 };
 
 use super::{
@@ -19,11 +18,11 @@ use super::{
 /// Runs through every question, as a seller does.
 pub(super) async fn works(ledger: &PostgresLedger) {
     ledger.migrate().await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     for name in 1..=3 {
         let failed = hold(ledger, &claim(name, name)).await;
         assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
-        ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
+        ledger.release(&failed).await.unwrap();
         let lease = hold(ledger, &claim(name, name)).await;
         assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
         assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
@@ -31,8 +30,8 @@ pub(super) async fn works(ledger: &PostgresLedger) {
         assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
         assert_eq!(ledger.reserve(&claim(name + 10, name)).await, Ok(ReserveOutcome::PaymentUsed));
     }
-    ledger.raise_mark_to(time(MARK + 1)).await.unwrap();
-    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    ledger.raise_mark_to(Network::BASE, time(MARK + 1)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(MARK)).await.unwrap();
     assert_eq!(ledger.health().await, Ok(()));
 }
 
@@ -126,7 +125,7 @@ async fn a_later_revision_is_served_and_another_version_is_not() {
     sqlx::raw_sql("UPDATE ledger_memory SET revision = 9").execute(pool).await.unwrap();
     ledger.migrate().await.unwrap();
     sell(&ledger, &claim(3, 3)).await;
-    for version in [1, 3] {
+    for version in [2, 4] {
         let another = format!("UPDATE ledger_memory SET version = {version}");
         sqlx::raw_sql(AssertSqlSafe(another)).execute(pool).await.unwrap();
         assert_eq!(ledger.migrate().await, Err(LedgerError::incompatible()));
@@ -145,9 +144,9 @@ async fn a_sweep_by_name_forgets_all_that_may_be() {
     }
     let _held = hold(&ledger, &claim(50, 50)).await;
     let last = claim(1, 1).keep_until(&paid(1).into());
-    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(40));
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK + 100))));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(40));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK + 100))));
     let rows: (i64, i64) =
         sqlx::query_as("SELECT (SELECT count(*) FROM ledger_sales), (SELECT count(*) FROM ledger_book)")
             .fetch_one(&database.pools[0])
@@ -164,7 +163,7 @@ async fn what_is_in_the_book_is_not_sold_again_whenever_it_was_mined() {
     let ledger = database.begun().await;
     sell(&ledger, &claim(1, 1)).await;
     let month = HEAD + 30 * 86_400;
-    assert_eq!(ledger.sweep(time(month)).await, Ok(1));
+    assert_eq!(ledger.sweep(Network::BASE, time(month)).await, Ok(1));
     let moved = {
         let mut transfer = paid(1);
         transfer.block_time = time(month - 60);

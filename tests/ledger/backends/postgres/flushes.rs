@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, RefundOutcome, RenewOutcome, SalesBook as _, Settling,
+        CommitOutcome, KeptAnswer, Ledger, RefundOutcome, RenewOutcome, SalesBook as _, Settling,
         sqlx::{self, AssertSqlSafe},
     },
     protocol::TxHash,
@@ -72,7 +72,7 @@ async fn settlements_sales_and_refunds_wait_for_the_disk() {
 
     let freed = hold(&ledger, &claim(3, 3)).await;
     written(&database).await;
-    ledger.release(&freed, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&freed).await.unwrap();
     assert_eq!(flushes(&written(&database).await), []);
 
     assert_eq!(ledger.note_refund(paid(2).payment_id(), TxHash::new([5; 32])).await, Ok(RefundOutcome::Noted));

@@ -1,9 +1,10 @@
 //! What changes under a grant, and transactions that the database undoes.
 
 use std::time::Duration;
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, Maintenance as _, PostgresLedger, RenewOutcome, ReserveOutcome, Settling,
+    CommitOutcome, Ledger, Maintenance as _, PostgresLedger, RenewOutcome, ReserveOutcome, Settling,
     sqlx::{self, AssertSqlSafe},
 };
 
@@ -28,7 +29,7 @@ async fn held(database: &Database) -> i64 {
     sqlx::query_scalar(count).fetch_one(&database.pools[0]).await.unwrap()
 }
 
-/// A sweep between look and write lets the write through; so does a release that began a pause. What holds after it decides.
+/// A sweep between look and write lets the write through. What holds after it decides.
 #[tokio::test]
 async fn a_grant_that_no_longer_holds_is_taken_back() {
     let booked = |intent: &str, payment: &str| {
@@ -38,15 +39,11 @@ async fn a_grant_that_no_longer_holds_is_taken_back() {
              VALUES ({intent}, {payment}, NEW.chain_id, NEW.tx_hash, NEW.log_position, 1, 'x', '', '', '', 1, 1, 1, now(), now())"
         )
     };
-    let paused = "INSERT INTO ledger_attempts (intent, payment, times, ended_at)
-         VALUES (NEW.intent, NEW.payment, 16, clock_timestamp()) ON CONFLICT DO NOTHING"
-        .to_owned();
     type Told = fn(&ReserveOutcome) -> bool;
-    let cases: [(String, Told); 4] = [
+    let cases: [(String, Told); 3] = [
         (booked("NEW.intent", "'another'"), |told| *told == ReserveOutcome::IntentConsumed),
         (booked("decode('99', 'hex')", "NEW.payment"), |told| *told == ReserveOutcome::PaymentUsed),
-        (paused, |told| matches!(told, ReserveOutcome::TooManyAttempts { .. })),
-        ("UPDATE ledger_memory SET mark = NEW.block_time".to_owned(), |told| *told == ReserveOutcome::BeforeMemory),
+        ("UPDATE ledger_marks SET mark = NEW.block_time".to_owned(), |told| *told == ReserveOutcome::BeforeMemory),
     ];
     // At once, where nothing is known of either; and where a lease that ran out is in the way.
     for takes_over in [false, true] {
@@ -75,11 +72,11 @@ async fn a_grant_that_is_taken_back_leaves_what_was_begun() {
     let lease = hold(&ledger, &claim_unsettled(1, 1, Duration::ZERO)).await;
     let begun = Settling::new([7; 16], time(MARK));
     assert_eq!(ledger.settling(&lease, &begun).await, Ok(RenewOutcome::Held));
-    on_writing(&database, "INSERT", "UPDATE ledger_memory SET mark = NEW.block_time").await;
+    on_writing(&database, "INSERT", "UPDATE ledger_marks SET mark = NEW.block_time").await;
     assert_eq!(ledger.reserve(&claim_unsettled(1, 1, LEASE)).await, Ok(ReserveOutcome::BeforeMemory));
     assert_eq!(held(&database).await, 0, "no lease is left");
     sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
-    ledger.lower_mark_to(time(MARK)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(MARK)).await.unwrap();
     assert_eq!(ledger.reserve(&claim_unsettled(2, 1, LEASE)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
     assert_eq!(hold(&ledger, &claim_unsettled(1, 1, LEASE)).await.settling(), Some(&begun));
     database.remove().await;
@@ -90,12 +87,12 @@ async fn a_grant_that_is_taken_back_leaves_what_was_begun() {
 async fn a_settlement_that_is_begun_meanwhile_is_not_missed() {
     let Some(database) = Database::new(0).await else { return };
     let ledger = database.begun().await;
-    let others = "INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
-         VALUES (NEW.payment, decode('99', 'hex'), decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
+    let others = "INSERT INTO ledger_settling (payment, intent, chain_id, request, head, keep_until)
+         VALUES (NEW.payment, decode('99', 'hex'), NEW.chain_id, decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
     on_writing(&database, "INSERT", others).await;
     assert_eq!(ledger.reserve(&claim_unsettled(1, 1, LEASE)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
-    let own = "INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
-         VALUES (NEW.payment, NEW.intent, decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
+    let own = "INSERT INTO ledger_settling (payment, intent, chain_id, request, head, keep_until)
+         VALUES (NEW.payment, NEW.intent, NEW.chain_id, decode(repeat('07', 16), 'hex'), 1, NEW.keep_until) ON CONFLICT DO NOTHING";
     on_writing(&database, "INSERT", own).await;
     let lease = hold(&ledger, &claim_unsettled(2, 2, LEASE)).await;
     assert_eq!(lease.settling(), Some(&Settling::new([7; 16], time(1))), "a fresh lease would hide it");
@@ -134,7 +131,7 @@ async fn what_is_sold_is_neither_renewed_nor_freed() {
     let lease = hold(&ledger, &claim(1, 1)).await;
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.renew(&lease).await, Ok(RenewOutcome::LeaseLost));
-    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&lease).await.unwrap();
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     sell(&ledger, &claim(2, 2)).await;
     database.remove().await;

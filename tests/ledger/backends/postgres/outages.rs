@@ -9,13 +9,14 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tower_x402::protocol::Network;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
 };
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, Ledger, LedgerError, PostgresLedger,
+    CommitOutcome, Ledger, LedgerError, PostgresLedger,
     sqlx::{self, postgres::PgPoolOptions},
 };
 use tracing::instrument::WithSubscriber as _;
@@ -75,11 +76,11 @@ async fn all_unavailable(ledger: &PostgresLedger, lease: &tower_x402::ledger::Le
     let start = Instant::now();
     let (rival, unavailable) = (claim(77, 77), LedgerError::unavailable);
     let (begun, reserved, renewed, committed, released, consumed, healthy) = tokio::join!(
-        ledger.begin(time(MARK)),
+        ledger.begin(Network::BASE, time(MARK)),
         ledger.reserve(&rival),
         ledger.renew(lease),
         ledger.commit(lease, None),
-        ledger.release(lease, AttemptOutcome::Started),
+        ledger.release(lease),
         ledger.consumed(lease.intent()),
         ledger.health(),
     );
@@ -113,7 +114,7 @@ async fn a_commit_whose_answer_is_lost_is_repeated() {
     wire.deaf.store(false, Ordering::SeqCst);
     let ledger = ledger.time_limit(PATIENT);
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
-    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&lease).await.unwrap();
     assert_eq!(ledger.consumed(lease.intent()).await.map(|sale| sale.is_some()), Ok(true));
     database.remove().await;
 }
@@ -178,7 +179,7 @@ async fn what_is_done_survives_a_server_that_is_killed() {
     };
     let ledger = PostgresLedger::connect(&server.url()).await.unwrap();
     ledger.migrate().await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     sell(&ledger, &claim(2, 2)).await;
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
@@ -253,7 +254,7 @@ async fn talk() -> String {
         let ledger = database.connected().await;
         said += &format!("{:?}", ledger.health().await);
         ledger.migrate().await.unwrap();
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         sell(&ledger, &claim(1, 1)).await;
         let broken = "ALTER TABLE ledger_sales ADD CONSTRAINT canary CHECK (resource = 'canary') NOT VALID";
         sqlx::raw_sql(broken).execute(&database.pools[0]).await.unwrap();

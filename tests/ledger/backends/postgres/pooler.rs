@@ -1,6 +1,7 @@
 //! SECURITY 59: pgbouncer in transaction mode between the ledger and its database.
 
 use std::{fs, time::Duration};
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{
     CommitOutcome, Ledger, PostgresLedger, ReserveOutcome,
@@ -106,7 +107,7 @@ async fn behind_a_pooler_it_conforms() {
 async fn behind_a_pooler_each_gets_its_own_answer() {
     let Some(pooler) = Pooler::new().await else { return };
     let ledgers = [pooler.fresh().await, pooler.ledger().await];
-    ledgers[0].begin(time(MARK)).await.unwrap();
+    ledgers[0].begin(Network::BASE, time(MARK)).await.unwrap();
     let other = PgPool::connect(&pooler.url).await.unwrap();
     let others = tokio::spawn(async move {
         for n in 0..200_i32 {

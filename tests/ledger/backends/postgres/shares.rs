@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, select};
 use tokio::time::timeout;
 use tower_x402::ledger::{
-    AttemptOutcome, Claim, CommitOutcome, Ledger as _, PostgresLedger, RenewOutcome, Settling,
+    Claim, CommitOutcome, Ledger as _, PostgresLedger, RenewOutcome, Settling,
     sqlx::{AssertSqlSafe, Connection as _, PgConnection, raw_sql},
 };
 
@@ -57,7 +57,7 @@ async fn reservations_leave_connections_to_what_is_held() {
         assert_eq!(ledger.settling(&begun, &settling).await, Ok(RenewOutcome::Held));
         assert_eq!(ledger.renew(&begun).await, Ok(RenewOutcome::Held));
         assert_eq!(ledger.commit(&sold, None).await, Ok(CommitOutcome::Done));
-        assert_eq!(ledger.release(&freed, AttemptOutcome::NotStarted).await, Ok(()));
+        assert_eq!(ledger.release(&freed).await, Ok(()));
     });
     let first = timeout(SOON, select(holders, reservations)).await;
     assert!(matches!(first, Ok(futures_util::future::Either::Left(_))), "no holder waits for a reservation");

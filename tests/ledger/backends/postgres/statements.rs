@@ -1,9 +1,10 @@
 //! That the cost of a statement does not grow with the number of records.
 
 use std::time::Duration;
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{
-    Announcements as _, AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, RenewOutcome, ReserveOutcome,
+    Announcements as _, CommitOutcome, KeptAnswer, Ledger, RenewOutcome, ReserveOutcome,
     sqlx::{self, Connection as _, PgConnection, PgPool},
 };
 
@@ -17,7 +18,7 @@ use super::{
 async fn full_reads(pool: &PgPool) -> i64 {
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let count = "SELECT COALESCE(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables
-        WHERE schemaname = current_schema() AND relname IN ('ledger_sales', 'ledger_answers', 'ledger_attempts', 'ledger_book', 'ledger_settling', 'ledger_unannounced')";
+        WHERE schemaname = current_schema() AND relname IN ('ledger_sales', 'ledger_answers', 'ledger_book', 'ledger_settling', 'ledger_unannounced')";
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
 }
 
@@ -26,7 +27,7 @@ async fn none_reads_a_table_from_end_to_end() {
     let Some(database) = Database::new(0).await else { return };
     let pool = &database.pools[0];
     drop(database.begun().await);
-    // Other people's sales, leases and attempts; as many as make a planner look for an index.
+    // Other people's sales and leases; as many as make a planner look for an index.
     let crowd = format!(
         "INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
             block_number, block_time, keep_until, lease_until, consumed_at)
@@ -34,14 +35,13 @@ async fn none_reads_a_table_from_end_to_end() {
             1, {MARK} + 50, {HEAD} + 86400 * (CASE WHEN n % 100 = 1 THEN 1 ELSE 30 END), clock_timestamp() + interval '1 hour',
             CASE WHEN n % 50 > 0 THEN clock_timestamp() END
         FROM generate_series(1, 30000) AS n;
-        INSERT INTO ledger_settling (payment, intent, request, head, keep_until)
-            SELECT payment, intent, intent, {MARK}, keep_until FROM ledger_sales WHERE consumed_at IS NULL;
-        INSERT INTO ledger_attempts SELECT intent, payment, 3, clock_timestamp() FROM ledger_sales;
+        INSERT INTO ledger_settling (payment, intent, chain_id, request, head, keep_until)
+            SELECT payment, intent, chain_id, intent, {MARK}, keep_until FROM ledger_sales WHERE consumed_at IS NULL;
         INSERT INTO ledger_answers SELECT intent, clock_timestamp() + interval '1 hour', '\\x66' FROM ledger_sales;
         INSERT INTO ledger_book SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer, recipient, token,
             amount, block_number, block_time, reserved_at, consumed_at FROM ledger_sales WHERE consumed_at IS NOT NULL;
         INSERT INTO ledger_unannounced SELECT payment, consumed_at FROM ledger_sales WHERE consumed_at IS NOT NULL;
-        ANALYZE ledger_sales, ledger_answers, ledger_attempts, ledger_book, ledger_settling, ledger_unannounced"
+        ANALYZE ledger_sales, ledger_answers, ledger_book, ledger_settling, ledger_unannounced"
     );
     let mut crowding = PgConnection::connect(&database.url).await.unwrap();
     sqlx::raw_sql(sqlx::AssertSqlSafe(crowd)).execute(&mut crowding).await.unwrap();
@@ -53,7 +53,7 @@ async fn none_reads_a_table_from_end_to_end() {
     for name in 1..=20 {
         let failed = hold(&ledger, &claim(name, name)).await;
         assert_eq!(ledger.renew(&failed).await, Ok(RenewOutcome::Held));
-        ledger.release(&failed, AttemptOutcome::Started).await.unwrap();
+        ledger.release(&failed).await.unwrap();
         let sold = hold(&ledger, &claim(name, name)).await.announcing();
         let answer = KeptAnswer::new("an answer", Duration::from_millis(1));
         assert_eq!(ledger.commit(&sold, Some(&answer)).await, Ok(CommitOutcome::Done));
@@ -68,7 +68,7 @@ async fn none_reads_a_table_from_end_to_end() {
         let _ = hold(&ledger, &claim_for(name, name, Duration::ZERO, HEAD)).await;
         let _ = hold(&ledger, &claim(name + 100, name)).await;
     }
-    let swept = ledger.sweep(time(HEAD + 86_401)).await.unwrap();
+    let swept = ledger.sweep(Network::BASE, time(HEAD + 86_401)).await.unwrap();
     assert!(swept > 200, "{swept}");
     drop(ledger);
     // Each statement ran ten times at least. A few readings from before may be counted late, for the server gathers

@@ -4,11 +4,12 @@ use std::{
     future::Future,
     time::{Duration, Instant},
 };
+use tower_x402::protocol::Network;
 
 use tokio::net::TcpListener;
 use tower_x402::ledger::{
-    AttemptOutcome, CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _,
-    RedisConnectErrorKind, RedisLedger, RenewOutcome, ReserveOutcome, Sale, redis_driver as driver,
+    CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _, RedisConnectErrorKind,
+    RedisLedger, RenewOutcome, ReserveOutcome, Sale, redis_driver as driver,
 };
 
 use super::{
@@ -22,7 +23,7 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 async fn begun(url: &str) -> RedisLedger {
     let ledger = RedisLedger::builder().key_prefix(prefix()).connect(url).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     ledger
 }
 
@@ -85,12 +86,12 @@ async fn emptied_it_sells_nothing_until_it_begins_anew() {
         assert_eq!(ledger.commit(&held, None).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.commit(&sold, None).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.renew(&held).await, Err(LedgerError::unavailable()));
-        assert_eq!(ledger.release(&held, AttemptOutcome::Started).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.release(&held).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.consumed(sold.intent()).await.map(|sale| sale.is_some()), Err(LedgerError::unavailable()));
-        assert_eq!(ledger.raise_mark_to(time(MARK)).await, Err(LedgerError::unavailable()));
+        assert_eq!(ledger.raise_mark_to(Network::BASE, time(MARK)).await, Err(LedgerError::unavailable()));
         assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
 
-        ledger.begin(time(HEAD)).await.unwrap();
+        ledger.begin(Network::BASE, time(HEAD)).await.unwrap();
         assert_eq!(ledger.health().await, Ok(()));
         for (intent, payment) in [(1, 1), (2, 2), (3, 3)] {
             assert_eq!(ledger.reserve(&claim(intent, payment)).await, Ok(ReserveOutcome::BeforeMemory));
@@ -110,9 +111,9 @@ async fn a_dead_server_is_an_error_in_time() {
         assert_eq!(in_time(ledger.reserve(&claim(3, 3))).await, Err(LedgerError::unavailable()));
         assert_eq!(in_time(ledger.renew(&held)).await, Err(LedgerError::unavailable()));
         assert_eq!(in_time(ledger.commit(&held, None)).await, Err(LedgerError::unavailable()));
-        assert_eq!(in_time(ledger.release(&held, AttemptOutcome::Started)).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.release(&held)).await, Err(LedgerError::unavailable()));
         assert_eq!(in_time(ledger.consumed(sold.intent())).await, Err(LedgerError::unavailable()));
-        assert_eq!(in_time(ledger.begin(time(HEAD))).await, Err(LedgerError::unavailable()));
+        assert_eq!(in_time(ledger.begin(Network::BASE, time(HEAD))).await, Err(LedgerError::unavailable()));
         assert_eq!(in_time(ledger.health()).await, Err(LedgerError::unavailable()));
     }
     assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err().kind(), LOST);
@@ -159,7 +160,7 @@ async fn a_commit_whose_answer_is_lost_is_done_when_repeated() {
     assert_eq!(wire.mood(), Mood::Carries as u8, "the answer was on its way");
     again(&ledger).await;
     assert_eq!(ledger.counts().await.unwrap().consumed, 2, "the server recorded it");
-    ledger.release(&lease, AttemptOutcome::Started).await.unwrap();
+    ledger.release(&lease).await.unwrap();
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.counts().await.unwrap().consumed, 2);
 }
@@ -218,7 +219,7 @@ async fn a_full_server_finishes_what_it_granted() {
     // The answer has to leave without being kept.
     assert_eq!(ledger.commit(&answered, Some(&answer)).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.consumed(answered.intent()).await, Ok(Some(Sale::new())));
-    assert_eq!(ledger.release(&dropped, AttemptOutcome::Started).await, Ok(()));
+    assert_eq!(ledger.release(&dropped).await, Ok(()));
     assert_eq!(ledger.consumed(sold.intent()).await.map(|sale| sale.is_some()), Ok(true));
     assert_eq!(ledger.reserve(&claim(4, 1)).await, Err(LedgerError::unavailable()));
     let _: () = server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
@@ -258,7 +259,7 @@ async fn a_commit_waits_for_replicas() {
     let wait = Duration::from_millis(200);
     let builder = RedisLedger::builder().key_prefix(prefix.clone()).wait_replicas(1, wait);
     let ledger = builder.connect(&leader.url()).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..2 {
         assert_eq!(in_time(ledger.commit(&lease, None)).await, Err(LedgerError::unavailable()), "there is no replica");
@@ -312,7 +313,7 @@ async fn a_repeated_commit_waits_for_a_replica_that_hangs() {
     let port = leader.port().to_string();
     let _: () = replica.command(&["REPLICAOF", "127.0.0.1", &port]).await;
     let ledger = connect().await;
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     let first = hold(&ledger, &claim(2, 2)).await;
     for _ in 0..200 {
@@ -347,7 +348,7 @@ async fn a_server_that_follows_is_left_for_the_one_that_leads() {
     let wire = Wire::to(server.port()).await;
     let ledger = begun(&wire.url()).await;
     let direct = RedisLedger::builder().key_prefix(ledger.key_prefix()).connect(&leader.url()).await.unwrap();
-    direct.begin(time(MARK)).await.unwrap();
+    direct.begin(Network::BASE, time(MARK)).await.unwrap();
     let _: () = server.command(&["REPLICAOF", "127.0.0.1", &leader.port().to_string()]).await;
     wire.leads_to(leader.port());
     assert_eq!(in_time(ledger.reserve(&claim(1, 1))).await, Err(LedgerError::unavailable()));
@@ -362,7 +363,7 @@ async fn a_connection_of_the_callers_is_used() {
     let client = driver::Client::open(server.url()).unwrap();
     let connection = driver::aio::ConnectionManager::new(client).await.unwrap();
     let ledger = RedisLedger::builder().key_prefix(prefix()).on(connection).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
     server.restart().await;
     again(&ledger).await;
@@ -387,7 +388,7 @@ async fn who_leads_is_asked_of_sentinels() {
     let builder = |service: &str| RedisLedger::builder().sentinels([nobody.clone(), sentinel.url()], service);
     assert_eq!(builder("other").connect(ignored).await.unwrap_err().kind(), LOST);
     let ledger = builder("shop").wait_replicas(1, Duration::from_secs(1)).connect(ignored).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = hold(&ledger, &claim(1, 1)).await;
     for _ in 0..200 {
         if ledger.commit(&lease, None).await == Ok(CommitOutcome::Done) {

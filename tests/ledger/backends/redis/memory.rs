@@ -1,6 +1,7 @@
 //! What kept answers may take of the server's memory.
 
 use std::time::Duration;
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, LedgerError, RedisLedger, ReserveOutcome};
 
@@ -30,7 +31,7 @@ async fn keeps(ledger: &RedisLedger, name: u64, keep_for: Duration) -> bool {
 async fn kept_answers_leave_a_fifth_of_the_memory_to_sales() {
     let Some(server) = Private::start(&["--maxmemory", "60mb"]).await else { return };
     let ledger = ledger_at(&server.url(), "ledger").await;
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let mut kept = 0;
     for name in 1..=400 {
         kept += usize::from(keeps(&ledger, name, HOUR).await);
@@ -44,7 +45,7 @@ async fn kept_answers_take_no_more_than_is_said() {
     let Some(url) = shared().await else { return };
     let builder = RedisLedger::builder().key_prefix(prefix()).time_limit(PATIENT).answers_up_to(5 * LARGE);
     let ledger = builder.connect(url).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let brief = Duration::from_secs(2);
     for name in 1..=8 {
         let is_kept = keeps(&ledger, name, if name % 2 == 0 { HOUR } else { brief }).await;
@@ -63,7 +64,7 @@ async fn a_sale_whose_record_was_evicted_is_not_sold_again() {
     let Some(url) = shared().await else { return };
     let prefix = prefix();
     let ledger = ledger_at(url, &prefix).await;
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let sold = sell(&ledger, &claim(1, 1)).await;
     let payment = format!("{{{prefix}}}:payment:{}", sold.payment().id());
     let _: () = command(url, &["DEL", &payment]).await;

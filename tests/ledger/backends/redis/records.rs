@@ -19,7 +19,7 @@ use crate::support::servers::{installed, missing};
 
 async fn begun(url: &str) -> RedisLedger {
     let ledger = ledger_at(url, &prefix()).await;
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     ledger
 }
 
@@ -187,17 +187,17 @@ async fn the_documented_query_tells_what_was_sold_today() {
 async fn the_mark_moves_only_by_name() {
     let Some(url) = shared().await else { return };
     let ledger = ledger_at(url, &prefix()).await;
-    assert_eq!(ledger.low_water_mark().await, Ok(None));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(None));
     for head in [MARK, MARK - 50, MARK + 50] {
-        ledger.begin(time(head)).await.unwrap();
-        assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
+        ledger.begin(Network::BASE, time(head)).await.unwrap();
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))));
     }
-    ledger.raise_mark_to(time(MARK - 1)).await.unwrap();
-    ledger.lower_mark_to(time(MARK + 1)).await.unwrap();
-    assert_eq!(ledger.low_water_mark().await, Ok(Some(time(MARK))));
-    ledger.raise_mark_to(paid(1).block_time).await.unwrap();
+    ledger.raise_mark_to(Network::BASE, time(MARK - 1)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(MARK + 1)).await.unwrap();
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))));
+    ledger.raise_mark_to(Network::BASE, paid(1).block_time).await.unwrap();
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::BeforeMemory));
-    ledger.lower_mark_to(time(MARK + 99)).await.unwrap();
+    ledger.lower_mark_to(Network::BASE, time(MARK + 99)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
 }
 
@@ -211,10 +211,10 @@ async fn a_crowd_is_forgotten_without_a_trace() {
     assert_eq!(ledger.counts().await.unwrap().remembered, 50);
     // A second after the last in which it could come back, with the lease of these claims.
     let beyond = HEAD + 2 * 86_400 + 180 + 3_600 + 240 + 1;
-    assert_eq!(ledger.sweep(time(beyond)).await, Ok(50));
+    assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(50));
     let counts = ledger.counts().await.unwrap();
     assert_eq!((counts.remembered, counts.consumed), (0, 50));
-    assert_eq!(counts.low_water_mark, Some(paid(0).block_time));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(paid(0).block_time)));
     assert_eq!(keys(url, &ledger).await, ["ledger"], "nothing is left behind");
     for head in [beyond, HEAD] {
         let replay = claim_for(7, 7, Duration::from_secs(60), head);
@@ -231,20 +231,14 @@ async fn a_lease_that_nobody_asked_about_is_forgotten() {
     }
     pass(url, ledger.key_prefix(), Duration::from_secs(60 + 3_590)).await;
     let _ = sell(&ledger, &claim(9, 9)).await;
-    assert_eq!(ledger.sweep(time(HEAD)).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, time(HEAD)).await, Ok(0));
     assert_eq!(ledger.counts().await.unwrap().held, 3, "each of them may still be committed");
     pass(url, ledger.key_prefix(), Duration::from_secs(20)).await;
     let _ = sell(&ledger, &claim(10, 10)).await;
-    assert_eq!(ledger.sweep(time(HEAD)).await, Ok(0));
+    assert_eq!(ledger.sweep(Network::BASE, time(HEAD)).await, Ok(0));
     let counts = ledger.counts().await.unwrap();
     assert_eq!((counts.held, counts.expired, counts.remembered), (0, 3, 2));
-    assert_eq!(counts.low_water_mark, Some(time(MARK)), "nothing that was sold is forgotten");
-    // What is left of them ends by itself: the counts of attempts.
-    for key in keys(url, &ledger).await.iter().filter(|key| key.starts_with("tries")) {
-        let key = format!("{{{}}}:{key}", ledger.key_prefix());
-        let ttl: i64 = command(url, &["PTTL", &key]).await;
-        assert!((1..=3_660_000).contains(&ttl), "{ttl}");
-    }
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(time(MARK))), "nothing that was sold is forgotten");
 }
 
 /// As if the server's clock had been set back by a day since the last grant.
@@ -262,35 +256,21 @@ async fn a_fence_is_above_every_earlier_one_whatever_the_clock() {
     }
 }
 
-/// A long handler's attempts are remembered as long as any other's.
-#[tokio::test]
-async fn a_renewal_keeps_the_count_of_attempts_as_well() {
-    let Some(url) = shared().await else { return };
-    let ledger = begun(url).await;
-    let lease = hold(&ledger, &claim_for(1, 1, Duration::from_secs(60), HEAD)).await;
-    let tries = keys(url, &ledger).await.into_iter().find(|key| key.starts_with("tries")).unwrap();
-    let tries = format!("{{{}}}:{tries}", ledger.key_prefix());
-    let _: u64 = command(url, &["PEXPIRE", &tries, "60000"]).await;
-    assert_eq!(ledger.renew(&lease).await, Ok(tower_x402::ledger::RenewOutcome::Held));
-    let left: i64 = command(url, &["PTTL", &tries]).await;
-    assert!(left > 3_600_000, "{left}");
-}
-
 #[tokio::test]
 async fn a_sweep_by_name_forgets_all_that_may_be() {
     let Some(url) = shared().await else { return };
     let ledger = begun(url).await;
-    assert!(ledger.sweep(time(HEAD)).await.is_ok());
+    assert!(ledger.sweep(Network::BASE, time(HEAD)).await.is_ok());
     for name in 0..140 {
         let _ = sell(&ledger, &claim(name, name)).await;
     }
     let _held = hold(&ledger, &claim(150, 150)).await;
     let last = claim(1, 1).keep_until(&paid(1).into());
-    assert_eq!(ledger.sweep(last).await, Ok(0), "it is kept to the second");
-    assert_eq!(ledger.sweep(last.after(Duration::from_secs(1))).await, Ok(140));
+    assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0), "it is kept to the second");
+    assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(140));
     let counts = ledger.counts().await.unwrap();
     assert_eq!((counts.remembered, counts.held), (0, 1));
-    assert_eq!(counts.low_water_mark, Some(paid(1).block_time));
+    assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(paid(1).block_time)));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{Durability, Ledger, LedgerError, LedgerErrorKind, RedisConnectErrorKind, RedisLedger};
 
@@ -32,7 +33,7 @@ async fn a_server_that_evicts_is_refused() {
         assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
         let _: () = server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
         assert_eq!(ledger.health().await, Ok(()));
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     }
 }
 
@@ -56,7 +57,7 @@ async fn a_server_that_forgets_is_taken_with_a_warning_and_refused_by_a_setting(
             continue;
         }
         let strict = strict.unwrap();
-        strict.begin(time(MARK)).await.unwrap();
+        strict.begin(Network::BASE, time(MARK)).await.unwrap();
         assert_eq!(strict.health().await, Ok(()));
         let _: () = server.command(&["CONFIG", "SET", "appendonly", "no"]).await;
         assert_eq!(strict.health().await, Err(LedgerError::unavailable()), "somebody changed it since");
@@ -81,7 +82,7 @@ async fn where_config_is_forbidden_info_tells() {
     let hosted = user("hosted", &["-config"]).await;
     let mute = user("mute", &["-config", "-info"]).await;
     let ledger = RedisLedger::connect(&hosted).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
     assert_eq!(RedisLedger::connect(&mute).await.unwrap_err().kind(), RedisConnectErrorKind::PolicyUnknown);
     assert!(RedisLedger::builder().allow_eviction_to_sell_twice().connect(&mute).await.is_ok());
@@ -147,7 +148,7 @@ async fn tls_is_spoken_with_a_certificate_that_is_trusted() {
     let root_cert = Some(std::fs::read(&certificate).unwrap());
     let client = Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert }).unwrap();
     let ledger = RedisLedger::builder().connect_client(client).await.unwrap();
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let _ = sell(&ledger, &claim(1, 1)).await;
 }
 
@@ -156,13 +157,13 @@ async fn contents_of_another_version_are_left_alone() {
     let Some(url) = shared().await else { return };
     let prefix = prefix();
     let ledger = ledger_at(url, &prefix).await;
-    ledger.begin(time(MARK)).await.unwrap();
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = sell(&ledger, &claim(1, 1)).await;
     let record = format!("{{{prefix}}}:ledger");
     let _: u64 = command(url, &["HSET", &record, "schema", "2"]).await;
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::incompatible()));
     assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::incompatible()));
-    assert_eq!(ledger.begin(time(MARK)).await, Err(LedgerError::incompatible()));
+    assert_eq!(ledger.begin(Network::BASE, time(MARK)).await, Err(LedgerError::incompatible()));
     assert_eq!(ledger.counts().await, Err(LedgerError::incompatible()));
     let other = RedisLedger::builder().key_prefix(prefix.clone()).connect(url).await.unwrap_err();
     assert_eq!(other.kind(), RedisConnectErrorKind::Ledger(LedgerErrorKind::Incompatible));
@@ -212,7 +213,7 @@ async fn neither_errors_nor_logs_tell_where_the_server_is() {
         tell(&wrong.unwrap_err());
         let url = format!("redis://:canary_password@127.0.0.1:{}", server.port());
         let ledger = RedisLedger::connect(&url).await.unwrap();
-        ledger.begin(time(MARK)).await.unwrap();
+        ledger.begin(Network::BASE, time(MARK)).await.unwrap();
         let _ = sell(&ledger, &claim(1, 1)).await;
         tell(&ledger);
         server.kill();
