@@ -28,6 +28,7 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     /// Owns what it needs, so that it can outlive its caller.
     fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64>;
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
+    fn keeps_answers(&self) -> bool;
 }
 
 /// The boxed twin of [`Announcements`].
@@ -93,5 +94,9 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {
         Ledger::announcements(self).map(|announcements| announcements as &dyn ErasedAnnouncements)
+    }
+
+    fn keeps_answers(&self) -> bool {
+        Ledger::answer_space(self).is_some_and(|space| space > 0)
     }
 }

@@ -9,6 +9,7 @@
 //! seller's hook.
 
 mod announcements;
+mod answer_space;
 mod any;
 mod book;
 mod claim;
@@ -141,8 +142,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// [announcements](Self::announcements). A repeated commit marks nothing again.
     ///
     /// An `answer` is stored in the same atomic step, and [`consumed`](Self::consumed) returns it until its time ends.
-    /// A repeated commit neither changes nor prolongs a stored answer. A ledger without space may omit the answer, but
-    /// still records the sale.
+    /// A repeated commit neither changes nor prolongs a stored answer. A ledger without [space](Self::answer_space) for
+    /// the answer does not keep it, but still records the sale.
     fn commit(
         &self,
         lease: &Lease,
@@ -181,6 +182,15 @@ pub trait Ledger: Send + Sync + 'static {
     /// announcement.
     fn announcements(&self) -> Option<&impl Announcements> {
         None::<&announcements::NoAnnouncements>
+    }
+
+    /// Returns how many bytes all kept answers may take, if the ledger keeps answers. By default it keeps none:
+    /// [`commit`](Self::commit) ignores them, and [`redeliver`](crate::X402Layer::redeliver) has no effect.
+    ///
+    /// An answer for which there is no space is delivered once. The limit protects sales, which share the ledger's memory
+    /// or disk with the answers.
+    fn answer_space(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -244,6 +254,10 @@ impl<L: Ledger> Ledger for Arc<L> {
 
     fn announcements(&self) -> Option<&impl Announcements> {
         L::announcements(self)
+    }
+
+    fn answer_space(&self) -> Option<usize> {
+        L::answer_space(self)
     }
 }
 

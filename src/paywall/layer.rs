@@ -358,8 +358,12 @@ impl X402Layer {
     /// Keeps sold answers, so that an answer that is lost on its way can be delivered again.
     ///
     /// By default answers are not kept, unless the route's page [asks for it](QuotePage::redelivery): a sold answer
-    /// that is lost on its way is gone. See [`Redelivery`] for the content, the place and the time of the storage.
+    /// that is lost on its way is gone. See [`Redelivery`] for the content, the place and the time of the storage. A
+    /// ledger of one's own that [keeps no answers](crate::ledger::Ledger::answer_space) leaves it so, with a warning in the log.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
+        if redelivery.is_on() && !self.route.merchant.ledger.keeps_answers() {
+            tracing::warn!(resource = &*self.route.resource, "the ledger keeps no answers: none is delivered again");
+        }
         self.set(|route| route.set_redelivery(redelivery))
     }
 }

@@ -107,6 +107,10 @@ impl Ledger for AnyLedger {
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        of_each!(self, ledger => ledger.answer_space())
+    }
 }
 
 impl Announcements for AnyLedger {
@@ -144,6 +148,25 @@ impl AnyLedger {
             _ => {
                 let pool = PgPoolOptions::new().max_connections(4).connect_lazy(address).unwrap();
                 Self::Postgres(PostgresLedger::from(pool).time_limit(PATIENT))
+            }
+        }
+    }
+
+    /// In no hurry, with so many bytes for answers, and with its tables.
+    pub async fn with_answer_space(address: &str, bytes: usize) -> Self {
+        match address.split_once(':').unwrap() {
+            ("sqlite", path) => {
+                let builder = SqliteLedger::builder().time_limit(PATIENT).answers_up_to(bytes);
+                Self::Sqlite(builder.open(path).await.unwrap())
+            }
+            ("redis", _) => {
+                let (url, prefix) = address.rsplit_once('#').unwrap();
+                let builder = RedisLedger::builder().key_prefix(prefix).time_limit(PATIENT).answers_up_to(bytes);
+                Self::Redis(builder.connect(url).await.unwrap())
+            }
+            _ => {
+                let builder = PostgresLedger::builder().time_limit(PATIENT).answers_up_to(bytes);
+                Self::Postgres(builder.run_migrations(true).connect(address).await.unwrap())
             }
         }
     }

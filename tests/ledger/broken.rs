@@ -15,7 +15,7 @@ use tower_x402::{
     ledger::{
         Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger, RenewOutcome, ReserveOutcome, Sale,
         Settling,
-        conformance::{self, Harness},
+        conformance::{self, Harness, KeepsAnswers},
     },
     protocol::{Address, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, TxHash},
     testing::FakeClock,
@@ -46,6 +46,10 @@ enum Fault {
     ForgetsEarly,
     /// Forgets no sale.
     ForgetsNever,
+    /// Forgets the sales of every network by the head of one.
+    SweepsEveryNetwork,
+    /// Begins on a network by itself.
+    BeginsEverywhere,
     /// Marks the transfer, not the intent.
     IntentUnmarked,
     /// Knows an authorization by the transaction that used it.
@@ -197,6 +201,10 @@ impl Ledger for Broken {
         match self.fault {
             Fault::IgnoresMark => self.inner.begin(Network::BASE, ChainTime::from_unix(0)).await.map(|_| first),
             Fault::TellsNoMark => self.inner.begin(network, now).await.map(|_| now),
+            Fault::BeginsEverywhere => {
+                let _ = self.inner.begin(Network::BASE_SEPOLIA, now).await?;
+                self.inner.begin(network, now).await
+            }
             _ => self.inner.begin(network, now).await,
         }
     }
@@ -285,12 +293,20 @@ impl Ledger for Broken {
         match self.fault {
             Fault::ForgetsEarly => self.inner.sweep(network, head.after(Duration::from_secs(1))).await,
             Fault::ForgetsNever => Ok(0),
+            Fault::SweepsEveryNetwork => {
+                let _ = self.inner.sweep(Network::BASE, head).await?;
+                self.inner.sweep(network, head).await
+            }
             _ => self.inner.sweep(network, head).await,
         }
     }
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.inner.health().await
+    }
+
+    fn answer_space(&self) -> Option<usize> {
+        self.inner.answer_space()
     }
 }
 
@@ -323,6 +339,13 @@ impl Harness for Bench {
     }
 }
 
+impl KeepsAnswers for Bench {
+    async fn with_answer_space(&self, bytes: usize) -> Broken {
+        let broken = self.fresh().await;
+        Broken { inner: broken.inner.answers_up_to(bytes).unwrap(), ..broken }
+    }
+}
+
 /// The checks that this fault fails.
 async fn caught(fault: Fault) -> Vec<&'static str> {
     let bench = Bench { fault, clock: FakeClock::new(0) };
@@ -346,6 +369,8 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::TellsNoMark, &["begin_is_repeatable"]),
         (Fault::ForgetsEarly, &["kept_to_the_second"]),
         (Fault::ForgetsNever, &["forgetting_raises_the_mark"]),
+        (Fault::SweepsEveryNetwork, &["forgetting_is_its_own"]),
+        (Fault::BeginsEverywhere, &["each_has_its_own_mark", "not_begun_sells_nothing"]),
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
         (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
@@ -379,6 +404,21 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::KeepsForEver, &["kept_for_its_time", "a_repeated_commit_keeps_the_first", "for_no_time_none_is_kept"]),
     ] {
         let caught = caught(fault).await;
+        for check in checks {
+            assert!(caught.contains(check), "{fault:?} passed {check}; it was caught by {caught:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_ledger_that_ignores_its_space_is_caught() {
+    for (fault, checks) in [
+        (Fault::KeepsForEver, &["answers_stay_within_the_space", "one_beyond_all_space_is_not_kept"] as &[_]),
+        (Fault::KeepsNoAnswer, &["answers_stay_within_the_space", "space_comes_back"]),
+    ] {
+        let bench = Bench { fault, clock: FakeClock::new(0) };
+        let violations = conformance::run_space(&bench).await.unwrap_err();
+        let caught: Vec<_> = violations.as_slice().iter().map(|violation| violation.check.name).collect();
         for check in checks {
             assert!(caught.contains(check), "{fault:?} passed {check}; it was caught by {caught:?}");
         }

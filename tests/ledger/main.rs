@@ -39,7 +39,7 @@ use std::{sync::Arc, time::Duration};
 use tower_x402::{
     ledger::{
         Claim, CommitOutcome, Ledger, LedgerError, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Settling,
-        conformance::{self, CHECKS, Harness},
+        conformance::{self, CHECKS, Harness, KeepsAnswers, SPACE_CHECKS},
     },
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
     testing::FakeClock,
@@ -81,6 +81,12 @@ impl Harness for Memory {
 
     fn rounds(&self) -> usize {
         self.rounds
+    }
+}
+
+impl KeepsAnswers for Memory {
+    async fn with_answer_space(&self, bytes: usize) -> MemoryLedger {
+        self.fresh().await.answers_up_to(bytes).unwrap()
     }
 }
 
@@ -180,6 +186,12 @@ async fn what_was_begun_to_be_settled_is_kept_for_its_intent() {
 async fn sell(ledger: &MemoryLedger, claim: &Claim) {
     let ReserveOutcome::Granted(lease) = ledger.reserve(claim).await.unwrap() else { panic!("it is free") };
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+}
+
+#[tokio::test]
+async fn answers_stay_within_their_space() {
+    let report = conformance::run_space(&Memory::new(1)).await.unwrap();
+    assert_eq!(report.passed.len(), SPACE_CHECKS.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

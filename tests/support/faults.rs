@@ -233,6 +233,10 @@ impl Ledger for Faulty {
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        self.inner.answer_space()
+    }
 }
 
 impl Announcements for Faulty {

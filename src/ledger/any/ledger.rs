@@ -145,6 +145,10 @@ impl Ledger for AnyLedger {
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        of_each!(self, ledger => ledger.answer_space())
+    }
 }
 
 impl Announcements for AnyLedger {

@@ -35,6 +35,12 @@ pub trait Harness: Sync {
     }
 }
 
+/// The harness of a ledger that keeps answers.
+pub trait KeepsAnswers: Harness {
+    /// A [fresh](Harness::fresh) ledger whose [`answer_space`](Ledger::answer_space) is this many bytes.
+    fn with_answer_space(&self, bytes: usize) -> impl Future<Output = Self::Ledger> + Send;
+}
+
 /// The harness of a ledger that is durable.
 pub trait Reopens: Harness {
     /// Closes the ledger as well as it can be closed, and returns it as the next process opens it. Other handles may stay open.

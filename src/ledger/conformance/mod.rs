@@ -54,6 +54,7 @@ mod payment;
 mod race;
 mod sale;
 mod settling;
+mod space;
 
 use std::{fmt, time::Duration};
 
@@ -61,7 +62,8 @@ pub use announcements::{ANNOUNCEMENT_CHECKS, run_announcements};
 pub use book::{BOOK_CHECKS, run_book};
 pub use durable::{DURABLE_CHECKS, run_durable};
 use fixture::{Fault, Fixture};
-pub use harness::{Harness, Reopens};
+pub use harness::{Harness, KeepsAnswers, Reopens};
+pub use space::{SPACE_CHECKS, run_space};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);

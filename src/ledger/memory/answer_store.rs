@@ -9,11 +9,8 @@ use std::{
 use bytes::Bytes;
 use foldhash::HashMap;
 
-use super::super::KeptAnswer;
+use super::super::{KeptAnswer, answer_space::ANSWER_SPACE};
 use crate::protocol::IntentKey;
-
-/// How much is kept unless said otherwise.
-pub(super) const CAPACITY: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct AnswerStore {
@@ -35,7 +32,7 @@ struct Kept {
 
 impl Default for AnswerStore {
     fn default() -> Self {
-        Self::with_capacity(CAPACITY)
+        Self::with_capacity(ANSWER_SPACE)
     }
 }
 
@@ -43,6 +40,10 @@ impl AnswerStore {
     pub(super) fn with_capacity(capacity: usize) -> Self {
         let (kept, order, ends) = (HashMap::default(), BTreeMap::new(), BinaryHeap::new());
         Self { kept, order, ends, next: 0, bytes: 0, capacity }
+    }
+
+    pub(super) const fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Keeps an answer, and drops the oldest ones where there is no room. One that is larger than all the room is not kept.

@@ -163,6 +163,10 @@ impl Ledger for MemoryLedger {
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        self.state().ok().map(|state| state.answers.capacity())
+    }
 }
 
 impl Announcements for MemoryLedger {

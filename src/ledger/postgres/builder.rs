@@ -10,8 +10,10 @@ use sqlx::{
 use super::{
     super::{
         LedgerError, TablePrefixError,
+        answer_space::ANSWER_SPACE,
         sql::{self, TIME_LIMIT, failed, in_time},
     },
+    answers::AnswerSpace,
     connection::{Borrowed, ask},
     handle::PostgresLedger,
     shares::Shares,
@@ -43,6 +45,7 @@ pub struct PostgresLedgerBuilder {
     connections: u32,
     migrates: bool,
     time_limit: Duration,
+    answer_space: usize,
 }
 
 impl PostgresLedger {
@@ -71,8 +74,14 @@ impl From<PgPool> for PostgresLedger {
 
 impl PostgresLedgerBuilder {
     fn new() -> Self {
-        let prefix = PREFIX.to_owned();
-        Self { prefix, schema: None, connections: CONNECTIONS, migrates: false, time_limit: TIME_LIMIT }
+        Self {
+            prefix: PREFIX.to_owned(),
+            schema: None,
+            connections: CONNECTIONS,
+            migrates: false,
+            time_limit: TIME_LIMIT,
+            answer_space: ANSWER_SPACE,
+        }
     }
 
     /// Sets the prefix of every table's and function's name, `ledger_` by default.
@@ -105,6 +114,14 @@ impl PostgresLedgerBuilder {
     /// are not: in many deployments another role does so.
     pub fn run_migrations(self, run: bool) -> Self {
         Self { migrates: run, ..self }
+    }
+
+    /// Sets how many bytes all kept answers may take, each with 256 beside its content: 64 MiB by default. An answer for which there
+    /// is no space is delivered once, and not kept. Each
+    /// replica counts what it keeps and measures the table once a minute, so that replicas can exceed the limit for a minute. All of
+    /// them should say the same.
+    pub fn answers_up_to(self, bytes: usize) -> Self {
+        Self { answer_space: bytes, ..self }
     }
 
     /// Sets how long one question may take before it fails as [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable): 1.9 s
@@ -150,15 +167,17 @@ impl PostgresLedgerBuilder {
     fn with_pool(self, pool: PgPool) -> PostgresLedger {
         let statements = Arc::new(Statements::new(&self.prefix, self.schema.as_deref()));
         let shares = Arc::new(Shares::of(pool.options().get_max_connections()));
-        PostgresLedger { pool, statements, last_sale: Arc::default(), shares, time_limit: self.time_limit }
+        let answers = Arc::new(AnswerSpace::new(self.answer_space));
+        PostgresLedger { pool, statements, last_sale: Arc::default(), shares, answers, time_limit: self.time_limit }
     }
 }
 
 impl fmt::Debug for PostgresLedgerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prefix, schema, connections, migrates, time_limit } = self;
+        let Self { prefix, schema, connections, migrates, time_limit, answer_space } = self;
         let mut builder = f.debug_struct("PostgresLedgerBuilder");
         builder.field("table_prefix", prefix).field("schema", schema).field("pool_size", connections);
-        builder.field("run_migrations", migrates).field("time_limit", time_limit).finish()
+        builder.field("run_migrations", migrates).field("time_limit", time_limit);
+        builder.field("answers_up_to", answer_space).finish()
     }
 }

@@ -287,7 +287,7 @@ impl Ledger for PostgresLedger {
         };
         let commit = if lease.is_to_announce() { &say.commit_to_announce } else { commit };
         let sold = in_time(self.time_limit, async {
-            match KeptAnswer::to_keep(answer) {
+            match KeptAnswer::to_keep(answer).filter(|answer| self.answers.take(answer)) {
                 Some(answer) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
                 None => {
                     let told = self.one::<(Option<bool>,)>(Flush::Now, commit, &values).await?;
@@ -345,12 +345,21 @@ impl Ledger for PostgresLedger {
             events::expired(count(leases));
             forgotten += count(sales);
             if sales.max(leases).max(answers) < BATCH {
-                return Ok(forgotten);
+                break;
             }
         }
+        let measured = self.one::<(i64,)>(Flush::Later, &self.statements.answer_bytes, &[]);
+        if let Some((bytes,)) = in_time(self.time_limit, measured).await? {
+            self.answers.measured(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        Ok(forgotten)
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
+    }
+
+    fn answer_space(&self) -> Option<usize> {
+        Some(self.answers.space())
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 
-use super::{super::last_sale::LastSale, shares::Shares, statements::Statements};
+use super::{super::last_sale::LastSale, answers::AnswerSpace, shares::Shares, statements::Statements};
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///
@@ -65,6 +65,7 @@ pub struct PostgresLedger {
     pub(super) statements: Arc<Statements>,
     pub(super) last_sale: Arc<LastSale>,
     pub(super) shares: Arc<Shares>,
+    pub(super) answers: Arc<AnswerSpace>,
     pub(super) time_limit: Duration,
 }
 

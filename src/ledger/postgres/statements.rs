@@ -69,6 +69,9 @@ INSERT INTO ledger_answers (intent, kept_until, content)
 VALUES ($1, clock_timestamp() + $2::bigint * interval '1 microsecond', $3)
 ON CONFLICT (intent) DO UPDATE SET kept_until = EXCLUDED.kept_until, content = EXCLUDED.content";
 
+/// What all kept answers take, in bytes.
+const ANSWER_BYTES: &str = "SELECT COALESCE(sum(octet_length(content) + 256), 0)::bigint FROM ledger_answers";
+
 const RENEW: &str = "
 UPDATE ledger_sales SET lease_until = clock_timestamp() + $4 * interval '1 microsecond'
 WHERE intent = $1 AND payment = $2 AND fence = $3 AND consumed_at IS NULL
@@ -333,7 +336,7 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     holdings: HOLDINGS, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }

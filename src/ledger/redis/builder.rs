@@ -6,6 +6,7 @@ use ::redis as driver;
 use driver::{Client, IntoConnectionInfo, ProtocolVersion, RedisResult};
 
 use super::{
+    super::answer_space::ANSWER_SPACE,
     connection::{Connection, TIME_LIMIT},
     error::{RedisConnectError, RedisConnectErrorKind},
     handle::{RedisInner, RedisLedger, Replicated},
@@ -14,8 +15,6 @@ use super::{
 
 /// Before the name of every key.
 const PREFIX: &str = "ledger";
-/// How many bytes all kept answers may take by default.
-const ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// The longest wait for replicas: the rest of the time a commit may take is for the commit.
 const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -65,7 +64,7 @@ impl RedisLedgerBuilder {
     fn new() -> Self {
         let prefix = PREFIX.to_owned();
         let (evicts, durable, keeps_book) = (false, false, false);
-        let (time_limit, answer_bytes) = (TIME_LIMIT, ANSWER_BYTES);
+        let (time_limit, answer_bytes) = (TIME_LIMIT, ANSWER_SPACE);
         Self { prefix, replicas: None, evicts, durable, keeps_book, answer_bytes, time_limit, sentinels: None }
     }
 

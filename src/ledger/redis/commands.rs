@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{
     super::{
         Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events, last_sale,
+        Sale, Settling, answer_space, events, last_sale,
     },
     connection::code,
     error::{RedisConnectError, RedisConnectErrorKind},
@@ -183,6 +183,10 @@ impl Ledger for RedisLedger {
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        Some(self.inner.answer_bytes)
+    }
 }
 
 impl RedisLedger {
@@ -215,7 +219,7 @@ impl RedisLedger {
                     Ok((told, _)) if told.first().is_some_and(|word| word == "no room") => {}
                     told => return told,
                 }
-                tracing::warn!("the ledger's server has no room for answers: an answer is sold and not kept");
+                answer_space::is_short();
             }
             self.written(&mut connection, script, words, None).await
         };

@@ -10,7 +10,7 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::{
     super::{
-        Lease, LedgerError, RefundOutcome,
+        Lease, LedgerError, RefundOutcome, answer_space,
         sql::{BATCH, SCHEMA, chain, compatible, seconds},
     },
     asked::Asked,
@@ -108,12 +108,15 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
 async fn keep(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], sold: &[u64]) -> sqlx::Result<()> {
     let mut sold: HashSet<_> = sold.iter().copied().collect();
     for asked in batch {
-        let Question::Commit(lease, Some(answer)) = &asked.question else { continue };
+        let Question::Commit(lease, Some((answer, space))) = &asked.question else { continue };
         // Of two that commit one lease the first is heard.
         if sold.remove(&lease.fencing_token()) {
             let row = sqlx::query(say.keep.sql()).bind(lease.intent().as_bytes().to_vec());
             let row = row.bind(answer.content().to_vec()).bind(millis(answer.keep_for()));
-            row.execute(&mut *work).await?;
+            let kept = row.bind(i64::try_from(*space).unwrap_or(i64::MAX)).execute(&mut *work).await?;
+            if kept.rows_affected() == 0 {
+                answer_space::is_short();
+            }
         }
     }
     Ok(())

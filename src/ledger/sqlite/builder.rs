@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use super::{
-    super::{LedgerError, TablePrefixError, sql},
+    super::{LedgerError, TablePrefixError, answer_space::ANSWER_SPACE, sql},
     file::{self, Place},
     handle::SqliteLedger,
     migration::OPENING,
@@ -51,6 +51,7 @@ pub struct SqliteLedgerBuilder {
     waiting: usize,
     migrates: Option<bool>,
     time_limit: Duration,
+    answer_space: usize,
 }
 
 impl SqliteLedger {
@@ -83,8 +84,14 @@ impl From<SqlitePool> for SqliteLedger {
 
 impl SqliteLedgerBuilder {
     fn new() -> Self {
-        let prefix = PREFIX.to_owned();
-        Self { prefix, readers: READERS, waiting: WAITING, migrates: None, time_limit: sql::TIME_LIMIT }
+        Self {
+            prefix: PREFIX.to_owned(),
+            readers: READERS,
+            waiting: WAITING,
+            migrates: None,
+            time_limit: sql::TIME_LIMIT,
+            answer_space: ANSWER_SPACE,
+        }
     }
 
     /// Sets the prefix of every table's name, `ledger_` by default.
@@ -116,6 +123,12 @@ impl SqliteLedgerBuilder {
     /// [`open`](Self::open) migrates its file, and [`on`](Self::on) leaves the caller's database as it is.
     pub fn run_migrations(self, run: bool) -> Self {
         Self { migrates: Some(run), ..self }
+    }
+
+    /// Sets how many bytes all kept answers may take, each with 256 beside its content: 64 MiB by default. An answer for which there
+    /// is no space is delivered once, and not kept.
+    pub fn answers_up_to(self, bytes: usize) -> Self {
+        Self { answer_space: bytes, ..self }
     }
 
     /// Sets how long one question may take before it fails as [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable): 1.9 s by default.
@@ -165,7 +178,7 @@ impl SqliteLedgerBuilder {
         let statements = Arc::new(Statements::new(&self.prefix));
         let home = Home::new(Place::new(options.get_filename()), options, Arc::clone(&statements));
         let queue = Arc::new(Queue::new(home, self.waiting));
-        SqliteLedger { queue, readers: pool, statements, time_limit: self.time_limit }
+        SqliteLedger { queue, readers: pool, statements, time_limit: self.time_limit, answer_space: self.answer_space }
     }
 }
 
@@ -184,9 +197,10 @@ fn written(options: SqliteConnectOptions) -> SqliteConnectOptions {
 
 impl fmt::Debug for SqliteLedgerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prefix, readers, waiting, migrates, time_limit } = self;
+        let Self { prefix, readers, waiting, migrates, time_limit, answer_space } = self;
         let mut builder = f.debug_struct("SqliteLedgerBuilder");
         builder.field("table_prefix", prefix).field("pool_size", readers).field("queue", waiting);
-        builder.field("run_migrations", migrates).field("time_limit", time_limit).finish()
+        builder.field("run_migrations", migrates).field("time_limit", time_limit);
+        builder.field("answers_up_to", answer_space).finish()
     }
 }

@@ -40,7 +40,10 @@ impl Ledger for SqliteLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let question = Question::Commit(lease.clone(), KeptAnswer::to_keep(answer).cloned());
+        let question = Question::Commit(
+            lease.clone(),
+            KeptAnswer::to_keep(answer).map(|answer| (answer.clone(), self.answer_space)),
+        );
         let Answer::Sold { sold, only_now } = self.ask(question).await? else {
             return Err(LedgerError::unavailable());
         };
@@ -102,6 +105,10 @@ impl Ledger for SqliteLedger {
 
     fn announcements(&self) -> Option<&impl Announcements> {
         Some(self)
+    }
+
+    fn answer_space(&self) -> Option<usize> {
+        Some(self.answer_space)
     }
 }
 

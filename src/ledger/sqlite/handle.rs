@@ -57,6 +57,8 @@ use crate::protocol::ChainTime;
 /// The table `ledger_answers` has the answers that routes [keep](crate::Redelivery): `intent` (16 bytes), `content`
 /// (the response as the buyer got it, unencrypted) and `kept_until` (Unix milliseconds). The transaction that records
 /// the sale writes the answer. It is not delivered after its time, and is deleted soon after that, or with its sale.
+/// All answers together take 64 MiB at most, unless [`answers_up_to`](super::SqliteLedgerBuilder::answers_up_to) says otherwise:
+/// an answer for which there is no space is delivered once, with a warning in the log; its sale is recorded all the same.
 /// The file does not shrink: SQLite uses the space again. Every reader of the file, its log or a backup can read the
 /// answers.
 ///
@@ -84,6 +86,8 @@ pub struct SqliteLedger {
     pub(super) readers: SqlitePool,
     pub(super) statements: Arc<Statements>,
     pub(super) time_limit: Duration,
+    /// How many bytes all kept answers may take.
+    pub(super) answer_space: usize,
 }
 
 impl SqliteLedger {

@@ -23,8 +23,8 @@ pub(super) enum Question {
     /// Renews, and records that the payment is about to be settled.
     Settling(Lease, Settling),
     NotSettled(Lease),
-    /// With the kept answer.
-    Commit(Lease, Option<KeptAnswer>),
+    /// With the answer to keep, and how many bytes all of them may take.
+    Commit(Lease, Option<(KeptAnswer, usize)>),
     Release(Lease),
     Memory(Word),
     /// At the chain's head.

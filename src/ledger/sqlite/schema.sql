@@ -6,7 +6,8 @@ CREATE TABLE ledger_memory (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     version  INTEGER NOT NULL,
     revision INTEGER NOT NULL,
-    beats    INTEGER NOT NULL DEFAULT 0      -- how often its health was asked for
+    beats    INTEGER NOT NULL DEFAULT 0,     -- how often its health was asked for
+    answers  INTEGER NOT NULL DEFAULT 0      -- what all kept answers take, in bytes: kept up by triggers
 ) STRICT;
 INSERT INTO ledger_memory (only_row, version, revision) VALUES (1, 0, 0);
 
@@ -59,6 +60,15 @@ CREATE TABLE ledger_answers (
     content    BLOB NOT NULL
 ) STRICT;
 CREATE INDEX ledger_answers_kept ON ledger_answers (kept_until);
+CREATE TRIGGER ledger_answers_added AFTER INSERT ON ledger_answers BEGIN
+    UPDATE ledger_memory SET answers = answers + 256 + length(NEW.content);
+END;
+CREATE TRIGGER ledger_answers_changed AFTER UPDATE OF content ON ledger_answers BEGIN
+    UPDATE ledger_memory SET answers = answers + length(NEW.content) - length(OLD.content);
+END;
+CREATE TRIGGER ledger_answers_dropped AFTER DELETE ON ledger_answers BEGIN
+    UPDATE ledger_memory SET answers = answers - 256 - length(OLD.content);
+END;
 
 -- Sales that wait for their announcement.
 CREATE TABLE ledger_unannounced (

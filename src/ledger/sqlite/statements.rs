@@ -246,11 +246,13 @@ DELETE FROM ledger_sales WHERE fence IN (
 RETURNING fence"
 );
 
-/// One answer: intent, content, and how long it is kept.
+/// One answer: intent, content, and how long it is kept; unless all of them would take more than `?4`. The triggers of the schema count
+/// 256 bytes beside each content.
 const KEEP: &str = concat!(
-    "INSERT INTO ledger_answers (intent, content, kept_until) VALUES (?1, ?2, ?3 + ",
+    "INSERT INTO ledger_answers (intent, content, kept_until) SELECT ?1, ?2, ?3 + ",
     now!(),
-    ") ON CONFLICT (intent) DO UPDATE SET content = excluded.content, kept_until = excluded.kept_until"
+    " FROM ledger_memory WHERE answers + 256 + length(?2) <= ?4
+ON CONFLICT (intent) DO UPDATE SET content = excluded.content, kept_until = excluded.kept_until"
 );
 
 /// Whether it is consumed, and what is kept of its answer.

@@ -143,7 +143,8 @@ impl Route {
     /// How answers are kept, if they are: as the route says, else as its page does.
     pub(crate) fn redelivery(&self) -> Option<Redelivery> {
         let of_page = || self.page.as_ref().and_then(PageHook::redelivery);
-        self.redelivery.or_else(of_page).filter(Redelivery::is_on)
+        let redelivery = self.redelivery.or_else(of_page).filter(Redelivery::is_on);
+        redelivery.filter(|_| self.merchant.ledger.keeps_answers())
     }
 
     /// The names of the parameters that its descriptions know, at any depth.

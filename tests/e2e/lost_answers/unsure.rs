@@ -81,4 +81,8 @@ impl<L: Ledger> Ledger for Unsure<L> {
     fn announcements(&self) -> Option<&impl Announcements> {
         self.ledger.announcements()
     }
+
+    fn answer_space(&self) -> Option<usize> {
+        self.ledger.answer_space()
+    }
 }

@@ -9,7 +9,7 @@ use tower_x402::{
     ledger::{
         BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, Maintenance as _, RefundOutcome, SalesBook,
         SalesQuery, SqliteLedger, UtcDay,
-        conformance::{self, BOOK_CHECKS, Harness, Reopens},
+        conformance::{self, BOOK_CHECKS, Harness, KeepsAnswers, Reopens},
         redis_driver as driver,
     },
     protocol::{Network, PaymentId, TxHash},
@@ -69,6 +69,14 @@ impl Harness for Books {
 
     fn skips_time(&self) -> bool {
         false
+    }
+}
+
+impl KeepsAnswers for Books {
+    async fn with_answer_space(&self, bytes: usize) -> AnyLedger {
+        let place = Place::new(self.kind).await.unwrap();
+        self.places.lock().unwrap().push(place);
+        AnyLedger::with_answer_space(&self.address(), bytes).await
     }
 }
 

@@ -3,7 +3,7 @@
 use tower_x402::{
     ledger::{
         RefundOutcome, SalesBook as _,
-        conformance::{self, DURABLE_CHECKS},
+        conformance::{self, DURABLE_CHECKS, SPACE_CHECKS},
     },
     protocol::TxHash,
 };
@@ -13,6 +13,7 @@ use crate::kinds::{Kind, Place, on_each_kind};
 
 on_each_kind! {
     it_is_durable
+    answers_stay_within_their_space
     a_refund_is_there_after_a_restart
 }
 
@@ -20,6 +21,13 @@ async fn it_is_durable(kind: Kind) {
     let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_durable(&books).await.unwrap();
     assert_eq!(report.passed.len(), DURABLE_CHECKS.len());
+    books.remove().await;
+}
+
+async fn answers_stay_within_their_space(kind: Kind) {
+    let Some(books) = Books::new(kind).await else { return };
+    let report = conformance::run_space(&books).await.unwrap();
+    assert_eq!(report.passed.len(), SPACE_CHECKS.len());
     books.remove().await;
 }
 

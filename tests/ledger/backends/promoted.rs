@@ -23,7 +23,7 @@ async fn lose(place: &Place, name: u64) {
     let intent: String = intent.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let keys = [format!("{prefix}payment:{payment}"), format!("{prefix}intent:{intent}")];
     let _: () = driver::cmd("DEL").arg(&keys).query_async(&mut connection).await.unwrap();
-    for set in ["kept", "sold"] {
+    for set in ["kept:8453", "sold"] {
         let _: () = driver::cmd("ZREM")
             .arg(format!("{prefix}{set}"))
             .arg(payment.to_string())

@@ -141,6 +141,7 @@ async fn large_numbers_are_kept_to_the_digit() {
         transfer.block_number = u64::MAX;
         transfer
     };
+    ledger.begin(large.network, time(MARK)).await.unwrap();
     let claim = tower_x402::ledger::Claim::builder("r", IntentKey::new([0xff; 16]))
         .pay_until(time(HEAD))
         .payments(vec![large])

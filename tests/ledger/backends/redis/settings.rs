@@ -160,7 +160,7 @@ async fn contents_of_another_version_are_left_alone() {
     ledger.begin(Network::BASE, time(MARK)).await.unwrap();
     let lease = sell(&ledger, &claim(1, 1)).await;
     let record = format!("{{{prefix}}}:ledger");
-    let _: u64 = command(url, &["HSET", &record, "schema", "2"]).await;
+    let _: u64 = command(url, &["HSET", &record, "schema", "1"]).await;
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Err(LedgerError::incompatible()));
     assert_eq!(ledger.commit(&lease, None).await, Err(LedgerError::incompatible()));
     assert_eq!(ledger.begin(Network::BASE, time(MARK)).await, Err(LedgerError::incompatible()));
