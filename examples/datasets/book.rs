@@ -8,12 +8,12 @@ use std::{
 use clap::{Args as Flags, ValueEnum};
 use tower_x402::{
     HealthError, Merchant, Unredeemed, UnredeemedReason,
-    ledger::{RefundOutcome, SalesBook as _, SalesQuery, UtcDay},
+    ledger::{AnyLedger, RefundOutcome, SalesBook as _, SalesQuery, UtcDay},
     protocol::{ChainTime, PaymentId, SealingKeys, TxHash},
     verify::EvmVerifier,
 };
 
-use super::{args::Args, ledger::Book, merchant, rows, run::Failure};
+use super::{args::Args, merchant, rows, run::Failure};
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -96,7 +96,7 @@ impl Span {
 /// What is wrong with the flags or the ledger.
 pub(crate) async fn sales(args: &Args, asked: &Sales) -> Result<(), Failure> {
     let ledger = args.ledger().map_err(Failure::flags)?;
-    let book = ledger.book().await?;
+    let book = ledger.book(args.network()).await?;
     let query = SalesQuery::since(asked.span.start());
     let query = asked.span.end().into_iter().fold(query, SalesQuery::until);
     let query = asked.resource.iter().fold(query, |query, name| query.resource(name.as_str()));
@@ -121,7 +121,7 @@ pub(crate) async fn sales(args: &Args, asked: &Sales) -> Result<(), Failure> {
 /// have been sold without a record of it.
 pub(crate) async fn refund(args: &Args, given: &RefundArgs) -> Result<(), Failure> {
     let RefundArgs { payment, transaction, .. } = *given;
-    let book = args.ledger().map_err(Failure::flags)?.book().await?;
+    let book = args.ledger().map_err(Failure::flags)?.book(args.network()).await?;
     let known = book.known(&[payment]).await.map_err(Failure::world)?;
     let is_known = known.first().is_some_and(|known| known.sold || known.refund.is_some());
     if !is_known && !given.not_sold {
@@ -190,7 +190,7 @@ async fn owed(args: &Args, since: SystemTime, until: Option<SystemTime>) -> Resu
 pub(crate) struct Asked {
     pub(crate) merchant: Merchant,
     pub(crate) verifier: EvmVerifier,
-    book: Book,
+    book: AnyLedger,
 }
 
 impl Asked {
@@ -200,13 +200,13 @@ impl Asked {
         let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
             return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
         };
-        let book = args.ledger().map_err(Failure::flags)?.book().await?;
+        let book = args.ledger().map_err(Failure::flags)?.book(args.network()).await?;
         let verifier = merchant::verifier(args).await?;
         // Nothing is quoted under this key.
         let keys = SealingKeys::random().map_err(Failure::world)?;
         let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);
         let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
-        let builder = book.give_to(builder).start_lazily().max_payment_age(args.max_payment_age);
+        let builder = builder.ledger(book.clone()).start_lazily().max_payment_age(args.max_payment_age);
         let merchant = builder.build().await.map_err(Failure::flags)?;
         Ok(Self { merchant, verifier, book })
     }

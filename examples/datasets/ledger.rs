@@ -9,10 +9,10 @@ use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
-        BookedSale, KnownPayment, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisConnectErrorKind,
-        RedisLedger, RefundOutcome, SalesBook, SalesQuery, SqliteLedger, sqlx::postgres::PgConnectOptions,
+        AnyLedger, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisConnectErrorKind, RedisLedger,
+        SqliteLedger, sqlx::postgres::PgConnectOptions,
     },
-    protocol::{ChainTime, Network, PaymentId, TxHash},
+    protocol::{ChainTime, Network},
 };
 
 use super::{run::Failure, secret::Secret};
@@ -93,88 +93,40 @@ impl LedgerArg {
         })
     }
 
-    /// Has one that is there already refuse what was mined until then; gives its mark.
+    /// Has one that is there already refuse what was mined on this network until then; gives its mark.
     ///
     /// # Errors
     /// A sentence without the URL.
-    pub(crate) async fn raise_mark(&self, to: ChainTime) -> Result<ChainTime, Failure> {
-        let mark = match self {
-            Self::Memory => return Err(Failure::flags("name the ledger that was restored with --ledger")),
-            Self::Sqlite(path) if !path.is_file() => {
-                return Err(Failure::flags(format!("there is no ledger {}: restore it first", path.display())));
-            }
-            Self::Sqlite(path) => sqlite(path).await?.raise_mark_to(Network::BASE, to).await,
-            Self::Postgres(url) => postgres(url).await?.raise_mark_to(Network::BASE, to).await,
-            Self::Redis(url) => redis(url, false).await?.raise_mark_to(Network::BASE, to).await,
-        };
+    pub(crate) async fn raise_mark(&self, network: Network, to: ChainTime) -> Result<ChainTime, Failure> {
+        let ledger = self.present().await?;
+        let mark = ledger.raise_mark_to(network, to).await;
         let mark =
             mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
         mark.ok_or_else(|| Failure::world(format!("{} has not begun: start the server, it begins now", self.name())))
     }
-}
 
-/// A ledger that is there, asked for its book.
-pub(crate) enum Book {
-    Sqlite(SqliteLedger),
-    Postgres(PostgresLedger),
-    Redis(RedisLedger),
-}
-
-macro_rules! of_each {
-    ($book:expr, $ledger:ident => $answer:expr) => {
-        match $book {
-            Book::Sqlite($ledger) => $answer,
-            Book::Postgres($ledger) => $answer,
-            Book::Redis($ledger) => $answer,
-        }
-    };
-}
-
-impl LedgerArg {
-    /// The book of one that is there already, and has begun.
+    /// The book of one that is there already, and has begun on this network.
     ///
     /// # Errors
     /// A sentence without the URL.
-    pub(crate) async fn book(&self) -> Result<Book, Failure> {
-        let book = match self {
-            Self::Memory => return Err(Failure::flags("name the ledger whose book is asked for with --ledger")),
-            Self::Sqlite(path) if !path.is_file() => {
-                return Err(Failure::flags(format!("there is no ledger {}", path.display())));
-            }
-            Self::Sqlite(path) => Book::Sqlite(sqlite(path).await?),
-            Self::Postgres(url) => Book::Postgres(postgres(url).await?),
-            // What others keep stays; nothing is sold or forgotten here.
-            Self::Redis(url) => Book::Redis(redis(url, false).await?),
-        };
-        let mark = of_each!(&book, ledger => ledger.low_water_mark(Network::BASE).await);
+    pub(crate) async fn book(&self, network: Network) -> Result<AnyLedger, Failure> {
+        let book = self.present().await?;
+        let mark = book.low_water_mark(network).await;
         let mark = mark.map_err(|error| failed(error, || format!("{} has no ledger", self.name())))?;
         mark.map(|_| book).ok_or_else(|| Failure::world(format!("{} has not begun: nothing was sold", self.name())))
     }
-}
 
-impl Book {
-    /// Has a merchant use this very ledger.
-    pub(crate) fn give_to(&self, merchant: MerchantBuilder) -> MerchantBuilder {
-        of_each!(self, ledger => merchant.ledger(ledger.clone()))
-    }
-}
-
-impl SalesBook for Book {
-    async fn page(
-        &self,
-        query: &SalesQuery,
-        after: Option<&BookedSale>,
-        most: usize,
-    ) -> Result<Vec<BookedSale>, LedgerError> {
-        of_each!(self, ledger => ledger.page(query, after, most).await)
-    }
-
-    async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
-        of_each!(self, ledger => ledger.known(payments).await)
-    }
-
-    async fn note_refund(&self, payment: PaymentId, transaction: TxHash) -> Result<RefundOutcome, LedgerError> {
-        of_each!(self, ledger => ledger.note_refund(payment, transaction).await)
+    /// One that is there already. Nothing is created, sold or forgotten.
+    async fn present(&self) -> Result<AnyLedger, Failure> {
+        Ok(match self {
+            Self::Memory => return Err(Failure::flags("name the ledger that is meant with --ledger")),
+            Self::Sqlite(path) if !path.is_file() => {
+                return Err(Failure::flags(format!("there is no ledger {}", path.display())));
+            }
+            Self::Sqlite(path) => sqlite(path).await?.into(),
+            Self::Postgres(url) => postgres(url).await?.into(),
+            Self::Redis(url) => redis(url, false).await?.into(),
+        })
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
         Some(time) => time,
         None => present(args).await?.unix(),
     });
-    let mark = ledger.raise_mark(to).await?;
+    let mark = ledger.raise_mark(args.network(), to).await?;
     if mark < to {
         return Err(Failure::world("the ledger did not take the mark: raise it again before it sells"));
     }

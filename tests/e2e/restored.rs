@@ -168,7 +168,7 @@ async fn a_mark_is_raised_where_a_ledger_is_and_never_into_the_future() {
     let now = SystemClock.unix();
     let [past, milliseconds] = [now - 10, now * 1000].map(|time| time.to_string());
     for (ledger, to, said) in [
-        ("sqlite:typo.db", &past, "restore it first"),
+        ("sqlite:typo.db", &past, "there is no ledger"),
         ("memory", &past, "--ledger"),
         ("sqlite:typo.db", &milliseconds, "has come"),
     ] {

@@ -8,14 +8,15 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use reqwest::{Client, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use tower_x402::protocol::TxHash;
 
 use super::{
-    payer,
+    Arrived, payer,
     seller::{self, AS_A_CHILD, SETTINGS, URL},
 };
 use crate::{
@@ -120,6 +121,30 @@ impl Rig {
         post(&self.http, address, body).await
     }
 
+    /// Shows a pair beside a crowd of forgers, and tells what it is given. The forgers show the payment under an intent of their own, the
+    /// intent with transactions that there are none of, and signed payments without a signature. They get no answer.
+    pub async fn beside_forgers(&self, intent: &str, payment: TxHash) -> Arrived {
+        let own = self.intent().await;
+        let address = format!("http://{}{INSIGHTS}", self.address());
+        let forgers = (0..24_u8).map(|name| {
+            let (own, address) = (&own, &address);
+            async move {
+                for round in 0..4 {
+                    let request = self.http.post(address);
+                    let request = match name % 3 {
+                        0 => request.json(&proof(own, payment)),
+                        1 => request.json(&proof(intent, TxHash::new([name * 4 + round + 1; 32]))),
+                        _ => request.json(&json!({ "query": "why" })).header("payment-signature", "bm90aGluZw=="),
+                    };
+                    let status = request.send().await.unwrap().status();
+                    assert!(!status.is_success(), "forger {name} was given {status}");
+                }
+            }
+        });
+        let honest = async { Arrived::of(self.present(intent, payment).await).await };
+        tokio::join!(honest, join_all(forgers)).0
+    }
+
     /// A payer in a process of its own receives the answer, and ends by `kill -9` before it stores it.
     pub async fn crash_with_the_answer(&self, intent: &str, payment: TxHash) {
         let folder = self.folder.path().display().to_string();
@@ -135,7 +160,7 @@ impl Rig {
 
 /// Shows a payment, again for as long as it is not seen: it runs by the machine's clock.
 pub async fn show(http: &Client, address: &str, intent: &str, payment: TxHash) -> reqwest::Result<Response> {
-    let proof = json!({ "query": "why", "intentId": intent, "txHash": payment.to_string() });
+    let proof = proof(intent, payment);
     let deadline = Instant::now() + PATIENT;
     loop {
         let answer = post(http, address, &proof).await?;
@@ -146,6 +171,10 @@ pub async fn show(http: &Client, address: &str, intent: &str, payment: TxHash) -
         }
         sleep(Duration::from_millis(200)).await;
     }
+}
+
+fn proof(intent: &str, payment: TxHash) -> Value {
+    json!({ "query": "why", "intentId": intent, "txHash": payment.to_string() })
 }
 
 async fn post(http: &Client, address: &str, body: &serde_json::Value) -> reqwest::Result<Response> {
