@@ -48,9 +48,8 @@ fn counted(path: &str) -> u64 {
         | "verification_unavailable"
         | "already_consumed"
         | "tx_already_used"
-        | "redemption_in_progress"
-        | "too_many_attempts" => 3,
-        "answer delivered again" => 4,
+        | "redemption_in_progress" => 3,
+        "too_many_attempts" | "answer delivered again" => 4,
         "upstream_payment_required" => 5,
         "redemption by body"
         | "redemption by header"

@@ -7,7 +7,7 @@ use http::{Request, header};
 use serde_json::{Value, json};
 use tower_x402::{
     BuildError, Chain, HealthError, Merchant, MerchantBuilder, X402,
-    ledger::{MemoryLedger, SqliteLedger},
+    ledger::{Maintenance as _, MemoryLedger, SqliteLedger},
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash, redemption_message,
         v2::PaymentRequirements,
@@ -427,4 +427,26 @@ async fn what_bought_nothing_is_listed_by_network() {
     let elsewhere = Network::eip155(1);
     let listed = merchant.unredeemed_on(elsewhere, &history(elsewhere), &ledger, since, None).await;
     assert_eq!(listed, Err(HealthError::NotSoldOn { network: elsewhere }));
+}
+
+/// Chains do not tell one time: a payment on the one that is behind is judged by its own mark.
+#[tokio::test]
+async fn a_network_that_is_behind_the_other_sells() {
+    let shop = Shop::new();
+    shop.base.set_head(ChainTime::from_unix(NOW + 900));
+    let merchant = shop.builder().chain(Chain::new(SEPOLIA).verifier(shop.sepolia.clone())).build().await.unwrap();
+    shop.sepolia.set_head(ChainTime::from_unix(NOW));
+    let [base, sepolia] = [shop.ledger.low_water_mark(BASE).await, shop.ledger.low_water_mark(SEPOLIA).await];
+    assert_eq!(
+        (base, sepolia),
+        (Ok(Some(ChainTime::from_unix(NOW + 900))), Ok(Some(ChainTime::from_unix(NOW - 3600))))
+    );
+    let counter = Counter::default();
+    let service = sells(&merchant, &counter);
+    let intent = quoted(&service).await;
+    let paid = shop.pay(SEPOLIA);
+    assert_eq!(ask(&service, on(SEPOLIA, &intent, paid)).await.status(), 200);
+    assert_problem(ask(&service, on(BASE, &quoted(&service).await, shop.pay(BASE))).await, 422, "payment_too_old")
+        .await;
+    assert_eq!(counter.runs(), 1);
 }

@@ -14,10 +14,10 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use tokio::time::{Instant, sleep};
-use tower_x402::{Price, Redelivery, X402Layer, protocol::Amount, verify::VerifyError};
+use tower_x402::{Price, Redelivery, X402Layer, ledger::MemoryLedger, protocol::Amount, verify::VerifyError};
 
 use crate::support::{
-    Answer, Counter, answering, ask, assert_problem, by_header,
+    Answer, Counter, Shop, answering, ask, assert_problem, by_header,
     faults::{Fault, Op, Stage, quoted},
     layered, post, proof, redemption, with_status,
 };
@@ -384,5 +384,20 @@ async fn an_answer_of_another_length_than_announced_is_not_sold() {
             assert_problem(answer, 502, "answer_broken").await;
         }
         assert_eq!(stage.counts().consumed, u64::from(is_sold), "announced {announced}");
+    }
+}
+
+/// A ledger that keeps no answers sells all the same.
+#[tokio::test]
+async fn without_space_for_answers_none_is_delivered_again() {
+    for (space, status) in [(0, 409), (64 * 1024, 201)] {
+        let ledger = MemoryLedger::new().answers_up_to(space).unwrap();
+        let shop = Shop::open_with(|merchant| merchant.ledger(ledger)).await;
+        let counter = Counter::default();
+        let service = layered(&shop.layer().redeliver(Redelivery::for_(QUARTER)), numbered(counter.clone()));
+        let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 201);
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status().as_u16(), status, "{space}");
+        assert_eq!(counter.runs(), 1);
     }
 }

@@ -129,10 +129,13 @@ impl State {
         self.answers.forget(now);
         self.forget_leases(now);
         self.prolong(claim);
-        let candidates: Option<Vec<_>> =
-            claim.payments().iter().map(|paid| self.candidate(claim.intent(), paid, now)).collect();
+        let has_begun = |paid: &Payment| self.memories.iter().any(|(begun, _)| *begun == paid.network());
+        if !claim.payments().iter().all(has_begun) {
+            return None;
+        }
+        let candidates = claim.payments().iter().filter_map(|paid| self.candidate(claim.intent(), paid, now));
         let intent = self.entry(claim.intent(), now);
-        Some(match decide(intent, claim.lease(), candidates?) {
+        Some(match decide(intent, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
             Decision::Free(candidate) => self.grant(claim, candidate.paid, now),
         })

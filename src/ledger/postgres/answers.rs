@@ -1,49 +1,13 @@
-//! `AnswerSpace`, and the commit that keeps an answer: in the transaction that consumes, and as a parameter, not as part of a statement.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! The commit that keeps an answer: in the transaction that consumes, and as a parameter, not as part of a statement.
 
 use sqlx::AssertSqlSafe;
 
 use super::{
-    super::{KeptAnswer, Lease, answer_space, answer_space::OVERHEAD, sql::micros},
+    super::{KeptAnswer, Lease, sql::micros},
     connection::Borrowed,
     handle::PostgresLedger,
     statements::{Flush, Literal, Text},
 };
-
-/// How much space answers take, as far as this process knows: what it measured last, and what it has kept since. A row that every commit
-/// counts in would let all commits wait for each other.
-#[derive(Debug)]
-pub(super) struct AnswerSpace {
-    taken: AtomicUsize,
-    all: usize,
-}
-
-impl AnswerSpace {
-    pub(super) const fn new(all: usize) -> Self {
-        Self { taken: AtomicUsize::new(0), all }
-    }
-
-    pub(super) const fn space(&self) -> usize {
-        self.all
-    }
-
-    /// All answers take so much.
-    pub(super) fn measured(&self, bytes: usize) {
-        self.taken.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Takes the space of an answer, if there is enough.
-    pub(super) fn take(&self, answer: &KeptAnswer) -> bool {
-        let size = answer.content().len().saturating_add(OVERHEAD);
-        let add = |taken: usize| taken.checked_add(size).filter(|taken| *taken <= self.all);
-        let is_taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
-        if !is_taken {
-            answer_space::is_short();
-        }
-        is_taken
-    }
-}
 
 impl PostgresLedger {
     /// Consumes by this statement what `values` name, and keeps the answer if it is sold only now; tells as `ledger_commit` does. Whatever fails

@@ -13,10 +13,10 @@ use super::{
         answer_space::ANSWER_SPACE,
         sql::{self, TIME_LIMIT, failed, in_time},
     },
-    answers::AnswerSpace,
     connection::{Borrowed, ask},
     handle::PostgresLedger,
     shares::Shares,
+    space::AnswerSpace,
     statements::{PREFIX, Statements},
 };
 

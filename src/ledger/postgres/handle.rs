@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 
-use super::{super::last_sale::LastSale, answers::AnswerSpace, shares::Shares, statements::Statements};
+use super::{super::last_sale::LastSale, shares::Shares, space::AnswerSpace, statements::Statements};
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///

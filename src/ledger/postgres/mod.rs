@@ -9,6 +9,7 @@ mod handle;
 mod maintenance;
 mod migration;
 mod shares;
+mod space;
 mod statements;
 
 pub use builder::PostgresLedgerBuilder;
