@@ -42,9 +42,9 @@ where
     // Owns the service: one that waits for readiness keeps its place in the queue no longer than the work lasts.
     let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
-        guard.attempt().handler_started();
+        guard.handler_started();
         let answer = pin!(metrics::handler(&route.resource, inner.call(request)));
-        reached(answer, || guard.attempt().handler_not_reached()).await
+        reached(answer, || guard.handler_not_reached()).await
     };
     let work = pin!(work);
     guard.keep(route.merchant.max_hold, late, work).await
@@ -69,7 +69,7 @@ pub(crate) fn judge<ResB, E>(
             "a price inside this one refused a request that was paid for here; nothing is taken, and no further quote is given"
         );
         route.nested.remember();
-        guard.attempt().handler_not_reached();
+        guard.handler_not_reached();
         return Ending::NoSale(Ok(response.map(ResponseBody::streaming)));
     }
     if response.status() == StatusCode::PAYMENT_REQUIRED {

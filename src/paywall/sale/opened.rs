@@ -133,8 +133,9 @@ impl<'a> Opened<'a> {
         Err(match reservation {
             Ok(ReserveOutcome::Granted(lease)) => {
                 let guard = LeaseGuard::new(Arc::clone(ledger), lease, &self.route.merchant.attempts);
-                let Some(retry_after) = guard.attempt().cooling() else { return Ok(guard) };
-                guard.release().await;
+                let Some(retry_after) = guard.cooling() else { return Ok(guard) };
+                // Boxed: it is rare, and would make every redemption's future larger.
+                Box::pin(guard.release()).await;
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),

@@ -3,7 +3,10 @@
 use std::{
     future::{Future, pending, poll_fn},
     pin::{Pin, pin},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -21,7 +24,7 @@ use crate::{
         Settling,
     },
     metrics::HeldLease,
-    paywall::seller::attempts::{Attempt, Attempts},
+    paywall::seller::attempts::Attempts,
     protocol::{ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
@@ -93,7 +96,9 @@ pub(crate) struct LeaseGuard {
     /// Committed, released or lost: nothing is left to do.
     settled: bool,
     runtime: Option<Handle>,
-    attempt: Attempt,
+    attempts: Arc<Attempts>,
+    /// The handler was started under this lease: an attempt, unless its answer is sold.
+    started: AtomicBool,
     /// The payment may be on its way to be settled: the lease is left to run out, so that the same payment is not sent twice at once.
     kept: bool,
     /// The first transaction that was recorded under this lease, and then sent.
@@ -150,8 +155,17 @@ pub(crate) enum Committed {
 
 impl LeaseGuard {
     pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease, attempts: &Arc<Attempts>) -> Self {
-        let (runtime, attempt) = (Handle::try_current().ok(), attempts.of(&lease));
-        Self { ledger, lease, settled: false, runtime, attempt, kept: false, sent: None, _held: HeldLease::new() }
+        Self {
+            ledger,
+            lease,
+            settled: false,
+            runtime: Handle::try_current().ok(),
+            attempts: Arc::clone(attempts),
+            started: AtomicBool::new(false),
+            kept: false,
+            sent: None,
+            _held: HeldLease::new(),
+        }
     }
 
     /// The payment that is held.
@@ -242,9 +256,19 @@ impl LeaseGuard {
         self.lease = self.lease.clone().announcing();
     }
 
-    /// This attempt to have the handler's answer.
-    pub(crate) const fn attempt(&self) -> &Attempt {
-        &self.attempt
+    /// Returns how long intent and payment have to cool down before another attempt.
+    pub(crate) fn cooling(&self) -> Option<Duration> {
+        self.attempts.cooling(&self.lease)
+    }
+
+    /// Counts this attempt from here on.
+    pub(crate) fn handler_started(&self) {
+        self.started.store(true, Ordering::Relaxed);
+    }
+
+    /// Does not count it after all: the service failed before it reached the handler.
+    pub(crate) fn handler_not_reached(&self) {
+        self.started.store(false, Ordering::Relaxed);
     }
 
     /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
@@ -296,7 +320,8 @@ impl LeaseGuard {
             match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease, answer)).await {
                 Ok(Ok(CommitOutcome::Done)) => {
                     self.settled = true;
-                    self.attempt.sold();
+                    self.handler_not_reached();
+                    self.attempts.sold(&self.lease);
                     return Committed::Done;
                 }
                 Ok(Ok(CommitOutcome::LeaseLost)) => return Committed::LeaseLost,
@@ -340,6 +365,9 @@ async fn notified(late: Option<&Notify>) {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
+        if *self.started.get_mut() {
+            self.attempts.failed(&self.lease);
+        }
         let Some(runtime) = self.runtime.take().filter(|_| !self.settled && !self.kept) else { return };
         let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
         // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.

@@ -2,10 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -51,10 +48,28 @@ struct Tried {
 }
 
 impl Attempts {
-    /// The next attempt, of what this lease holds.
-    pub(crate) fn of(self: &Arc<Self>, lease: &Lease) -> Attempt {
-        let pair = (lease.intent(), lease.payment().id().compact());
-        Attempt { log: Arc::clone(self), pair, started: AtomicBool::new(false) }
+    /// Returns how long what this lease holds still has to cool down.
+    pub(crate) fn cooling(&self, lease: &Lease) -> Option<Duration> {
+        let log = self.log();
+        // To name a pair costs more than all of this, and mostly there is none.
+        if log.pairs.is_empty() {
+            return None;
+        }
+        let tried = log.pairs.get(&pair(lease))?;
+        cool_down(tried.times).checked_sub(tried.ended.elapsed()).filter(|rest| !rest.is_zero())
+    }
+
+    /// Counts an attempt that ends now, in vain.
+    pub(crate) fn failed(&self, lease: &Lease) {
+        self.log().failed(pair(lease), Instant::now());
+    }
+
+    /// The pair is sold, and will not be tried again.
+    pub(crate) fn sold(&self, lease: &Lease) {
+        let mut log = self.log();
+        if !log.pairs.is_empty() {
+            log.pairs.remove(&pair(lease));
+        }
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -62,44 +77,8 @@ impl Attempts {
     }
 }
 
-/// One attempt. It counts if the handler was started, unless it ends in a sale.
-pub(crate) struct Attempt {
-    log: Arc<Attempts>,
-    pair: Pair,
-    started: AtomicBool,
-}
-
-impl Attempt {
-    /// Returns how long the pair still has to cool down.
-    pub(crate) fn cooling(&self) -> Option<Duration> {
-        let log = self.log.log();
-        let tried = log.pairs.get(&self.pair)?;
-        cool_down(tried.times).checked_sub(tried.ended.elapsed()).filter(|rest| !rest.is_zero())
-    }
-
-    /// Counts this attempt from here on.
-    pub(crate) fn handler_started(&self) {
-        self.started.store(true, Ordering::Relaxed);
-    }
-
-    /// Does not count it after all: the service failed before it reached the handler.
-    pub(crate) fn handler_not_reached(&self) {
-        self.started.store(false, Ordering::Relaxed);
-    }
-
-    /// The pair is sold, and will not be tried again.
-    pub(crate) fn sold(&self) {
-        self.started.store(false, Ordering::Relaxed);
-        self.log.log().pairs.remove(&self.pair);
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if *self.started.get_mut() {
-            self.log.log().failed(self.pair, Instant::now());
-        }
-    }
+fn pair(lease: &Lease) -> Pair {
+    (lease.intent(), lease.payment().id().compact())
 }
 
 impl Log {
@@ -142,15 +121,11 @@ mod tests {
         protocol::{Network, Transfer, TxHash},
     };
 
-    fn attempt(attempts: &Arc<Attempts>, intent: u64, position: u32) -> Attempt {
+    fn lease(intent: u64, position: u32) -> Lease {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&intent.to_be_bytes());
         let paid = Transfer::new(Network::BASE, TxHash::new([7; 32]), position).into();
-        attempts.of(&Lease::new(&Claim::builder("r", IntentKey::new(key)).build(), &paid, 1))
-    }
-
-    fn fail(attempts: &Arc<Attempts>, intent: u64) {
-        attempt(attempts, intent, 0).handler_started();
+        Lease::new(&Claim::builder("r", IntentKey::new(key)).build(), &paid, 1)
     }
 
     #[test]
@@ -161,52 +136,43 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_attempt_counts_if_the_handler_was_started_in_vain() {
-        let attempts = Arc::new(Attempts::default());
-        (0..15).for_each(|_| fail(&attempts, 1));
-        for _ in 0..20 {
-            drop(attempt(&attempts, 1, 0));
-            let unreached = attempt(&attempts, 1, 0);
-            unreached.handler_started();
-            unreached.handler_not_reached();
-        }
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), None);
-        fail(&attempts, 1);
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), Some(FIRST));
-        assert_eq!(attempt(&attempts, 2, 0).cooling(), None, "another intent");
-        assert_eq!(attempt(&attempts, 1, 1).cooling(), None, "another payment");
+    async fn sixteen_attempts_on_one_pair_and_then_a_pause() {
+        let attempts = Attempts::default();
+        (0..15).for_each(|_| attempts.failed(&lease(1, 0)));
+        assert_eq!(attempts.cooling(&lease(1, 0)), None);
+        attempts.failed(&lease(1, 0));
+        assert_eq!(attempts.cooling(&lease(1, 0)), Some(FIRST));
+        assert_eq!(attempts.cooling(&lease(2, 0)), None, "another intent");
+        assert_eq!(attempts.cooling(&lease(1, 1)), None, "another payment");
         tokio::time::advance(FIRST).await;
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), None);
-        fail(&attempts, 1);
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), Some(2 * FIRST));
-        let sold = attempt(&attempts, 1, 0);
-        sold.handler_started();
-        sold.sold();
-        drop(sold);
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), None);
+        assert_eq!(attempts.cooling(&lease(1, 0)), None);
+        attempts.failed(&lease(1, 0));
+        assert_eq!(attempts.cooling(&lease(1, 0)), Some(2 * FIRST));
+        attempts.sold(&lease(1, 0));
+        assert_eq!(attempts.cooling(&lease(1, 0)), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pair_is_remembered_for_an_hour_after_its_last_attempt() {
-        let attempts = Arc::new(Attempts::default());
-        (0..16).for_each(|_| fail(&attempts, 1));
+        let attempts = Attempts::default();
+        (0..16).for_each(|_| attempts.failed(&lease(1, 0)));
         tokio::time::advance(KEPT - FIRST).await;
-        fail(&attempts, 1);
+        attempts.failed(&lease(1, 0));
         tokio::time::advance(KEPT - FIRST).await;
-        fail(&attempts, 2);
-        fail(&attempts, 1);
-        assert_eq!(attempt(&attempts, 1, 0).cooling(), Some(4 * FIRST), "its last attempt was later than its first");
+        attempts.failed(&lease(2, 0));
+        attempts.failed(&lease(1, 0));
+        assert_eq!(attempts.cooling(&lease(1, 0)), Some(4 * FIRST), "its last attempt was later than its first");
         tokio::time::advance(2 * KEPT).await;
-        fail(&attempts, 3);
+        attempts.failed(&lease(3, 0));
         assert_eq!(attempts.log().pairs.len(), 1, "a fresh start");
     }
 
     /// The owner of one payment can make any number of intents, and let a handler fail for each.
     #[tokio::test(start_paused = true)]
     async fn the_log_is_bounded() {
-        let attempts = Arc::new(Attempts::default());
+        let attempts = Attempts::default();
         for intent in 0..200_000 {
-            fail(&attempts, intent);
+            attempts.failed(&lease(intent, 0));
         }
         let log = attempts.log();
         assert!(log.pairs.len() <= MOST && log.due.len() <= MOST, "{} pairs, {} due", log.pairs.len(), log.due.len());
