@@ -25,12 +25,12 @@ use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 /// # let path = folder.join("ledger.db").display().to_string();
 /// use tower_x402::{
 ///     ledger::{AnyLedger, Ledger, Maintenance, MemoryLedger},
-///     protocol::ChainTime,
+///     protocol::{ChainTime, Network},
 /// };
 ///
 /// let ledger = AnyLedger::open(&format!("sqlite:{path}")).await?;
-/// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;
-/// assert_eq!(ledger.low_water_mark(network).await?, Some(ChainTime::from_unix(1_795_280_400)));
+/// ledger.begin(Network::BASE, ChainTime::from_unix(1_795_280_400)).await?;
+/// assert_eq!(ledger.low_water_mark(Network::BASE).await?, Some(ChainTime::from_unix(1_795_280_400)));
 ///
 /// let for_tests = AnyLedger::from(MemoryLedger::new());
 /// # drop(for_tests);

@@ -37,16 +37,16 @@ use crate::protocol::ChainTime;
 /// the clock in microseconds.
 ///
 /// ```
-/// use tower_x402::{ledger::{Ledger as _, Maintenance as _, SqliteLedger}, protocol::ChainTime};
+/// use tower_x402::{ledger::{Ledger as _, Maintenance as _, SqliteLedger}, protocol::{ChainTime, Network}};
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("ledger.db");
 /// let ledger = SqliteLedger::open(&path).await?;
-/// ledger.begin(ChainTime::from_unix(1_795_280_400)).await?;          // payments up to here are refused
+/// ledger.begin(Network::BASE, ChainTime::from_unix(1_795_280_400)).await?; // payments up to here are refused
 ///
 /// let again = SqliteLedger::open(&path).await?;                      // another process, or the next one
-/// again.begin(ChainTime::from_unix(1_795_290_000)).await?;           // changes nothing: it has begun
-/// assert_eq!(again.low_water_mark().await?, Some(ChainTime::from_unix(1_795_280_400)));
+/// again.begin(Network::BASE, ChainTime::from_unix(1_795_290_000)).await?;  // changes nothing: it has begun
+/// assert_eq!(again.low_water_mark(Network::BASE).await?, Some(ChainTime::from_unix(1_795_280_400)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
