@@ -26,6 +26,8 @@ pub(super) fn block(page: &Page, offer: &Offer) -> Value {
         "expiry": quote.expiry.unix(),
         "network": network(quote.network),
         "words": { "price": price(quote), "symbol": quote.symbol, "network": network_name(quote.network) },
+        "label": quote.label,
+        "explorer": explorer(quote.network),
         "money": money(quote),
         "contact": offer.contact,
         "transfer": offer.takes_transfers.then(|| transfer(quote)).flatten(),
@@ -44,6 +46,15 @@ pub(super) fn network_name(network: Network) -> String {
         Network::BASE => "Base".to_owned(),
         Network::BASE_SEPOLIA => "Base Sepolia".to_owned(),
         other => format!("chain {}", other.chain_id()),
+    }
+}
+
+/// The public page about a transaction, without its hash.
+fn explorer(network: Network) -> Option<&'static str> {
+    match network {
+        Network::BASE => Some("https://basescan.org/tx/"),
+        Network::BASE_SEPOLIA => Some("https://sepolia.basescan.org/tx/"),
+        _ => None,
     }
 }
 

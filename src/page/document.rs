@@ -10,7 +10,7 @@ use super::{
     data,
     escape::{Escaped, json_in_html},
     qr, request,
-    settings::{Page, SCRIPT},
+    settings::Page,
     text::Text,
     time,
 };
@@ -23,20 +23,22 @@ use crate::{
 pub(super) fn quote(page: &Page, uri: &Uri, offer: &Offer) -> String {
     let words = Words { page, quote: Some(&offer.quote) };
     let title = format!("{} · {} {}", offer.quote.label, data::price(&offer.quote), offer.quote.symbol);
-    let mut main = String::new();
+    let mut main = String::from(r#"<div class="sum">"#);
     what_is_sold(&mut main, &words, uri, offer);
     main.push_str(
-        r#"<p id="status" role="status"></p><progress id="bar" hidden aria-labelledby="status"></progress><div id="actions" class="row"></div><p id="said" class="sr" aria-live="polite"></p>"#,
+        r#"</div><div class="way"><p id="status" role="status"></p><div id="busy" class="row" hidden><progress id="bar" aria-labelledby="status"></progress><span id="clock" class="soft" aria-hidden="true"></span></div><div id="actions" class="row"></div><p id="said" class="sr" aria-live="polite"></p>"#,
     );
     wallets(&mut main, &words, offer);
     if offer.takes_transfers {
         elsewhere(&mut main, &words, offer);
         form(&mut main, &words, offer);
     }
+    main.push_str("</div>");
     answer(&mut main, &words);
     footer(&mut main, &words, offer.contact.as_deref());
     let block = json_in_html(&data::block(page, offer));
-    let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{SCRIPT}</script>"#);
+    let script = page.script();
+    let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{script}</script>"#);
     document(page, &title, &main, &script)
 }
 
@@ -96,11 +98,11 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
     let _ = write!(
         out,
-        r#"<section class="card"><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        r#"<section class="card"><p class="label" id="host"></p><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
         words.of(Text::Buying),
         Escaped(&quote.label),
         question(words, uri, offer),
-        Escaped(&data::price(quote)),
+        Escaped(&grouped(&data::price(quote))),
         Escaped(&quote.symbol),
         words.of(Text::OnNetwork),
         testnet(words, quote),
@@ -115,6 +117,22 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     if !offer.takes_transfers {
         let _ = write!(out, r#"<p class="card" id="needed">{}</p>"#, words.of(Text::SignedOnly));
     }
+}
+
+/// An amount with narrow spaces between thousands, where there are many.
+fn grouped(price: &str) -> String {
+    let (whole, rest) = price.find('.').map_or((price, ""), |point| price.split_at(point));
+    if whole.len() < 5 {
+        return price.to_owned();
+    }
+    let mut shown = String::new();
+    for (index, digit) in whole.char_indices() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            shown.push('\u{202f}');
+        }
+        shown.push(digit);
+    }
+    shown + rest
 }
 
 /// Says that the money of a test network is none.
@@ -166,17 +184,28 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let none = if offer.takes_transfers { Text::NoWallet } else { Text::SignedOnly };
     let _ = write!(
         out,
-        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><div id="wallets"></div><p id="none" class="soft" hidden>{}</p></section>"#,
+        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><div id="wallets"></div><p id="will" class="hint">{}</p><div id="none" hidden><p class="soft">{}</p><div id="apps" class="row"></div>{}</div></section>"#,
         words.of(Text::WithWallet),
+        words.of(Text::WillShow),
         words.of(none),
+        on_a_phone(words, offer),
     );
+}
+
+/// The page's own address as a code: there a wallet opens it in its browser, where the payment is bound.
+fn on_a_phone(words: &Words<'_>, offer: &Offer) -> String {
+    let url = offer.required.as_ref().and_then(|required| Some(&required.resource.as_ref()?.url));
+    let code = url.and_then(|url| qr::svg(url, &words.of(Text::PageCode)));
+    code.map_or_else(String::new, |code| {
+        format!(r#"<div id="phone" class="pay">{code}<p class="soft">{}</p></div>"#, words.of(Text::ScanPage))
+    })
 }
 
 fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let quote = &offer.quote;
     let _ = write!(
         out,
-        r#"<section class="card" id="else" aria-labelledby="else-title"><h2 id="else-title">{}</h2><p>{}</p><div class="pay">"#,
+        r#"<details class="card" id="else" open><summary><h2>{}</h2></summary><p>{}</p><div class="pay">"#,
         words.of(Text::Elsewhere),
         words.of(Text::Scan)
     );
@@ -194,7 +223,7 @@ fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
     }
     let chain = format!("{} ({})", data::network_name(quote.network), quote.network.chain_id());
     let _ = write!(out, "<dt>{}</dt><dd>{}</dd></dl></div>", words.of(Text::Network), Escaped(&chain));
-    let _ = write!(out, r#"<p class="hint">{}</p></section>"#, words.of(Text::PlainTransfer));
+    let _ = write!(out, r#"<p class="hint">{}</p></details>"#, words.of(Text::PlainTransfer));
 }
 
 /// One detail of a transfer, to be copied.
@@ -211,10 +240,14 @@ fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str
 /// The way back with a hash: by script, and where the route takes forms without it.
 fn form(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let hidden = if offer.takes_forms { "" } else { " hidden" };
-    let _ = write!(out, r#"<form class="card" id="form" method="post"{hidden}><h2>{}</h2>"#, words.of(Text::HavePaid),);
+    let _ = write!(
+        out,
+        r#"<details class="card" id="paid" open{hidden}><summary><h2>{}</h2></summary><form id="form" method="post">"#,
+        words.of(Text::HavePaid),
+    );
     hidden_field(out, "intentId", offer.quote.intent.as_str());
     hash_field(out, words, "");
-    let _ = write!(out, r#"<button type="submit">{}</button></form>"#, words.of(Text::Redeem));
+    let _ = write!(out, r#"<button type="submit">{}</button></form></details>"#, words.of(Text::Redeem));
 }
 
 fn hash_field(out: &mut String, words: &Words<'_>, value: &str) {
@@ -247,9 +280,10 @@ fn hidden_field(out: &mut String, name: &str, value: &str) {
 fn answer(out: &mut String, words: &Words<'_>) {
     let _ = write!(
         out,
-        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><p id="receipt" class="soft"></p><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p id="saved"><a id="download" class="button" href="#" download>{}</a></p></section>"##,
+        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p id="saved" class="row"><a id="download" class="button" href="#" download>{}</a><button type="button" class="plain" id="copy-answer" hidden>{}</button></p><dl id="receipt"></dl></section>"##,
         words.of(Text::Answer),
         words.of(Text::Download),
+        words.of(Text::Copy),
     );
 }
 

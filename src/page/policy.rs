@@ -5,11 +5,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 
 /// The headers that guard a page with this script and this style.
-pub(super) fn headers(script: &str, style: &str, has_logo: bool) -> HeaderMap {
-    // The shop's own: its icon. Answers are shown without their pictures.
-    let logo = if has_logo { " data:" } else { "" };
+pub(super) fn headers(script: &str, style: &str) -> HeaderMap {
+    // The shop's own icon; logo and wallets' icons, as data. Answers are shown without their pictures.
     let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src 'self' blob:{logo}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src 'self' blob: data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         source(script),
         source(style)
     );

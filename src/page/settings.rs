@@ -9,7 +9,7 @@ use http::{HeaderMap, Response};
 use super::{policy, text::Text};
 
 /// The script, a part for each of its subjects, in one function.
-pub(super) const SCRIPT: &str = concat!(
+const SCRIPT: &str = concat!(
     include_str!("script/begin.js"),
     include_str!("script/memory.js"),
     include_str!("script/view.js"),
@@ -46,6 +46,7 @@ pub struct Page {
 /// What all answers share.
 #[derive(Debug)]
 struct Prepared {
+    script: String,
     style: String,
     headers: HeaderMap,
 }
@@ -98,10 +99,15 @@ impl Page {
 
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
-            let style = format!("{STYLE}{}", self.css);
-            let headers = policy::headers(SCRIPT, &style, self.logo.is_some());
-            Prepared { style, headers }
+            let script = shorter(SCRIPT);
+            let style = format!("{}{}", shorter(STYLE), self.css);
+            let headers = policy::headers(&script, &style);
+            Prepared { script, style, headers }
         })
+    }
+
+    pub(super) fn script(&self) -> &str {
+        &self.prepared().script
     }
 
     pub(super) fn style(&self) -> &str {
@@ -138,6 +144,12 @@ impl Page {
         response.headers_mut().clone_from(&self.prepared().headers);
         response
     }
+}
+
+/// Without indentation and lines that are comments. Neither script nor style has a text of several lines.
+fn shorter(source: &str) -> String {
+    let lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.fold(String::with_capacity(source.len()), |all, line| all + line + "\n")
 }
 
 impl Clone for Page {

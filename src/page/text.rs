@@ -56,12 +56,20 @@ texts! {
     Sign = "sign", "Pay with {wallet}, without network fee";
     /// A button: the same by a transaction.
     Send = "send", "Pay with {wallet}";
-    /// The other way, below the first.
-    SendInstead = "send_instead", "or send a transaction with {wallet}";
+    /// A link below it: the same by a transaction.
+    SendInstead = "send_instead", "Send a transaction instead";
     /// A wallet that does not tell its name.
     Nameless = "nameless", "browser wallet";
     /// Where there is none.
-    NoWallet = "no_wallet", "No wallet was found in this browser.";
+    NoWallet = "no_wallet", "No wallet was found in this browser. Open this page in your wallet's own browser:";
+    /// A link that opens this page in an app.
+    OpenIn = "open_in", "Open in {wallet}";
+    /// Beside the code with the page's address.
+    ScanPage = "scan_page", "Or scan this code with your phone, and open the page in the wallet there.";
+    /// A description of that code, for visitors who do not see it.
+    PageCode = "page_qr", "QR code: the address of this page";
+    /// What the wallet asks to confirm.
+    WillShow = "will_show", "Your wallet will show {price} {symbol} to {recipient}.";
     /// A heading.
     Elsewhere = "elsewhere", "Pay from another wallet";
     /// Beside the QR code.
@@ -95,7 +103,7 @@ texts! {
     /// Where an ordinary transfer is not enough.
     BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
     /// Where no transfers are taken.
-    SignedOnly = "signed_only", "This seller takes signed payments: you need a wallet in this browser, and script.";
+    SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or the wallet's own browser.";
     /// While the wallet asks.
     Confirm = "confirm", "Confirm the payment in your wallet.";
     /// While the wallet asks for the network.
@@ -113,7 +121,7 @@ texts! {
     /// The first request.
     Fetching = "fetching", "Payment sent. Getting your answer.";
     /// The transaction is not in a block.
-    Waiting = "waiting", "Payment sent. Waiting for the network to confirm it.";
+    Waiting = "waiting", "Payment sent. Waiting for the network to confirm it. You may close this tab and come back later.";
     /// Another request holds the payment, such as one of a page that was loaded anew.
     BeingServed = "in_progress", "Your payment is being redeemed by a request that was sent before. Asking again in {seconds} s.";
     /// A transaction that has been unknown for a while.
@@ -154,8 +162,18 @@ texts! {
     Answer = "answer", "Your answer";
     /// Above the answer.
     Paid = "paid", "Paid {price} {symbol}.";
-    /// Above the answer.
-    PaidBy = "paid_by", "Transaction {hash}";
+    /// A line of the receipt.
+    Seller = "seller", "Seller";
+    /// A line of the receipt.
+    Item = "item", "Purchase";
+    /// A line of the receipt.
+    Date = "date", "Date";
+    /// A line of the receipt.
+    Payer = "payer", "Payer";
+    /// A line of the receipt.
+    Transaction = "transaction", "Transaction";
+    /// A link to a public page about the transaction.
+    Explorer = "explorer", "Show the transaction";
     /// A button.
     Download = "download", "Download";
     /// A link to an answer that lies elsewhere.

@@ -16,6 +16,8 @@
       charset: charset ?? "utf-8",
       name: fileName(response, type.toLowerCase()),
       transaction: String(taken(response).transaction ?? ""),
+      payer: String(taken(response).payer ?? ""),
+      at: Date.now(),
       moved: response.headers.get("x402-location"),
     };
   };
@@ -26,7 +28,7 @@
     if (paid.secret) drop(paid.secret);
     const answer = about(response);
     offer(false);
-    show("form", false);
+    show("paid", false);
     actions();
     tell("receiving", {}, "", true);
     title(answer);
@@ -39,9 +41,23 @@
     byId("answer").focus();
   }
 
-  function title({ transaction }) {
+  function title({ transaction, payer, at }) {
     byId("answer-title").textContent = say("answer");
-    byId("receipt").textContent = transaction ? say("paid_by", { hash: transaction }) : "";
+    document.querySelector("main").classList.add("sold");
+    const lines = {
+      seller: location.host,
+      item: data.label,
+      amount: `${data.words.price} ${data.words.symbol} ${say("on")}`,
+      date: new Date(at).toLocaleString(document.documentElement.lang),
+      payer,
+      transaction,
+    };
+    byId("receipt").replaceChildren(...Object.entries(lines).filter(([, value]) => value).flatMap(([key, value]) => {
+      const [name, told] = [document.createElement("dt"), document.createElement("dd")];
+      name.textContent = say(key);
+      told.append(key === "transaction" && data.explorer ? link(value, data.explorer + value) : value);
+      return [name, told];
+    }));
   }
 
   // What arrives, until its end or until the connection breaks.
@@ -95,6 +111,8 @@
       // Browsers complain of ignored styles, even if they are invisible.
       const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
       copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
+    } else if (text !== null && type === "text/csv") {
+      view.append(table(text));
     } else if (text !== null) {
       const pre = document.createElement("pre");
       pre.textContent = /json$/.test(type) ? indented(text) : text;
@@ -108,9 +126,26 @@
       view.textContent = say("file");
     }
     show("saved", !elsewhere);
+    show("copy-answer", text !== null && !elsewhere);
+    byId("copy-answer").onclick = async () => {
+      await navigator.clipboard.writeText(text).catch(() => {});
+      byId("said").textContent = byId("copy-answer").textContent = say("copied");
+    };
     byId("download").href = URL.createObjectURL(blob);
     byId("download").download = name;
     show("answer", true);
+  }
+
+  // Comma-separated values (RFC 4180): quotes may hold commas and line breaks.
+  function table(text) {
+    const made = document.createElement("table");
+    let cells = made.insertRow();
+    for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
+      cells.insertCell().textContent = quoted?.replaceAll("\"\"", "\"") ?? plain;
+      if (end !== "," && made.rows.length < 5_000) cells = made.insertRow();
+    }
+    for (const row of [...made.rows]) if (!row.textContent) row.remove();
+    return made;
   }
 
   const target = (address) => {

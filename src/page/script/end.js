@@ -4,10 +4,13 @@
     const two = (number) => String(number).padStart(2, "0");
     const hours = Math.floor(left / 3600);
     const time = `${hours > 0 ? `${hours}:` : ""}${two(Math.floor(left / 60) % 60)}:${two(left % 60)}`;
-    byId("left").textContent = left > 0 ? say("left", { time }) : "";
+    byId("left").textContent = left > 0 && left < 120 ? say("left", { time }) : "";
     if (left > 0) setTimeout(count, 1000);
+    else if (!state && wasOpen && !byId("hash")?.value && !document.hidden) location.reload();
     else if (!state || state.asked) offer(true);
   }
+  // A price that was over when the page came does not renew itself: that might not end.
+  const wasOpen = now() < data.expiry;
 
   async function copy({ currentTarget: pressed }) {
     const source = byId(pressed.dataset.copy);
@@ -44,6 +47,7 @@
     each.hidden = false;
     each.addEventListener("click", copy);
   }
+  byId("host").textContent = location.host;
   byId("renew").addEventListener("click", () => location.reload());
   show("static", false);
   show("needed", false);
@@ -52,7 +56,7 @@
   const kept = state?.done && keptAnswer();
   if (kept) {
     offer(false);
-    show("form", false);
+    show("paid", false);
     title(kept.answer);
     display(kept.answer, kept.bytes);
     tell("paid", {}, "good");
@@ -63,6 +67,7 @@
     offer(true);
     if (state?.asked) {
       tell("began");
+      askForHash();
       actions(forget());
     }
   }

@@ -29,7 +29,7 @@
     const tried = new Set([state.intent, state.secret]);
     offer(false);
     actions();
-    show("form", !state.header && !state.done);
+    show("paid", !state.header && !state.done);
     if (state.hash) byId("hash").value = state.hash;
     tell("fetching", {}, "", true);
     const wait = async (key, time) => {
@@ -88,13 +88,15 @@
   const waitsFor = (code, began) => {
     if (code === "redemption_in_progress") return "in_progress";
     if (code !== "tx_not_confirmed") return "later";
-    return state.hash && now() - began > PATIENCE ? "unknown" : "waiting";
+    const isLost = state.hash && now() - began > PATIENCE;
+    if (isLost) askForHash();
+    return isLost ? "unknown" : "waiting";
   };
 
   function waitingActions(asked) {
     if (!state.hash) return;
     const provable = state.sent || state.signed || state.done ? [] : provers(redemption());
-    actions(...provable, ...(asked > 2 ? [forget()] : []));
+    actions(...provable, ...explorer(state.hash), ...(asked > 2 ? [forget()] : []));
   }
 
   function refused(code, problem) {
@@ -115,7 +117,7 @@
       actions(button(say("renew"), () => location.reload()));
       return;
     }
-    show("form", true);
+    askForHash();
     const told = typeof problem.message === "string" && HASH.test(problem.message) ? problem.message : "";
     const message = told || (code === "tx_already_used" && state.hash ? redemption() : "");
     actions(...(message ? provers(message) : []), ...(state.header ? [again()] : []), forget());
@@ -130,6 +132,6 @@
     actions(again(), forget());
     const { bytes } = await receive(response, () => {});
     byId("answer-title").textContent = say("reply");
-    byId("receipt").textContent = "";
+    byId("receipt").replaceChildren();
     if (bytes.length) display(about(response), bytes);
   }

@@ -3,13 +3,24 @@
   const tellText = (text, kind, busy) => {
     byId("status").className = kind;
     byId("status").textContent = text;
-    show("bar", busy);
+    show("busy", busy);
+    document.title = `${busy ? "… " : { good: "✓ ", bad: "! " }[kind] ?? ""}${TITLE}`;
+    began = busy ? began ?? Date.now() : null;
+    tick();
   };
+  const TITLE = document.title;
+  // Since when the visitor waits.
+  let began = null;
+  function tick() {
+    byId("clock").textContent = began ? `${Math.round((Date.now() - began) / 1000)} s` : "";
+  }
+  setInterval(tick, 1000);
   const tell = (key, values, kind = "", busy = false) => tellText(say(key, values), kind, busy);
   const offer = (visible) => {
     const open = visible && now() < data.expiry;
     show("pay", open && (data.signed || data.transfer));
     show("else", open && data.transfer);
+    show("paid", visible && data.transfer);
     show("late", visible && !open);
     show("terms", visible);
   };
@@ -29,12 +40,19 @@
     made.textContent = text;
     return made;
   };
+  const explorer = (hash) => HASH.test(hash ?? "") && data.explorer ? [link(say("explorer"), data.explorer + hash)] : [];
   const actions = (...buttons) => byId("actions").replaceChildren(...buttons);
   const again = () => button(say("again"), () => redeem());
   const buyAgain = () => button(say("buy_again"), () => {
     setAside();
     location.reload();
   }, true);
+
+  // The field for a hash, wherever it was folded away.
+  const askForHash = () => {
+    show("paid", true);
+    if (byId("paid")) byId("paid").open = true;
+  };
 
   // Asks first, because the visitor may have to find the payment again.
   const forget = () => button(say("forget"), () => {

@@ -2,27 +2,60 @@
   const wallets = new Map();
   const declined = (error) => error?.code === 4001;
 
-  function announce(id, name, provider) {
+  // The wallets' own addresses, which open a page in the browser of their apps.
+  const APPS = [
+    ["MetaMask", () => `https://metamask.app.link/dapp/${HERE.replace(/^https?:\/\//, "")}`],
+    ["Coinbase Wallet", () => `https://go.cb-w.com/dapp?cb_url=${encodeURIComponent(HERE)}`],
+    ["Trust Wallet", () => `https://link.trustwallet.com/open_url?coin_id=60&url=${encodeURIComponent(HERE)}`],
+  ];
+  const LAST = "x402-wallet";
+
+  function row(wallet, icon, provider) {
+    const made = document.createElement("div");
+    const main = button(say(data.signed ? "sign" : "send", { wallet }), () => pay(provider, Boolean(data.signed)));
+    if (/^data:image\//.test(icon) && icon.length < 100_000) {
+      const image = new Image();
+      image.alt = "";
+      image.src = icon;
+      main.prepend(image);
+    }
+    made.append(main);
+    if (data.signed && data.transfer) {
+      const other = button(say("send_instead"), () => pay(provider, false));
+      other.className = "link";
+      made.append(other);
+    }
+    return made;
+  }
+
+  function announce(id, { name, icon, rdns }, provider) {
     if (typeof provider?.request !== "function" || wallets.size > 11) return;
     if (wallets.has(id) || [...wallets.values()].some((known) => known.provider === provider)) return;
-    const wallet = (name.trim() || say("nameless")).slice(0, 40);
-    wallets.set(id, { wallet, provider });
-    if (data.signed) byId("wallets").append(button(say("sign", { wallet }), () => pay(provider, true)));
-    if (data.transfer) {
-      const key = data.signed ? "send_instead" : "send";
-      byId("wallets").append(button(say(key, { wallet }), () => pay(provider, false), data.signed));
-    }
+    const wallet = (String(name ?? "").trim() || say("nameless")).slice(0, 40);
+    const own = String(rdns ?? "") || wallet;
+    // The one that paid last comes first.
+    const isLast = own === get("localStorage", LAST)?.wallet;
+    if (!wallets.size) for (const folded of ["else", "paid"]) if (byId(folded) && !state) byId(folded).open = false;
+    wallets.set(id, { wallet, own, provider });
+    byId("wallets")[isLast ? "prepend" : "append"](row(wallet, String(icon ?? ""), provider));
     show("none", false);
+    show("will", true);
   }
 
   function findWallets() {
     addEventListener("eip6963:announceProvider", ({ detail }) =>
-      announce(String(detail?.info?.uuid ?? ""), String(detail?.info?.name ?? ""), detail?.provider));
+      announce(String(detail?.info?.uuid ?? ""), detail?.info ?? {}, detail?.provider));
     dispatchEvent(new Event("eip6963:requestProvider"));
     const injected = () => {
-      if (!wallets.size) announce("injected", "", window.ethereum);
+      if (!wallets.size) announce("injected", {}, window.ethereum);
       show("none", !wallets.size);
     };
+    show("will", false);
+    byId("apps").replaceChildren(...APPS.map(([wallet, address]) => {
+      const app = link(say("open_in", { wallet }), address());
+      app.className = "button plain";
+      return app;
+    }));
     addEventListener("ethereum#initialized", injected);
     setTimeout(injected, 500);
   }
@@ -72,10 +105,17 @@
     if (paying) return;
     paying = true;
     for (const each of byId("wallets").querySelectorAll("button")) each.disabled = true;
+    // While the wallet asks, nothing else is to be done.
+    const others = ["else", "paid"].filter((id) => byId(id) && !byId(id).hidden);
+    for (const id of others) show(id, false);
     const paid = await during(paidBy((method, params) => provider.request({ method, params }), bySignature));
     paying = false;
     for (const each of byId("wallets").querySelectorAll("button")) each.disabled = false;
-    if (paid) await redeem();
+    if (paid) {
+      const { own } = [...wallets.values()].find((known) => known.provider === provider);
+      put("localStorage", LAST, { intent: "", at: now(), wallet: own });
+      await redeem();
+    } else for (const id of others) show(id, true);
   }
 
   // Whether something was paid.
@@ -112,6 +152,7 @@
         tell("declined");
       } else {
         tell(mayBeSent ? "wallet_failed" : "wallet_failed_early", {}, "bad");
+        if (mayBeSent) askForHash();
       }
       return false;
     }

@@ -151,7 +151,7 @@ async fn what_is_said_is_seen_beside_the_last_of_six_wallets() {
 async fn an_account_without_the_money_is_asked_for_no_signature() {
     let Some(browser) = Browser::find().await else { return };
     let shop = Shop::open(Kind { settles: true, ..Kind::default() }).await;
-    for press in ["without network fee", "or send a transaction with"] {
+    for press in ["without network fee", "Send a transaction instead"] {
         let more = json!({ "press": press, "account": SELLER.to_string() });
         let told = browser.visit(&shop, "poor", &shop.at("/report"), more).await;
         assert!(text(&told, "said").contains("has 0 USDC"), "{told}");

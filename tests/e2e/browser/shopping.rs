@@ -61,7 +61,7 @@ async fn a_visitor_pays_for_numbers_by_a_transaction() {
     let Some(browser) = Browser::find().await else { return };
     let shop = datasets().await;
     let url = shop.at("/analytics/agent-conversions?aggregate=agent&country=Germany");
-    let more = json!({ "press": "or send a transaction with", "redelivered": true });
+    let more = json!({ "press": "Send a transaction instead", "redelivered": true });
     let told = browser.visit(&shop, "pay", &url, more).await;
     assert!(text(&told, "shown").contains("Conversions"), "{told}");
     assert_eq!(told["again"]["shown"], told["shown"], "the answer is kept, and loading the page anew shows it again");

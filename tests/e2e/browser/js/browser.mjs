@@ -112,6 +112,9 @@ export async function openTab(browser, { wallet, width = 1280, dark = false, scr
 export const isShown = (page, selector) => page.$eval(selector, (element) => element.getClientRects().length > 0);
 export const textOf = (page, selector) => page.$eval(selector, (element) => element.innerText.trim());
 
+// Also of what is folded away.
+const wordsOf = (page, selector) => page.$eval(selector, (element) => element.textContent.trim());
+
 export async function untilShown(page, selector) {
   await page.waitForSelector(selector, { visible: true });
 }
@@ -132,9 +135,9 @@ export async function press(page, words) {
 
 // What the page asks for, read as a person reads it.
 export const asked = async (page) => ({
-  amount: await textOf(page, "#c-amount"),
-  recipient: await textOf(page, "#c-recipient"),
-  token: await textOf(page, "#c-token-0"),
+  amount: await wordsOf(page, "#c-amount"),
+  recipient: await wordsOf(page, "#c-recipient"),
+  token: await wordsOf(page, "#c-token-0"),
 });
 
 // Pays that from another wallet, without a tag; in base units of six decimals.

@@ -69,7 +69,7 @@ export const faults = ({ settings, answered, typed, kept, offered }) => {
       const { page, wallet } = await bought(browser);
       await page.goto(url);
       await untilShown(page, "#wallets button");
-      const warning = await textOf(page, "#else");
+      const warning = await page.$eval("#else", (folded) => folded.textContent);
       const hash = await payByHand(chain, account, await asked(page), 490_000);
       await watcher(url, hash);
       await typed(page, hash);

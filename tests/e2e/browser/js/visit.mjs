@@ -16,10 +16,13 @@ const answered = async (page) => {
   return { shown: await textOf(page, "#shown"), status: await textOf(page, "#status") };
 };
 const picture = (page, name) => page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
-const kept = (page) => page.evaluate(() => [sessionStorage.length, localStorage.length]);
+const kept = (page) => page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((key) => key.startsWith("x402 ")).length]);
 const offered = async (page) => ({ pay: await isShown(page, "#pay"), elsewhere: await isShown(page, "#else") });
 
+const unfold = (page) => page.$$eval("details", (all) => all.forEach((each) => { each.open = true; }));
+
 async function typed(page, hash) {
+  await unfold(page);
   await page.$eval("#hash", (field) => { field.value = ""; });
   await page.type("#hash", hash);
   await page.click("#form button[type=submit]");
@@ -62,6 +65,49 @@ const scenarios = {
       () => document.getElementById("status").className !== "" || !document.getElementById("pay").hidden,
     ).then(async () => offered(page));
     return { quoted: response.status(), ...answer, focus, session, local, again, asked: wallet.asked, ...seen };
+  },
+
+  // Where things are, with two wallets, at both widths; and which wallet comes first after a purchase.
+  async laid(browser) {
+    const wallet = new Wallet(chain, { account, name: "One", copies: 1 });
+    const { page, seen } = await openTab(browser, { wallet });
+    await page.goto(url);
+    await page.waitForFunction(() => document.querySelectorAll("#wallets button").length === 4);
+    const rows = () => page.$$eval("#wallets>div", (all) => all.map((each) => [...each.children].map((child) => child.textContent)));
+    const place = (selector) => page.$eval(selector, (element) => {
+      const { left, right, top, bottom } = element.getBoundingClientRect();
+      return { left, right, top, bottom };
+    });
+    const before = await rows();
+    const icons = await page.$$eval("#wallets img", (all) => all.filter((image) => image.naturalWidth > 0).length);
+    const folded = await page.$$eval("details", (all) => all.map((each) => each.open));
+    await page.setViewport({ width: 1280, height: 800 });
+    const wide = { sum: await place(".sum"), way: await place(".way"), all: await page.evaluate(() => document.documentElement.scrollHeight) };
+    await page.setViewport({ width: 320, height: 800 });
+    const narrow = { sum: await place(".sum"), way: await place(".way") };
+    await press(page, "Pay with One 1");
+    const shown = await answered(page);
+    const receipt = await page.$$eval("#receipt dt, #receipt dd", (all) => all.map((each) => each.textContent));
+    const title = await page.title();
+    const first = await page.evaluate(() => document.querySelector("main").getBoundingClientRect().top
+      > document.querySelector("#answer").getBoundingClientRect().top - 40);
+    await page.evaluate(() => sessionStorage.clear());
+    await page.reload();
+    await page.waitForFunction(() => document.querySelectorAll("#wallets button").length === 4);
+    return { before, icons, folded, wide, narrow, ...shown, receipt, title, first, after: await rows(), ...seen };
+  },
+
+  // Without a wallet: what opens the page where there is one.
+  async walletless(browser) {
+    const { page } = await openTab(browser);
+    await page.goto(url);
+    await untilShown(page, "#none");
+    const apps = await page.$$eval("#apps a", (all) => all.map((each) => each.href));
+    const code = { wide: await isShown(page, "#phone .qr") };
+    const folded = await page.$$eval("details", (all) => all.map((each) => each.open));
+    await page.setViewport({ width: 390, height: 800 });
+    code.narrow = await isShown(page, "#phone .qr");
+    return { apps, code, folded };
   },
 
   async keyboard(browser) {
@@ -219,7 +265,7 @@ const scenarios = {
     await untilShown(page, "#wallets button");
     const found = await examined(page, "quote");
     await rpc(chain, "evm_setIntervalMining", [0]);
-    await press(page, "or send a transaction");
+    await press(page, "Send a transaction instead");
     await untilSays(page, "Waiting for the network");
     found.push(...await examined(page, "waiting"));
     await rpc(chain, "evm_setIntervalMining", [1]);
@@ -242,6 +288,7 @@ const scenarios = {
       await page.exposeFunction("__pwned", () => { pwned += 1; });
       await page.goto(address);
       await untilShown(page, "#wallets button");
+      await unfold(page);
       await page.type("#hash", "\"><img src=x onerror=__pwned()>");
       await page.click("#form button[type=submit]");
       await untilSays(page, "not a transaction hash");
