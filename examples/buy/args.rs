@@ -81,9 +81,9 @@ pub(crate) struct Means {
     /// File with the keystore's password [default: the environment variable X402_KEYSTORE_PASSWORD]
     #[arg(long, value_name = "FILE", requires = "keystore")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Ethereum JSON-RPC endpoint of the chain that is paid on
-    #[arg(long, env = "X402_RPC_URL", hide_env_values = true)]
-    pub(crate) rpc_url: Option<String>,
+    /// Ethereum JSON-RPC endpoint of a chain that is paid on; repeat it for more endpoints, and for more chains
+    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    pub(crate) rpc_url: Vec<String>,
     /// How to pay
     #[arg(long, value_enum, default_value_t)]
     pub(crate) dialect: Dialect,
@@ -93,13 +93,13 @@ pub(crate) struct Means {
     /// The most that may be spent in a day, as far as the journal knows
     #[arg(long, default_value = "10.00")]
     pub(crate) max_per_day: String,
-    /// The most that the network fee of one transfer may be, in ether
+    /// The most that the network fee of one transfer may be, in the chain's coin
     #[arg(long, default_value = "0.0002")]
     pub(crate) max_gas: String,
-    /// The most that network fees may be in a day, in ether
+    /// The most that network fees may be in a day, in the chain's coin
     #[arg(long, default_value = "0.002")]
     pub(crate) max_gas_per_day: String,
-    /// Pay with these token contracts, of six decimals, only (default: the USDC of the chain)
+    /// Pay with these token contracts, of six decimals, only (default: the USDC of each chain)
     #[arg(long = "token")]
     pub(crate) tokens: Vec<Address>,
     /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays

@@ -6,7 +6,9 @@ use tower_x402::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PreparedAuthorization,
         PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
     },
-    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
+    protocol::{
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+    },
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -42,8 +44,15 @@ pub(crate) struct Only {
 }
 
 impl Payer for Only {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.wallet.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.wallet.submit_guard(network).await
+    }
+
+    async fn can_transfer(&self, asset: &Asset, amount: Amount) -> Result<bool, PayerError> {
+        if self.dialect == Dialect::Authorization {
+            return Err(NO_TRANSFER);
+        }
+        self.wallet.can_transfer(asset, amount).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

@@ -21,34 +21,44 @@ pub(crate) async fn layer<'a>(
     orders: impl IntoIterator<Item = &'a Order>,
 ) -> Result<PayLayerBuilder, BoxError> {
     let wallet = wallet(means, orders).await?;
-    let budget = budget(means, wallet.network())?;
+    let networks: Vec<Network> = wallet.networks().collect();
+    let budget = budget(means, &networks)?;
     let payer = Only { dialect: means.dialect, wallet };
     // An answer is bought once it is written, and not before.
     Ok(PayLayer::builder(payer, budget, journal).prefer(means.dialect.preferred()).acknowledged_by_caller())
 }
 
 async fn wallet<'a>(means: &Means, orders: impl IntoIterator<Item = &'a Order>) -> Result<WalletPayer, BoxError> {
-    let (builder, key) = match &means.keystore {
-        Some(file) => {
-            let signer = keystore::open(file.clone(), means.password_file.as_deref()).await?;
-            let key = Key::of(&signer);
-            (WalletPayer::builder().signer(signer), key)
-        }
-        None => {
-            let key = Key::read(means.key_file.as_deref())?;
-            (WalletPayer::builder().key(key.digits()), key)
-        }
+    let key = match &means.keystore {
+        Some(file) => Key::of(&keystore::open(file.clone(), means.password_file.as_deref()).await?),
+        None => Key::read(means.key_file.as_deref())?,
     };
     orders.into_iter().flat_map(Order::texts).try_for_each(|text| key.is_not_in(text))?;
-    let rpc_url = means.rpc_url.as_deref().ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?;
-    Ok(builder.endpoint(rpc_url).connect().await?)
+    let wallet = |urls: Vec<&str>| WalletPayer::builder().key(key.digits()).endpoints(urls).connect();
+    let mut wallets: Vec<(WalletPayer, Vec<&str>)> = Vec::new();
+    for url in &means.rpc_url {
+        let one = wallet(vec![url]).await?;
+        match wallets.iter_mut().find(|(other, _)| other.network() == one.network()) {
+            Some((all, urls)) => {
+                urls.push(url);
+                *all = wallet(urls.clone()).await?;
+            }
+            None => wallets.push((one, vec![url])),
+        }
+    }
+    let joined = wallets.into_iter().map(|(wallet, _)| Ok(wallet)).reduce(|all, other| Ok(all?.and(other?)?));
+    joined.ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?
 }
 
-fn budget(means: &Means, network: Network) -> Result<Budget, BoxError> {
-    let assets: Vec<Asset> = if means.tokens.is_empty() {
-        Asset::usdc_of(network).into_iter().collect()
-    } else {
-        means.tokens.iter().map(|token| Asset::new(network, *token, 6, "token")).collect()
+fn budget(means: &Means, networks: &[Network]) -> Result<Budget, BoxError> {
+    let assets: Vec<Asset> = match (&means.tokens[..], networks) {
+        ([], _) => networks.iter().filter_map(|network| Asset::usdc_of(*network)).collect(),
+        (tokens, [network]) => tokens.iter().map(|token| Asset::new(*network, *token, 6, "token")).collect(),
+        _ => {
+            return Err(
+                "--token needs the endpoints of one chain: a contract's address says nothing about another".into()
+            );
+        }
     };
     let budget = Budget::in_assets(assets).per_payment(&means.max).per_day(&means.max_per_day);
     let budget = budget.gas_per_payment(&means.max_gas).gas_per_day(&means.max_gas_per_day);

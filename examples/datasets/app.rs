@@ -17,6 +17,7 @@ pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod merchant;
 pub(crate) mod metrics;
+pub(crate) mod on_network;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
 pub(crate) mod ready;

@@ -7,13 +7,17 @@ use clap::{
     builder::BoolishValueParser,
     error::{ContextValue, ErrorKind},
 };
-use tower_x402::{protocol::Address, verify::Finality};
+use tower_x402::{
+    protocol::{Address, Network},
+    verify::Finality,
+};
 
 use super::{
     book::{RefundArgs, Sales, Span},
     keys,
     ledger::LedgerArg,
     log::Log,
+    on_network::OnNetwork,
     replay::Replay,
     secret::Secret,
     units::{HeadAge, duration, finality, head_age, some_time},
@@ -32,16 +36,17 @@ pub(crate) struct Args {
     /// With --dev: buy one answer from each endpoint, showing each step, then keep serving
     #[arg(long, env = "X402_BUY", value_parser = BoolishValueParser::new())]
     pub(crate) buy: bool,
-    /// Ethereum JSON-RPC endpoint; repeat it for more than one
+    /// Ethereum JSON-RPC endpoint, of the first network unless another one's number is before it, such as
+    /// 84532=https://sepolia.base.org; repeat it for more than one
     #[arg(
         long,
         env = "X402_RPC_URL",
-        value_name = "URL",
+        value_name = "[ID=]URL",
         value_delimiter = ',',
         hide_env_values = true,
         global = true
     )]
-    pub(crate) rpc_url: Vec<Secret>,
+    pub(crate) rpc_url: Vec<OnNetwork<Secret>>,
     /// How long to wait at the start for an endpoint that answers
     #[arg(long, env = "X402_WAIT_FOR_RPC", value_name = "TIME", default_value = "0s", value_parser = duration, global = true)]
     pub(crate) wait_for_rpc: Duration,
@@ -49,9 +54,9 @@ pub(crate) struct Args {
     /// proved to serve the right chain
     #[arg(long, env = "X402_START_WITHOUT_RPC", value_parser = BoolishValueParser::new())]
     pub(crate) start_without_rpc: bool,
-    /// EIP-155 id of the chain that is paid on [default: 8453, Base]
-    #[arg(long, env = "X402_CHAIN_ID", value_name = "ID", global = true)]
-    pub(crate) chain_id: Option<u64>,
+    /// EIP-155 id of a chain that is paid on; repeat it for more than one, the first of which goes first in quotes [default: 8453, Base]
+    #[arg(long, env = "X402_NETWORK", value_name = "ID", value_delimiter = ',', global = true)]
+    pub(crate) network: Vec<u64>,
     /// URL under which clients reach this server, such as https://shop.example: quotes and descriptions name it [default: the host
     /// that a client names]
     #[arg(long, env = "X402_PUBLIC_URL", value_name = "URL")]
@@ -65,12 +70,13 @@ pub(crate) struct Args {
     /// Who was paid before: open quotes and payments to this address still count; repeat it for more than one
     #[arg(long, env = "X402_FORMER_RECIPIENT", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) former_recipient: Vec<Address>,
-    /// Accepted token contract; repeat it for more than one [default: the USDC of the chain]
-    #[arg(long, env = "X402_TOKEN", value_name = "0x…", value_delimiter = ',', global = true)]
-    pub(crate) token: Vec<Address>,
-    /// Token contract of before, which quotes name no more and which still counts; repeat it for more than one
-    #[arg(long, env = "X402_FORMER_TOKEN", value_name = "0x…", value_delimiter = ',', global = true)]
-    pub(crate) former_token: Vec<Address>,
+    /// Accepted token contract, on the first network unless another one's number is before it, such as 84532=0x…; repeat it for more than
+    /// one [default: the USDC of each chain]
+    #[arg(long, env = "X402_TOKEN", value_name = "[ID=]0x…", value_delimiter = ',', global = true)]
+    pub(crate) token: Vec<OnNetwork<Address>>,
+    /// Token contract of before, which quotes name no more and which still counts, written likewise; repeat it for more than one
+    #[arg(long, env = "X402_FORMER_TOKEN", value_name = "[ID=]0x…", value_delimiter = ',', global = true)]
+    pub(crate) former_token: Vec<OnNetwork<Address>>,
     /// Price of one answer, in whole tokens [default: 0.49]; for `unredeemed` the lowest price of the service, below which a payment
     /// never bought anything [default: unknown]
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", global = true)]
@@ -227,11 +233,11 @@ impl Args {
     }
 
     fn check_chain(&self) -> Result<(), &'static str> {
-        let own_chain = !self.rpc_url.is_empty() || self.chain_id.is_some() || self.names_tokens();
+        let own_chain = !self.rpc_url.is_empty() || !self.network.is_empty() || self.names_tokens();
         match (self.dev, self.buy) {
             (false, true) => Err("--buy needs --dev: it pays with the account of a local chain"),
             (true, _) if own_chain || self.recipient.is_some() => {
-                Err("--dev brings its own chain: leave out --rpc-url, --chain-id, --token and --recipient")
+                Err("--dev brings its own chain: leave out --rpc-url, --network, --token and --recipient")
             }
             (false, _) if self.recipient.is_none() => {
                 Err("name who is paid with --recipient 0x…, or try it out on a local chain with --dev")
@@ -239,11 +245,23 @@ impl Args {
             (false, _) if self.rpc_url.is_empty() => {
                 Err("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or try it out on a local chain with --dev")
             }
+            (false, _) if !self.networks().all(|network| self.endpoints(network).next().is_some()) => {
+                Err("each --network needs an endpoint of its own: --rpc-url ID=URL")
+            }
+            (false, _) if !self.named().all(|named| self.networks().any(|network| network == named)) => {
+                Err("a value with a number before it, such as 84532=…, needs that number as a --network")
+            }
             _ if self.start_without_rpc && self.names_tokens() => Err(
                 "--start-without-rpc is for the chain's USDC: what decimals another token has, only the chain can tell",
             ),
             _ => Ok(()),
         }
+    }
+
+    /// The networks that single values name.
+    fn named(&self) -> impl Iterator<Item = Network> {
+        let tokens = self.token.iter().chain(&self.former_token).filter_map(|token| token.network);
+        self.rpc_url.iter().filter_map(|url| url.network).chain(tokens)
     }
 
     fn names_tokens(&self) -> bool {
@@ -327,7 +345,7 @@ mod tests {
     #[test]
     fn no_url_is_shown_wherever_it_stands() {
         for flag in
-            ["--ledger", "--ledger=sqlite", "--recipient", "--price", "--chain-id", "--listen", "--token", "--unknown"]
+            ["--ledger", "--ledger=sqlite", "--recipient", "--price", "--network", "--listen", "--token", "--unknown"]
         {
             for url in
                 ["postgress://u:hunter2@host", "redis://u:hun'ter2@host\n\nhunter2", "a,postgres://u:hunter2@host"]
@@ -347,7 +365,9 @@ mod tests {
             (&PAID[..2], "--rpc-url"),
             (&PAID[2..], "--recipient"),
             (&["--buy"], "--buy needs --dev"),
-            (&["--dev", "--chain-id", "1"], "--dev brings its own chain"),
+            (&["--dev", "--network", "1"], "--dev brings its own chain"),
+            (&[&PAID[..], &["--network", "8453", "--network", "84532"]].concat(), "endpoint of its own"),
+            (&[&PAID[..], &["--rpc-url", "84532=http://y"]].concat(), "as a --network"),
             (&["--finality", "0"], "number of blocks"),
             (&["--quote-ttl", "15"], "such as 90s"),
             (&["--hold-unbound", "soon"], "--hold-unbound"),
@@ -372,7 +392,7 @@ mod tests {
     fn help_shows_every_flag_and_no_secret() {
         let help = read(&["--help"]).unwrap_err();
         for flag in
-            ["listen", "dev", "buy", "rpc-url", "chain-id", "recipient", "token", "price", "quote-ttl", "quote-grace"]
+            ["listen", "dev", "buy", "rpc-url", "network", "recipient", "token", "price", "quote-ttl", "quote-grace"]
         {
             assert!(help.contains(&format!("--{flag}")), "{flag}");
         }

@@ -201,7 +201,7 @@ impl Asked {
             return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
         };
         let book = args.ledger().map_err(Failure::flags)?.book(args.network()).await?;
-        let verifier = merchant::verifier(args).await?;
+        let verifier = merchant::verifier(args, args.network()).await?;
         // Nothing is quoted under this key.
         let keys = SealingKeys::random().map_err(Failure::world)?;
         let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tower_x402::{
-    BuildError, HealthError, Merchant, MerchantBuilder,
+    BuildError, Chain, HealthError, Merchant, MerchantBuilder,
     protocol::{Address, Asset, Network, SealingKeys},
     verify::{EvmVerifier, EvmVerifierBuilder, Verifier as _, VerifyError, VerifyErrorKind},
 };
 
-use super::{args::Args, keys, log::TARGET, run::Failure, settler};
+use super::{args::Args, keys, log::TARGET, on_network::OnNetwork, run::Failure, secret::Secret, settler};
 
 /// How often a node that is down is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// What is wrong with the flags, or with the world.
 pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
-    let verifier = verifier(args).await?;
+    let verifier = verifier(args, args.network()).await?;
     let ledger = args.ledger().map_err(Failure::flags)?;
     let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
     let mut builder = ledger
@@ -31,6 +31,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         .max_payment_age(args.max_payment_age)
         .hold_unbound(args.hold_unbound);
     builder = tokens(builder, args, &verifier).await?;
+    for network in args.networks().skip(1) {
+        builder = builder.chain(chain_of(args, network).await?);
+    }
     if args.require_bound {
         builder = builder.require_bound();
     }
@@ -46,7 +49,7 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if args.start_without_rpc {
         builder = builder.start_lazily();
     }
-    let builder = settler::add(builder, args).await?;
+    let builder = settler::add(builder, args, args.network()).await?;
     builder.build().await.map_err(|error| match error {
         BuildError::Health(HealthError::Verifier(error)) => chain(error),
         BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
@@ -74,22 +77,37 @@ pub(crate) async fn tokens(
     verifier: &EvmVerifier,
 ) -> Result<MerchantBuilder, Failure> {
     // Without any, the merchant takes the USDC of the chain.
-    for asset in stated(verifier, &args.token).await? {
+    for asset in stated(verifier, args.on(args.network(), &args.token)).await? {
         builder = builder.asset(asset);
     }
-    for asset in stated(verifier, &args.former_token).await? {
+    for asset in stated(verifier, args.on(args.network(), &args.former_token)).await? {
         builder = builder.former_asset(asset);
     }
     Ok(args.former_recipient.iter().fold(builder, |builder, recipient| builder.former_recipient(*recipient)))
 }
 
+/// One of the further networks.
+async fn chain_of(args: &Args, network: Network) -> Result<Chain, Failure> {
+    let verifier = verifier(args, network).await?;
+    let mut chain = Chain::new(network);
+    for asset in stated(&verifier, args.on(network, &args.token)).await? {
+        chain = chain.asset(asset);
+    }
+    for asset in stated(&verifier, args.on(network, &args.former_token)).await? {
+        chain = chain.former_asset(asset);
+    }
+    settler::add(chain.verifier(verifier), args, network).await
+}
+
 /// # Errors
 /// What is wrong with the endpoints.
-pub(crate) async fn verifier(args: &Args) -> Result<EvmVerifier, Failure> {
-    let builder =
-        EvmVerifier::builder().endpoints(&args.rpc_url).finality(args.finality).max_head_age(args.max_head_age.0);
+pub(crate) async fn verifier(args: &Args, network: Network) -> Result<EvmVerifier, Failure> {
+    let builder = EvmVerifier::builder()
+        .endpoints(args.endpoints(network))
+        .finality(args.finality)
+        .max_head_age(args.max_head_age.0);
     if args.start_without_rpc {
-        return builder.connect_lazily(args.network()).map_err(chain);
+        return builder.connect_lazily(network).map_err(chain);
     }
     connect(builder, args.wait_for_rpc).await
 }
@@ -122,7 +140,7 @@ async fn connected(builder: EvmVerifierBuilder) -> Result<EvmVerifier, VerifyErr
     Ok(verifier)
 }
 
-async fn stated(verifier: &EvmVerifier, contracts: &[Address]) -> Result<Vec<Asset>, Failure> {
+async fn stated(verifier: &EvmVerifier, contracts: impl Iterator<Item = &Address>) -> Result<Vec<Asset>, Failure> {
     let mut assets = Vec::new();
     for contract in contracts {
         assets.push(verifier.asset(*contract).await.map_err(chain)?);
@@ -139,8 +157,25 @@ pub(crate) fn chain(error: VerifyError) -> Failure {
 }
 
 impl Args {
-    /// The chain that is paid on.
+    /// The first chain that is paid on.
     pub(crate) fn network(&self) -> Network {
-        Network::eip155(self.chain_id.unwrap_or(Network::BASE.chain_id()))
+        self.network.first().map_or(Network::BASE, |id| Network::eip155(*id))
+    }
+
+    /// Every chain that is paid on.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = Network> {
+        let others = self.network.iter().skip(1).map(|id| Network::eip155(*id));
+        std::iter::once(self.network()).chain(others)
+    }
+
+    /// The values for one of the chains.
+    pub(crate) fn on<'a, T>(&self, network: Network, values: &'a [OnNetwork<T>]) -> impl Iterator<Item = &'a T> {
+        let first = self.network();
+        values.iter().filter(move |one| one.network.unwrap_or(first) == network).map(|one| &one.value)
+    }
+
+    /// The endpoints of one of the chains.
+    pub(crate) fn endpoints(&self, network: Network) -> impl Iterator<Item = &Secret> {
+        self.on(network, &self.rpc_url)
     }
 }

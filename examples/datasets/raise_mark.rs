@@ -45,11 +45,12 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
 
 /// The present, on the right chain.
 async fn present(args: &Args) -> Result<ChainTime, Failure> {
-    if args.rpc_url.is_empty() {
+    let mut endpoints = args.endpoints(args.network()).peekable();
+    if endpoints.peek().is_none() {
         return Err(Failure::flags("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
     }
     let verifier =
-        connect(EvmVerifier::builder().endpoints(&args.rpc_url).max_head_age(args.max_head_age.0), args.wait_for_rpc)
+        connect(EvmVerifier::builder().endpoints(endpoints).max_head_age(args.max_head_age.0), args.wait_for_rpc)
             .await?;
     verifier.check(args.network(), &[]).await.map_err(chain)?;
     verifier.horizon().await.map_err(chain)

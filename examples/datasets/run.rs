@@ -15,6 +15,7 @@ use super::{
     log::{Log, TARGET},
     merchant::merchant,
     metrics,
+    on_network::OnNetwork,
     raise_mark::raise_mark,
     replay::replay,
     router, serve, settler, units,
@@ -127,10 +128,11 @@ fn announce(args: &Args, merchant: &Merchant) {
     let ledger = args.ledger().map_or_else(str::to_owned, |ledger| ledger.name());
     let tokens: Vec<_> =
         merchant.assets().iter().map(|asset| format!("{} {}", asset.symbol(), asset.contract())).collect();
+    let chains: Vec<_> = merchant.networks().map(|network| network.to_string()).collect();
     tracing::info!(
         target: TARGET,
         recipient = %merchant.recipient(),
-        chain = %merchant.network(),
+        chains = chains.join(", "),
         tokens = tokens.join(", "),
         price = args.price(),
         ledger,
@@ -158,7 +160,7 @@ fn unbound(args: &Args) -> String {
 async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
     tracing::info!(target: TARGET, "starting a local chain; the first time, npm brings it");
     let dev = Dev::start().await.map_err(Failure::world)?;
-    args.rpc_url = vec![dev.rpc_url().to_owned().into()];
+    args.rpc_url = vec![OnNetwork::first(dev.rpc_url().to_owned().into())];
     args.recipient = Some(dev.recipient());
     if args.facilitator.is_empty() && args.settle_key.is_none() {
         args.settle_key = Some(dev.settle_key().to_owned());

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
 //! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
-//! | both | the cheaper way; of equal ones the [preferred](PayLayerBuilder::prefer); the other one where the payer signs no authorizations, or the budget forbids the first |
+//! | both, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones the [preferred](PayLayerBuilder::prefer) method, then the seller's order |
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]

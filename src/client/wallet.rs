@@ -11,6 +11,7 @@ mod cancel;
 mod error;
 mod faults;
 mod nonce_search;
+mod payer;
 mod prepare;
 mod prerequisites;
 mod relation;
@@ -24,15 +25,10 @@ pub use builder::WalletPayerBuilder;
 pub use error::{WalletError, WalletErrorKind};
 
 use self::account::{Account, WalletSettings};
-use super::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-    SubmitGuard, TransferRequest, TransferStatus,
-};
+use super::{PayerError, PreparedTransfer};
 use crate::{
-    evm::{self, wallet::signer::Sign},
-    protocol::{
-        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
-    },
+    evm,
+    protocol::{Address, Network},
 };
 
 /// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
@@ -59,7 +55,10 @@ use crate::{
 /// not count, and a node without the state of that block has no vote. If a single node reports it as used, it is not
 /// void. A cancellation that is not deep enough, or that some nodes lack, is an error until then.
 ///
-/// Clones share one wallet. Create one for each account, in one process, and send from that account with nothing else:
+/// **Networks.** A wallet pays on the network of its nodes. [`and`](Self::and) joins wallets of several networks; each has
+/// its own nodes, so nodes of one network that do not answer stop the payments on that network alone.
+///
+/// Clones share one wallet. Create one for each account and network, in one process, and send from that account with nothing else:
 /// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
 /// waiting that were not sent from here is not believed, and nothing is paid.
 ///
@@ -77,31 +76,65 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct WalletPayer {
+    /// One for each network; never empty.
+    wallets: Vec<NetworkWallet>,
+}
+
+/// The account of one network, and how it pays there.
+#[derive(Clone)]
+struct NetworkWallet {
     account: Arc<Account>,
     settings: WalletSettings,
 }
 
 impl WalletPayer {
-    /// Sets the most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base
-    /// asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
+    fn of(account: Account) -> Self {
+        Self { wallets: vec![NetworkWallet { account: Arc::new(account), settings: WalletSettings::default() }] }
+    }
+
+    /// Adds the networks of another wallet: this one then pays on all of them. Each network keeps its account, its nodes
+    /// and its settings, and its payments wait only for others on the same network.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tower_x402::client::WalletPayer;
+    ///
+    /// let base = WalletPayer::builder().key_file("payer.key").endpoint("https://mainnet.base.org").connect().await?;
+    /// let polygon = WalletPayer::builder().key_file("payer.key").endpoint("https://polygon-rpc.example").connect().await?;
+    /// let wallet = base.and(polygon.max_fee_per_gas(300_000_000_000))?;
+    /// assert_eq!(wallet.networks().count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`WalletErrorKind::SameNetwork`] if both pay on one network.
+    pub fn and(mut self, other: Self) -> Result<Self, WalletError> {
+        if other.networks().any(|network| self.on(network).is_ok()) {
+            return Err(WalletErrorKind::SameNetwork.into());
+        }
+        self.wallets.extend(other.wallets);
+        Ok(self)
+    }
+
+    /// Sets the most that a transaction may pay per gas, in wei, on every network of this wallet; 5 gwei by default, which
+    /// is far above what Base asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
     /// never more than 500,000. Where twice the base fee and the tip are above this, nothing is prepared, and nothing replaced. What all
     /// transfers of a day may cost, the [budget](super::BudgetBuilder::gas_per_day) limits.
     ///
     /// The base fee and the tip are the lower median of what the first nodes say that answer, of more than half of all; the tip is at most
     /// the base fee, or 0.01 gwei where that is more. With one node, its word is all there is, and these limits are what holds.
     #[must_use]
-    pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
-        self.settings.max_fee_per_gas = wei;
-        self
+    pub fn max_fee_per_gas(self, wei: u128) -> Self {
+        self.set(|settings| settings.max_fee_per_gas = wei)
     }
 
     /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment was reverted or never
     /// will be mined, after which it may be made again, is not said before. At 0, one reorganisation can cost a
     /// second payment.
     #[must_use]
-    pub const fn final_after(mut self, blocks: u64) -> Self {
-        self.settings.final_after = blocks;
-        self
+    pub fn final_after(self, blocks: u64) -> Self {
+        self.set(|settings| settings.final_after = blocks)
     }
 
     /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
@@ -112,93 +145,62 @@ impl WalletPayer {
     /// unknown hash uses a payment's nonce, the payment counts as neither paid nor impossible, and stays open until you
     /// decide ([`PayLayer::abandon`](super::PayLayer::abandon)).
     #[must_use]
-    pub const fn tagged(mut self, tagged: bool) -> Self {
-        self.settings.tagged = tagged;
+    pub fn tagged(self, tagged: bool) -> Self {
+        self.set(|settings| settings.tagged = tagged)
+    }
+
+    /// Returns the account that pays, on the first network.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.first().address
+    }
+
+    /// Returns the first network.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.first().network
+    }
+
+    /// Returns the networks that it pays on.
+    pub fn networks(&self) -> impl Iterator<Item = Network> {
+        self.wallets.iter().map(NetworkWallet::network)
+    }
+
+    fn set(mut self, set: impl Fn(&mut WalletSettings)) -> Self {
+        self.wallets.iter_mut().for_each(|wallet| set(&mut wallet.settings));
         self
     }
 
-    /// Returns the account that pays.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        self.account.key.address
+    #[expect(clippy::indexing_slicing, reason = "a wallet has at least one network")]
+    fn first(&self) -> &evm::wallet::account::Account {
+        &self.wallets[0].account.key
     }
 
-    /// Returns the chain that it pays on.
-    #[must_use]
-    pub fn network(&self) -> Network {
+    /// Returns the wallet of that network.
+    fn on(&self, network: Network) -> Result<&NetworkWallet, PayerError> {
+        let wallet = self.wallets.iter().find(|wallet| wallet.network() == network);
+        wallet.ok_or(PayerError::WrongNetwork(network))
+    }
+
+    /// Returns the wallet that prepared these transfers.
+    fn of_prepared(&self, prepared: &[PreparedTransfer]) -> Result<&NetworkWallet, PayerError> {
+        self.on(prepared.first().ok_or(PayerError::Foreign)?.network)
+    }
+}
+
+impl NetworkWallet {
+    fn network(&self) -> Network {
         self.account.key.network
     }
 }
 
-/// Without the key and the nodes' addresses.
+/// Without the keys and the nodes' addresses.
 impl fmt::Debug for WalletPayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let evm::wallet::account::Account { address, network, .. } = &self.account.key;
-        f.debug_struct("WalletPayer").field("address", address).field("network", network).finish_non_exhaustive()
-    }
-}
-
-impl Payer for WalletPayer {
-    async fn submit_guard(&self) -> SubmitGuard {
-        SubmitGuard::held(Arc::clone(&self.account.key.turn).lock_owned().await)
-    }
-
-    async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
-        prepare::prepare(&self.account, &self.settings, payment).await
-    }
-
-    async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
-        prepare::send(&self.account, prepared).await
-    }
-
-    async fn status(&self, prepared: &[PreparedTransfer]) -> Result<TransferStatus, PayerError> {
-        status::status(&self.account, self.settings.final_after, &self.account.read(prepared)?).await
-    }
-
-    async fn replace(&self, prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError> {
-        let sent = self.account.read(prepared)?;
-        let (Some(newest), Some(last)) = (sent.last(), prepared.last()) else { return Err(PayerError::Foreign) };
-        prepare::replace(&self.account, &self.settings, newest, last.token).await
-    }
-
-    async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
-        if account != self.account.key.address {
-            return Err(PayerError::Foreign);
+        let mut list = f.debug_struct("WalletPayer");
+        for NetworkWallet { account, .. } in &self.wallets {
+            list.field("address", &account.key.address).field("network", &account.key.network);
         }
-        sign_message(&*self.account.key.signer, message).await.map(Some)
+        list.finish_non_exhaustive()
     }
-
-    fn authorizations(&self) -> Option<&impl Authorizer> {
-        Some(self)
-    }
-}
-
-impl Authorizer for WalletPayer {
-    async fn authorizes(&self, asset: &Asset, amount: Amount) -> Result<Option<TokenDomain>, PayerError> {
-        authorization::authorizes(&self.account, asset, amount).await
-    }
-
-    async fn authorize(&self, request: &AuthorizationRequest) -> Result<SignedAuthorization, PayerError> {
-        authorization::authorize(&self.account.key, request).await
-    }
-
-    async fn authorization_status(
-        &self,
-        prepared: &PreparedAuthorization,
-        since: ChainTime,
-    ) -> Result<AuthorizationStatus, PayerError> {
-        authorization_status::status(&self.account, self.settings.final_after, prepared, since).await
-    }
-
-    async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
-        cancel::prepare(&self.account, &self.settings, authorized).await
-    }
-}
-
-/// Signs a message (EIP-191).
-async fn sign_message(signer: &dyn Sign, message: &str) -> Result<PaymentSignature, PayerError> {
-    let signature = signer.sign_message(message.as_bytes()).await;
-    let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the redemption"))?;
-    // 65 bytes are few enough.
-    PaymentSignature::new(signature.as_bytes()).map_err(|_| PayerError::Refused("the key made no signature"))
 }

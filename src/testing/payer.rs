@@ -12,8 +12,8 @@ use crate::{
         PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
     },
     protocol::{
-        Address, Amount, Asset, Binding, ChainTime, PaymentId, PaymentSignature, PaymentTag, TokenDomain, Transfer,
-        TxHash, v2::SignedAuthorization,
+        Address, Amount, Asset, Binding, ChainTime, Network, PaymentId, PaymentSignature, PaymentTag, TokenDomain,
+        Transfer, TxHash, v2::SignedAuthorization,
     },
     verify::{NonceState, Signatures as _, Verifier as _},
 };
@@ -222,7 +222,7 @@ impl Account {
         (0..).find(|nonce| !self.mined.contains_key(nonce) && !self.waiting.contains_key(nonce)).unwrap_or_default()
     }
 
-    fn enter(&mut self, nonce: u64, payer: Address, token: Address, call: Call) -> PreparedTransfer {
+    fn enter(&mut self, nonce: u64, payer: Address, network: Network, token: Address, call: Call) -> PreparedTransfer {
         let mut hash = [0; 32];
         hash[..8].copy_from_slice(&nonce.to_be_bytes());
         hash[8..16].copy_from_slice(&(self.prepared.len() as u64).to_be_bytes());
@@ -232,7 +232,7 @@ impl Account {
             Call::Cancel(_) => call,
         };
         self.prepared.insert(transaction, (nonce, call));
-        PreparedTransfer::signed(payer, token, nonce, transaction, "scripted")
+        PreparedTransfer::signed(payer, network, token, nonce, transaction, "scripted")
     }
 
     fn send(&mut self, chain: &ScriptedVerifier, nonce: u64, transaction: TxHash) -> Result<TxHash, PayerError> {
@@ -266,7 +266,7 @@ impl Account {
 }
 
 impl Payer for ScriptedPayer {
-    async fn submit_guard(&self) -> SubmitGuard {
+    async fn submit_guard(&self, _: Network) -> SubmitGuard {
         SubmitGuard::held(Arc::clone(&self.turn).lock_owned().await)
     }
 
@@ -282,7 +282,7 @@ impl Payer for ScriptedPayer {
             .with_binding(if self.tagged { tagged(&payment.tag) } else { Binding::none() })
             .with_block(head.unix() / 2, ChainTime::from_unix(head.unix()));
         let nonce = account.next_nonce();
-        Ok(account.enter(nonce, self.address, token, Call::Transfer(transfer)))
+        Ok(account.enter(nonce, self.address, payment.network, token, Call::Transfer(transfer)))
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -317,7 +317,7 @@ impl Payer for ScriptedPayer {
         let last = prepared.last().ok_or(PayerError::Foreign)?;
         let transaction = last.transaction().ok_or(PayerError::Foreign)?;
         let (nonce, call) = account.prepared.get(&transaction).cloned().ok_or(PayerError::Foreign)?;
-        Ok(Some(account.enter(nonce, last.payer, last.token, call)))
+        Ok(Some(account.enter(nonce, last.payer, last.network, last.token, call)))
     }
 
     async fn sign(&self, message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError> {
@@ -371,7 +371,7 @@ impl Authorizer for ScriptedPayer {
         let signed = &authorized.signed.authorization;
         let call = Call::Cancel(self.chain.authorization_id(authorized.token, signed.from, signed.nonce));
         let nonce = account.next_nonce();
-        Ok(account.enter(nonce, self.address, authorized.token, call))
+        Ok(account.enter(nonce, self.address, authorized.network, authorized.token, call))
     }
 }
 

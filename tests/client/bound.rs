@@ -255,8 +255,8 @@ struct Witness {
 }
 
 impl Payer for Witness {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.inner.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.inner.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

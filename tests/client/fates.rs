@@ -19,7 +19,7 @@ use tower_x402::{
         TransferStatus,
     },
     ledger::MemoryLedger,
-    protocol::{Address, Asset, ChainTime, PaymentSignature, ProblemCode, SealingKeys, TxHash},
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, ProblemCode, SealingKeys, TxHash},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
     verify::Verifier as _,
 };
@@ -356,7 +356,7 @@ async fn what_is_sent_again_waits_for_its_turn() {
     market.wallet.script([Sending::Lost; 2]);
     left_after(&layer, &seller, 5).await;
     assert_eq!(market.wallet.sent(), 2);
-    let turn = market.wallet.submit_guard().await;
+    let turn = market.wallet.submit_guard(Network::BASE).await;
     let (got, ()) = tokio::join!(ask(&layer, &seller, question("{}")), async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(market.wallet.sent(), 2, "sent in another's turn");
@@ -490,7 +490,7 @@ struct Watched {
 
 impl Payer for Watched {
     forward! {
-        submit_guard() -> SubmitGuard;
+        submit_guard(network: Network) -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
@@ -515,7 +515,7 @@ struct Swapped {
 
 impl Payer for Swapped {
     forward! {
-        submit_guard() -> SubmitGuard;
+        submit_guard(network: Network) -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         send(prepared: &PreparedTransfer) -> Result<TxHash, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
@@ -540,7 +540,7 @@ struct Reorganised {
 
 impl Payer for Reorganised {
     forward! {
-        submit_guard() -> SubmitGuard;
+        submit_guard(network: Network) -> SubmitGuard;
         prepare(payment: &TransferRequest) -> Result<PreparedTransfer, PayerError>;
         replace(prepared: &[PreparedTransfer]) -> Result<Option<PreparedTransfer>, PayerError>;
         sign(message: &str, account: Address) -> Result<Option<PaymentSignature>, PayerError>;
@@ -577,13 +577,13 @@ impl Custodian {
 }
 
 impl Payer for Custodian {
-    async fn submit_guard(&self) -> SubmitGuard {
+    async fn submit_guard(&self, _: Network) -> SubmitGuard {
         SubmitGuard::free()
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         let token = payment.assets[0].contract();
-        Ok(PreparedTransfer::keyed(Address::new([5; 20]), token, payment.purchase.to_string()))
+        Ok(PreparedTransfer::keyed(Address::new([5; 20]), payment.network, token, payment.purchase.to_string()))
     }
 
     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {

@@ -53,6 +53,7 @@ mod meeting;
 mod one_key;
 mod patience;
 mod programs;
+mod programs_on_two_chains;
 mod reqwest_client;
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/reqwest.rs"]

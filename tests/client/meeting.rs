@@ -18,7 +18,7 @@ use tower_x402::{
         AskAgain, Body, Journal, JournalEntry, JournalError, MaxPrice, MemoryJournal, Money, PayError, PayLayer,
         Payer as _, PurchaseId, PurchaseState, QuoteOnly, TransferStatus,
     },
-    protocol::{Amount, TxHash},
+    protocol::{Amount, Network, TxHash},
     testing::Sending,
 };
 
@@ -115,7 +115,7 @@ async fn a_payment_that_is_left_before_the_turn_is_used() {
     let (layer, seller) = (market.layer().await, hanging_once(&market, false));
     let mut first = Box::pin(ask(&layer, &seller, question("{}")));
     left_after(5, &mut first).await;
-    let turn = market.wallet.submit_guard().await;
+    let turn = market.wallet.submit_guard(Network::BASE).await;
     let mut second = Box::pin(ask(&layer, &seller, question("{}")));
     left_after(5, &mut second).await;
     drop((first, turn));

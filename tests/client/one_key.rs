@@ -18,7 +18,7 @@ use tower_x402::{
         MemoryJournal, PayLayer, Payer, PayerError, PreparedTransfer, PurchaseState, SubmitGuard, TransferRequest,
         TransferStatus, WalletPayer,
     },
-    protocol::{Address, Amount, PaymentSignature, TxHash},
+    protocol::{Address, Amount, Network, PaymentSignature, TxHash},
     testing::{DevChain, FakeClock},
 };
 
@@ -40,8 +40,8 @@ struct Hindered {
 }
 
 impl Payer for Hindered {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.inner.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.inner.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

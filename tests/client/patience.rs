@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 use tower_x402::{
     client::{PayError, PayLayer, Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-    protocol::{Address, PaymentSignature, TxHash},
+    protocol::{Address, Network, PaymentSignature, TxHash},
     testing::ScriptedPayer,
 };
 
@@ -34,8 +34,8 @@ struct SlowNode {
 }
 
 impl Payer for SlowNode {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.inner.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.inner.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

@@ -18,7 +18,7 @@ use tower_x402::{
         Body, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer, Payer, PayerError,
         PreparedTransfer, Purchase, SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Address, Asset, PaymentSignature, TxHash},
+    protocol::{Address, Asset, Network, PaymentSignature, TxHash},
 };
 
 use crate::{
@@ -319,8 +319,8 @@ async fn slowly<T>(work: impl Future<Output = T>) -> T {
 }
 
 impl<P: Payer> Payer for SlowWallet<P> {
-    async fn submit_guard(&self) -> SubmitGuard {
-        slowly(self.0.submit_guard()).await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        slowly(self.0.submit_guard(network)).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

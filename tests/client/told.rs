@@ -13,7 +13,9 @@ use tower_x402::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization,
         PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
     },
-    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization},
+    protocol::{
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+    },
     testing::ScriptedPayer,
 };
 
@@ -50,8 +52,8 @@ impl Told {
 }
 
 impl Payer for Told {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.wallet.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.wallet.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

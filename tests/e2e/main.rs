@@ -45,6 +45,7 @@ mod late;
 #[cfg(unix)]
 mod lost_answers;
 mod mixed_doors;
+mod networks;
 mod node;
 mod odd_payments;
 mod operating;

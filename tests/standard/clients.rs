@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tokio::process::Command;
-use tower_x402::protocol::v2::{PaymentPayload, PaymentRequired};
+use tower_x402::protocol::{
+    Network,
+    v2::{PaymentPayload, PaymentRequired},
+};
 
 use super::{
     Payer, World,
@@ -27,21 +30,27 @@ pub struct Order<'a> {
     pub method: &'a str,
     pub body: Option<Value>,
     pub payer: Payer,
+    /// The one network that the client knows; without one it knows all.
+    pub network: Option<Network>,
 }
 
 impl<'a> Order<'a> {
     /// One answer to this question, for the plain account.
     pub fn post(url: &'a str, body: Value) -> Self {
-        Self { url, method: "POST", body: Some(body), payer: Payer::Plain }
+        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, network: None }
     }
 
     /// An answer that needs no question.
     pub fn get(url: &'a str) -> Self {
-        Self { url, method: "GET", body: None, payer: Payer::Plain }
+        Self { url, method: "GET", body: None, payer: Payer::Plain, network: None }
     }
 
     pub fn by(self, payer: Payer) -> Self {
         Self { payer, ..self }
+    }
+
+    pub fn on(self, network: Network) -> Self {
+        Self { network: Some(network), ..self }
     }
 }
 
@@ -62,16 +71,27 @@ impl Client {
         let (url, key) = (order.url, world.buyer().private_key());
         let body = order.body.as_ref().map(Value::to_string).unwrap_or_default();
         let account = world.address_of(order.payer).to_string();
+        let network = order.network.map_or_else(|| "eip155:*".to_owned(), |network| network.to_string());
         let mut command;
         match self {
             Self::Fetch => {
                 command = script("buy.mjs").await;
-                command.args([url, key, world.chain.rpc_url(), order.method, &body, "--account", &account]);
+                command.args([
+                    url,
+                    key,
+                    world.chain.rpc_url(),
+                    order.method,
+                    &body,
+                    "--account",
+                    &account,
+                    "--network",
+                    &network,
+                ]);
             }
             Self::Httpx => {
                 command = Command::new(tools::python().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy.py"));
-                command.args([url, key, order.method, &body, "1", &account]);
+                command.args([url, key, order.method, &body, "1", &account, &network]);
             }
         }
         Some(command)

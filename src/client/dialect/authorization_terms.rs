@@ -12,12 +12,9 @@ use crate::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
         headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
         v1,
-        v2::{InvalidMessage, PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
+        v2::{PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
     },
 };
-
-/// The longest `PAYMENT-REQUIRED` that is read: official servers describe their whole interface in it.
-const HEADER_MAX: usize = 64 * 1024;
 
 /// One way to pay by a signed authorization.
 #[derive(Clone, Debug)]
@@ -40,23 +37,20 @@ enum Envelope {
 }
 
 impl AuthorizationTerms {
-    /// Reads `PAYMENT-REQUIRED`, if present. Offers that settle after the answer come first; unknown schemes, methods
+    /// Takes over what `PAYMENT-REQUIRED` says. Offers that settle after the answer come first; unknown schemes, methods
     /// and flows are omitted.
-    ///
-    /// # Errors
-    /// [`InvalidMessage`] if the header is not of the standard's form.
     pub(crate) fn of_headers(
         headers: &HeaderMap,
+        required: PaymentRequired,
         budget: &Budget,
         now: ChainTime,
-    ) -> Result<Vec<Self>, InvalidMessage> {
-        let Some(required) = PaymentRequired::from_headers_up_to(HEADER_MAX, headers)? else { return Ok(Vec::new()) };
+    ) -> Vec<Self> {
         // The same text, for members that are only repeated.
         let mut written = written(headers).unwrap_or_default();
         // One of each for all ways: either may be nearly as long as the header.
         let (resource, extensions) =
             (written.remove("resource").map(Arc::new), written.remove("extensions").map(Arc::new));
-        let Some(Value::Array(accepts)) = written.remove("accepts") else { return Ok(Vec::new()) };
+        let Some(Value::Array(accepts)) = written.remove("accepts") else { return Vec::new() };
         let label = required.resource.and_then(|resource| resource.description).unwrap_or_default();
         let mut terms = Vec::new();
         for (option, accepted) in required.accepts.into_iter().zip(accepts) {
@@ -65,7 +59,7 @@ impl AuthorizationTerms {
             terms.push(Self::new(requirements.clone(), label.clone(), envelope, budget, now));
         }
         terms.sort_by_key(|terms| terms.requirements.payment_flow() != PaymentFlow::Authorization);
-        Ok(terms)
+        terms
     }
 
     /// Takes over a demand of the standard's first version, if its method is known.

@@ -5,13 +5,21 @@ use http::{HeaderMap, Response};
 use http_body::Body;
 
 use crate::{
-    client::{Budget, JournalEntry, PayError, ResponseBody, dialect::AuthorizationTerms, http::Peek},
+    client::{
+        Budget, JournalEntry, PayError, ResponseBody,
+        dialect::{AuthorizationTerms, TransferTerms},
+        http::Peek,
+    },
     protocol::{
         ChainTime, Media, Quote, QuoteError,
         headers::{PAY, PAYMENT_REQUIRED},
         v1,
+        v2::PaymentRequired,
     },
 };
+
+/// The longest `PAYMENT-REQUIRED` that is read: official servers describe their whole interface in it.
+const HEADER_MAX: usize = 64 * 1024;
 
 /// A 402 of the standard's first version says everything in its body; more than this is none.
 const BODY_MAX: usize = 64 * 1024;
@@ -19,8 +27,8 @@ const BODY_MAX: usize = 64 * 1024;
 /// What a 402 asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Bill {
-    /// An ordinary transfer.
-    pub(crate) transfer: Option<Quote>,
+    /// Ordinary transfers, one for each network; that of `Pay` comes first.
+    pub(crate) transfers: Vec<TransferTerms>,
     /// A signed authorization, on one of these terms. Those that are settled after the answer come first.
     pub(crate) authorizations: Vec<AuthorizationTerms>,
 }
@@ -53,7 +61,7 @@ impl Bill {
         let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::Malformed("402 body"))?;
         let terms = demands.into_iter().flatten();
         let authorizations = terms.filter_map(|demand| AuthorizationTerms::of_v1(demand, budget, now)).collect();
-        let bill = Self { transfer: None, authorizations };
+        let bill = Self { transfers: Vec::new(), authorizations };
         Ok((Some(bill).filter(|bill| !bill.is_empty()), Response::from_parts(parts, beginning.into_body())))
     }
 
@@ -64,23 +72,29 @@ impl Bill {
     pub(crate) fn of_headers(headers: &HeaderMap, budget: &Budget, now: ChainTime) -> Result<Self, QuoteError> {
         let mut bill = Self::default();
         let mut malformed = None;
+        let required = PaymentRequired::from_headers_up_to(HEADER_MAX, headers).unwrap_or_else(|_| {
+            malformed = Some(QuoteError::Malformed("PAYMENT-REQUIRED"));
+            None
+        });
         if headers.contains_key(PAY) {
-            bill.transfer = Quote::from_headers(headers).map_err(|error| malformed = Some(error)).ok();
+            match Quote::from_headers(headers) {
+                Ok(first) => bill.transfers = TransferTerms::of(first, required.as_ref(), budget),
+                Err(error) => malformed = Some(error),
+            }
         }
-        match AuthorizationTerms::of_headers(headers, budget, now) {
-            Ok(authorizations) => bill.authorizations = authorizations,
-            Err(_) => malformed = malformed.or(Some(QuoteError::Malformed("PAYMENT-REQUIRED"))),
+        if let Some(required) = required {
+            bill.authorizations = AuthorizationTerms::of_headers(headers, required, budget, now);
         }
         malformed.filter(|_| bill.is_empty()).map_or(Ok(bill), Err)
     }
 
-    const fn is_empty(&self) -> bool {
-        self.transfer.is_none() && self.authorizations.is_empty()
+    fn is_empty(&self) -> bool {
+        self.transfers.is_empty() && self.authorizations.is_empty()
     }
 
-    /// Returns the offers, one for each way to pay: the transfer first.
+    /// Returns the offers, one for each way to pay: transfers first.
     pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
-        self.transfer.iter().chain(self.authorizations.iter().map(|terms| &terms.quote))
+        self.transfers.iter().map(|terms| &terms.quote).chain(self.authorizations.iter().map(|terms| &terms.quote))
     }
 
     /// Returns the terms on which this purchase's authorization is still worth the same.
@@ -93,7 +107,11 @@ impl Bill {
         if let Some(terms) = self.terms_for(entry) {
             return Some(&terms.quote);
         }
-        let redeemable = entry.authorization().is_none() || entry.transaction.is_some();
-        self.transfer.as_ref().filter(|quote| redeemable && entry.covers(quote))
+        self.transfer_of(entry).map(|terms| &terms.quote)
+    }
+
+    /// Returns the terms that this purchase's transaction meets.
+    pub(crate) fn transfer_of(&self, entry: &JournalEntry) -> Option<&TransferTerms> {
+        self.transfers.iter().find(|terms| terms.are_covered_by(entry))
     }
 }

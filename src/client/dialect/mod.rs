@@ -4,8 +4,10 @@ pub(crate) mod authorization_terms;
 pub(crate) mod bill;
 pub(crate) mod reply;
 pub(crate) mod transfer_proof;
+pub(crate) mod transfer_terms;
 
 pub(crate) use authorization_terms::AuthorizationTerms;
 pub(crate) use bill::Bill;
 pub(crate) use reply::SellerReply;
 pub(crate) use transfer_proof::TransferProof;
+pub(crate) use transfer_terms::TransferTerms;

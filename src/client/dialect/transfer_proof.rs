@@ -11,7 +11,7 @@ use crate::{
 pub(crate) struct TransferProof<'a> {
     intent: &'a str,
     transaction: TxHash,
-    /// The network of a settled authorization, which need not be the one that the seller's `Pay` names.
+    /// The network, where it need not be the one that the seller's `Pay` names.
     network: Option<Network>,
     secret: Option<PaymentSecret>,
     signature: Option<&'a PaymentSignature>,
@@ -26,7 +26,8 @@ impl<'a> TransferProof<'a> {
         let other = entry.secret.as_deref().filter(|secret| *secret != entry.intent);
         // An intent that is no secret by the contract is refused as one: then only a signature helps.
         let secret = other.and_then(|secret| secret.parse().ok());
-        let network = entry.authorization().map(|_| entry.network);
+        let is_named = entry.authorization().is_some() || entry.is_elsewhere;
+        let network = is_named.then_some(entry.network);
         Self { intent: &entry.intent, transaction, network, secret, signature }
     }
 
@@ -65,7 +66,7 @@ impl<'a> TransferProof<'a> {
 mod tests {
     use super::*;
 
-    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"redeeming","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"the-present-intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
+    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"redeeming","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"the-present-intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","isElsewhere":false,"amount":"490000","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
 
     fn members(secret: Option<&str>, signature: Option<&PaymentSignature>) -> serde_json::Value {
         let mut entry = JournalEntry::from_record(ENTRY).unwrap();

@@ -30,6 +30,7 @@ pub(crate) fn entry<B: ReplayBody>(
         expiry: quote.expiry,
         recipient: quote.recipient,
         network: quote.network,
+        is_elsewhere: false,
         amount: quote.amount,
         decimals: quote.decimals,
         payment: JournalPayment::None,

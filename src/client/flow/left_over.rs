@@ -94,9 +94,8 @@ pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
         entry.settled = entry.settled.filter(|_| settled);
         entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
         entry.request = request.what.clone();
-        let quote = bill.transfer.as_ref().filter(|quote| settled && entry.covers(quote));
-        match (quote, bill.terms_for(entry)) {
-            (Some(quote), _) => entry.takes_terms_of(quote),
+        match (bill.transfer_of(entry), bill.terms_for(entry)) {
+            (Some(terms), _) => entry.takes_terms_of(&terms.quote, terms.is_elsewhere),
             (None, Some(terms)) => {
                 let message = entry.authorization().map(|signed| terms.message(signed)).unwrap_or_default();
                 entry.takes_authorization_terms(terms.intent.as_ref(), message);

@@ -17,7 +17,7 @@ use crate::{
         JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
         ResponseBody, Timings,
         box_error::BoxError,
-        dialect::{AuthorizationTerms, Bill, reply},
+        dialect::{AuthorizationTerms, Bill, TransferTerms, reply},
         flow::{
             Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller, from_quote,
             left_over::{self},
@@ -191,7 +191,7 @@ where
         // The seller's 402 may have taken its time.
         let guard = match (self.left_meanwhile()?, way) {
             (Some(left), _) => left,
-            (None, Way::Transfer(quote, assets)) => self.paid_now(quote, assets).await?,
+            (None, Way::Transfer(terms, assets)) => self.paid_now(terms, assets).await?,
             (None, Way::Authorization(terms, asset, domain)) => self.authorized_now(terms, asset, domain).await?,
         };
         if guard.entry().id != self.progress.purchase() {
@@ -264,9 +264,10 @@ where
     }
 
     /// Makes a new payment, unless another purchase of the same request is left meanwhile: then that one is returned.
-    async fn paid_now(&mut self, quote: &Quote, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
+    async fn paid_now(&mut self, terms: &TransferTerms, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
         let inner = Arc::clone(&self.inner);
-        let entry = self.entry(quote);
+        let quote = &terms.quote;
+        let entry = JournalEntry { is_elsewhere: terms.is_elsewhere, ..self.entry(quote) };
         let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, None);
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = from_quote::payment(&proposal, quote);
@@ -369,20 +370,21 @@ where
             match transfer.settle().await? {
                 Followed::Settled(transaction) => return Ok(transaction),
                 Followed::NeedsRequote => {
-                    let quote = self.requote().await;
-                    transfer.requoted(quote.as_deref()).await?;
+                    let terms = self.requote(transfer.entry()).await;
+                    transfer.requoted(terms.as_deref()).await?;
                 }
             }
         }
     }
 
-    /// A fresh quote that the budget allows, if there is one.
-    async fn requote(&mut self) -> Option<Box<Quote>> {
+    /// Fresh terms for this transfer that the budget allows, if there are any.
+    async fn requote(&mut self, entry: &JournalEntry) -> Option<Box<TransferTerms>> {
         let patience = self.inner.settings.patience_until(self.deadline);
         let inner = Arc::clone(&self.inner);
         match timeout(patience, self.seller.bill(None, &inner.budget, inner.now())).await {
             Ok(Ok(Offered::Billed(bill, _))) => {
-                bill.transfer.filter(|quote| self.asking(&inner).admit(quote).is_ok()).map(Box::new)
+                let terms = bill.transfer_of(entry).filter(|terms| self.asking(&inner).admit(&terms.quote).is_ok());
+                terms.cloned().map(Box::new)
             }
             _ => None,
         }

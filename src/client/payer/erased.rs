@@ -7,13 +7,14 @@ use super::{
     SubmitGuard, TransferRequest, TransferStatus,
 };
 use crate::protocol::{
-    Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+    Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub(crate) trait ErasedPayer: Send + Sync + 'static {
-    fn submit_guard(&self) -> Boxed<'_, SubmitGuard>;
+    fn submit_guard(&self, network: Network) -> Boxed<'_, SubmitGuard>;
+    fn can_transfer<'a>(&'a self, asset: &'a Asset, amount: Amount) -> Boxed<'a, Result<bool, PayerError>>;
     fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>>;
     fn send<'a>(&'a self, prepared: &'a PreparedTransfer) -> Boxed<'a, Result<TxHash, PayerError>>;
     fn status<'a>(&'a self, prepared: &'a [PreparedTransfer]) -> Boxed<'a, Result<TransferStatus, PayerError>>;
@@ -47,8 +48,12 @@ pub(crate) trait ErasedAuthorizer: Send + Sync + 'static {
 }
 
 impl<P: Payer> ErasedPayer for P {
-    fn submit_guard(&self) -> Boxed<'_, SubmitGuard> {
-        Box::pin(Payer::submit_guard(self))
+    fn submit_guard(&self, network: Network) -> Boxed<'_, SubmitGuard> {
+        Box::pin(Payer::submit_guard(self, network))
+    }
+
+    fn can_transfer<'a>(&'a self, asset: &'a Asset, amount: Amount) -> Boxed<'a, Result<bool, PayerError>> {
+        Box::pin(Payer::can_transfer(self, asset, amount))
     }
 
     fn prepare<'a>(&'a self, payment: &'a TransferRequest) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {

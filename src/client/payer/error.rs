@@ -9,14 +9,9 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayerError {
-    /// The payer is on another chain.
-    #[error("the wallet is on {wallet}, and the payment is due on {asked}: use a wallet on that chain")]
-    WrongNetwork {
-        /// Where the payment is due.
-        asked: Network,
-        /// Where the wallet pays.
-        wallet: Network,
-    },
+    /// The payer does not pay on this network.
+    #[error("the payment is due on {0}, where the wallet has no nodes: add a wallet on that network")]
+    WrongNetwork(Network),
     /// The account holds too little of every accepted asset.
     #[error("{payer} holds too little of the accepted tokens: fund it")]
     Funds {
@@ -46,4 +41,11 @@ pub enum PayerError {
     /// Any other error. Its text must not contain a key, nor a URL that contains one.
     #[error("the payer failed: see the source of this error")]
     Other(#[source] BoxError),
+}
+
+impl PayerError {
+    /// Whether the payment is not this payer's: no time will change that.
+    pub(crate) const fn is_of_another_payer(&self) -> bool {
+        matches!(self, Self::Foreign | Self::WrongNetwork(_))
+    }
 }

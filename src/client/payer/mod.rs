@@ -21,7 +21,7 @@ pub(super) use none::NoPayer;
 pub use status::TransferStatus;
 pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferOrder, TransferRequest};
 
-use crate::protocol::{Address, PaymentSignature, TxHash};
+use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 
 /// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
 ///
@@ -58,20 +58,20 @@ use crate::protocol::{Address, PaymentSignature, TxHash};
 /// ```
 /// use tower_x402::{
 ///     client::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus},
-///     protocol::{Address, PaymentSignature, TxHash},
+///     protocol::{Address, Network, PaymentSignature, TxHash},
 /// };
 ///
 /// /// A custodian that pays once for each idempotency key. (Its HTTP calls are left out.)
 /// struct Custodian { account: Address }
 ///
 /// impl Payer for Custodian {
-///     async fn submit_guard(&self) -> SubmitGuard {
+///     async fn submit_guard(&self, _: Network) -> SubmitGuard {
 ///         SubmitGuard::free()
 ///     }
 ///
 ///     async fn prepare(&self, request: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
 ///         let asset = request.assets.first().ok_or(PayerError::Funds { payer: self.account })?;
-///         Ok(PreparedTransfer::keyed(self.account, asset.contract(), request.purchase.to_string()))
+///         Ok(PreparedTransfer::keyed(self.account, request.network, asset.contract(), request.purchase.to_string()))
 ///     }
 ///
 ///     async fn send(&self, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -96,9 +96,19 @@ use crate::protocol::{Address, PaymentSignature, TxHash};
 /// }
 /// ```
 pub trait Payer: Send + Sync + 'static {
-    /// Acquires exclusive access to `prepare` and `send`. The layer holds the guard across both. A payer with
-    /// independent payments returns [`SubmitGuard::free`].
-    fn submit_guard(&self) -> impl Future<Output = SubmitGuard> + Send;
+    /// Acquires exclusive access to `prepare` and `send` on that network. The layer holds the guard across both. A payer
+    /// with independent payments returns [`SubmitGuard::free`].
+    fn submit_guard(&self, network: Network) -> impl Future<Output = SubmitGuard> + Send;
+
+    /// Returns whether this payer can transfer so much of an asset. The layer asks only where a bill names several ways
+    /// to pay, and takes another way if the answer is `false` or an error. By default `true`.
+    ///
+    /// # Errors
+    /// [`PayerError`] if that cannot be found out now.
+    fn can_transfer(&self, asset: &Asset, amount: Amount) -> impl Future<Output = Result<bool, PayerError>> + Send {
+        let _ = (asset, amount);
+        std::future::ready(Ok(true))
+    }
 
     /// Prepares a transfer in one of the request's assets, without sending it.
     ///

@@ -1,7 +1,7 @@
 //! `NoPayer`: for clients that only redeem payments made elsewhere.
 
 use super::{Payer, PayerError, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus};
-use crate::protocol::{Address, PaymentSignature, TxHash};
+use crate::protocol::{Address, Network, PaymentSignature, TxHash};
 
 /// Pays nothing.
 pub(crate) struct NoPayer;
@@ -9,7 +9,7 @@ pub(crate) struct NoPayer;
 const REFUSAL: PayerError = PayerError::Refused("this client has no wallet");
 
 impl Payer for NoPayer {
-    async fn submit_guard(&self) -> SubmitGuard {
+    async fn submit_guard(&self, _: Network) -> SubmitGuard {
         SubmitGuard::free()
     }
 

@@ -57,6 +57,8 @@ impl TransferRequest {
 pub struct PreparedTransfer {
     /// The account that pays.
     pub payer: Address,
+    /// The chain that it pays on.
+    pub network: Network,
     /// The token that is paid with.
     pub token: Address,
     /// The payload to send. Only the payer reads it.
@@ -92,6 +94,8 @@ pub enum TransferOrder {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedAuthorization {
+    /// The chain that it pays on.
+    pub network: Network,
     /// The token that is paid with.
     pub token: Address,
     /// The signed authorization.
@@ -104,16 +108,23 @@ pub struct PreparedAuthorization {
 impl PreparedTransfer {
     /// Describes a signed transaction with a known hash and nonce.
     #[must_use]
-    pub fn signed(payer: Address, token: Address, nonce: u64, transaction: TxHash, raw: impl Into<String>) -> Self {
+    pub fn signed(
+        payer: Address,
+        network: Network,
+        token: Address,
+        nonce: u64,
+        transaction: TxHash,
+        raw: impl Into<String>,
+    ) -> Self {
         let order = TransferOrder::Signed { transaction, nonce, raw: raw.into() };
-        Self { payer, token, order, fee: Amount::ZERO }
+        Self { payer, network, token, order, fee: Amount::ZERO }
     }
 
     /// Describes an order to a custodian, under a key with which sending twice pays once.
     #[must_use]
-    pub fn keyed(payer: Address, token: Address, idempotency_key: impl Into<String>) -> Self {
+    pub fn keyed(payer: Address, network: Network, token: Address, idempotency_key: impl Into<String>) -> Self {
         let order = TransferOrder::Keyed { key: idempotency_key.into(), transaction: None };
-        Self { payer, token, order, fee: Amount::ZERO }
+        Self { payer, network, token, order, fee: Amount::ZERO }
     }
 
     /// Returns the same transfer with the highest cost of its transaction, in wei, which a
@@ -159,8 +170,8 @@ impl PreparedTransfer {
 impl PreparedAuthorization {
     /// Describes a signed authorization of this token, and the message with which it is shown.
     #[must_use]
-    pub fn new(token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
-        Self { token, signed, message: message.into() }
+    pub fn new(network: Network, token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
+        Self { network, token, signed, message: message.into() }
     }
 }
 
@@ -169,6 +180,7 @@ impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedTransfer")
             .field("payer", &self.payer)
+            .field("network", &self.network)
             .field("token", &self.token)
             .field("transaction", &self.transaction())
             .field("nonce", &self.nonce())
@@ -187,6 +199,7 @@ impl fmt::Debug for TransferOrder {
 impl fmt::Debug for PreparedAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedAuthorization")
+            .field("network", &self.network)
             .field("token", &self.token)
             .field("authorization", &self.signed.authorization)
             .finish_non_exhaustive()

@@ -1,17 +1,10 @@
 //! `WalletPayerBuilder`: a wallet from its parts.
 
-use std::{
-    fmt,
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, path::Path, sync::Mutex};
 
 use alloy::{network::TxSigner, primitives::Signature, signers};
 
-use super::{
-    WalletError, WalletErrorKind, WalletPayer,
-    account::{Account, WalletSettings},
-};
+use super::{WalletError, WalletErrorKind, WalletPayer, account::Account};
 use crate::evm::wallet::{account, connect, signer::Signer};
 
 impl WalletPayer {
@@ -112,7 +105,7 @@ impl WalletPayerBuilder {
             decimals: Mutex::default(),
             domains: Mutex::default(),
         };
-        Ok(WalletPayer { account: Arc::new(account), settings: WalletSettings::default() })
+        Ok(WalletPayer::of(account))
     }
 }
 

@@ -42,6 +42,8 @@ pub enum WalletErrorKind {
     Node,
     /// Two nodes serve different chains.
     Chains,
+    /// Two wallets that are to be one pay on the same network.
+    SameNetwork,
 }
 
 impl WalletError {
@@ -100,7 +102,8 @@ impl fmt::Display for WalletError {
             WalletErrorKind::Node => {
                 "no node said which chain it serves: check its address, its key and whether it can be reached"
             }
-            WalletErrorKind::Chains => "the nodes serve different chains: name nodes of one chain",
+            WalletErrorKind::Chains => "the nodes serve different chains: build a wallet for each chain, and join them with `and`",
+            WalletErrorKind::SameNetwork => "both wallets pay on the same network: name all its nodes in one of them",
         })
     }
 }

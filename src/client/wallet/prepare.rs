@@ -29,7 +29,7 @@ pub(super) async fn prepare(
     payment: &TransferRequest,
 ) -> Result<PreparedTransfer, PayerError> {
     if payment.network != account.key.network {
-        return Err(PayerError::WrongNetwork { asked: payment.network, wallet: account.key.network });
+        return Err(PayerError::WrongNetwork(payment.network));
     }
     let drafted = timeout(LIMIT, draft(account, settings, payment)).await;
     let late = PayerError::Unavailable("the nodes took too long to say what a payment needs");
@@ -70,6 +70,14 @@ async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address,
         none = Some(PayerError::Funds { payer: account.key.address });
     }
     Err(none.unwrap_or(PayerError::Funds { payer: account.key.address }))
+}
+
+/// Whether the account has so much of an asset, and anything at all to pay the chain's fee with.
+pub(super) async fn can_transfer(account: &Account, asset: &Asset, amount: Amount) -> Result<bool, PayerError> {
+    if !has_decimals(account, asset).await? || balance(account, asset.contract()).await? < amount {
+        return Ok(false);
+    }
+    Ok(account.key.ether().await? > 0)
 }
 
 pub(super) async fn has_decimals(account: &Account, asset: &Asset) -> Result<bool, PayerError> {

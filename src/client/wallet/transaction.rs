@@ -42,7 +42,7 @@ pub(super) async fn sign(
 ) -> Result<PreparedTransfer, PayerError> {
     let (nonce, fee) = (transaction.nonce, most(&transaction));
     let signed = account.sign(transaction).await.ok_or(PayerError::Refused("the key would not sign the payment"))?;
-    Ok(PreparedTransfer::signed(account.address, token, nonce, signed.hash, signed.raw).costing(fee))
+    Ok(PreparedTransfer::signed(account.address, account.network, token, nonce, signed.hash, signed.raw).costing(fee))
 }
 
 /// The highest cost: unused gas is not paid, and neither is the part of the fee above the block's price.
@@ -70,6 +70,7 @@ pub(super) fn read(prepared: &PreparedTransfer, payer: Address, chain_id: u64) -
     let ours = prepared.payer == payer
         && (*named, *nonce) == (hash, transaction.nonce)
         && transaction.to == TxKind::Call(prepared.token.as_bytes().into())
+        && prepared.network.chain_id() == chain_id
         && transaction.chain_id == chain_id;
     if ours { Ok(Sent { hash, transaction }) } else { Err(PayerError::Foreign) }
 }
@@ -117,15 +118,16 @@ mod tests {
     async fn what_says_something_else_than_it_is_is_foreign() {
         let (good, payer) = prepared().await;
         let TransferOrder::Signed { transaction, nonce, raw } = good.order.clone() else { panic!("{good:?}") };
-        let signed =
-            |nonce, transaction, raw: &str| PreparedTransfer::signed(payer, good.token, nonce, transaction, raw);
+        let signed = |nonce, transaction, raw: &str| {
+            PreparedTransfer::signed(payer, good.network, good.token, nonce, transaction, raw)
+        };
         let bad = [
             signed(nonce, transaction, &format!("{raw}00")),
             signed(nonce, transaction, "order-17"),
             signed(nonce, transaction, ""),
             signed(nonce, TxHash::new([1; 32]), &raw),
             signed(4, transaction, &raw),
-            PreparedTransfer::keyed(payer, good.token, &*raw),
+            PreparedTransfer::keyed(payer, good.network, good.token, &*raw),
             PreparedTransfer { payer: TO, ..good.clone() },
             PreparedTransfer { token: TO, ..good.clone() },
         ];

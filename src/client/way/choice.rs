@@ -6,8 +6,8 @@ use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
         BudgetDenial, PayError, PayerError, PaymentMethod,
-        dialect::{AuthorizationTerms, Bill},
-        flow::Offer,
+        dialect::{AuthorizationTerms, Bill, TransferTerms},
+        flow,
         http::RequestIdentity,
         inner::ClientInner,
     },
@@ -16,7 +16,7 @@ use crate::{
 
 /// A way to pay that the budget and the payer allow.
 pub(crate) enum Way<'a> {
-    Transfer(&'a Quote, Vec<Asset>),
+    Transfer(&'a TransferTerms, Vec<Asset>),
     Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
 }
 
@@ -24,7 +24,7 @@ impl Way<'_> {
     /// Returns the quote that is paid.
     pub(crate) const fn quote(&self) -> &Quote {
         match self {
-            Self::Transfer(quote, _) => quote,
+            Self::Transfer(terms, _) => &terms.quote,
             Self::Authorization(terms, ..) => &terms.quote,
         }
     }
@@ -47,7 +47,7 @@ impl Asking<'_> {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);
             return Err(BudgetDenial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
         }
-        self.inner.budget.admit(&Offer {
+        self.inner.budget.admit(&flow::Offer {
             quote,
             host: &self.identity.host,
             plain_http: self.plain_http,
@@ -56,60 +56,97 @@ impl Asking<'_> {
         })
     }
 
-    /// Chooses a way.
+    /// Chooses a way: the cheapest that the payer has the money for; of equal ones the preferred method, in the seller's order.
     ///
     /// # Errors
     /// Why the first one is not taken, where none is.
     pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, PayError> {
         let mut refusal = None;
-        let mut refused = |error: PayError| {
-            refusal.get_or_insert(error);
-        };
-        let transfer = bill.transfer.as_ref().and_then(|quote| match self.admit(quote) {
-            Ok(assets) => Some((quote, assets)),
+        let mut offers = self.admitted(bill, &mut refusal);
+        let preferred = self.inner.settings.prefer;
+        // What the budget admits has its decimals: the amounts are prices in one unit.
+        offers.sort_by_key(|(offer, _)| (offer.quote().amount, offer.method() != preferred));
+        let mut domains = Domains::new(&*self.inner.payer);
+        let last = offers.len().saturating_sub(1);
+        for (index, (offer, assets)) in offers.into_iter().enumerate() {
+            let way = match offer {
+                // Preparing a transfer asks the same, so the last way is taken without a question.
+                Offer::Transfer(terms) if index == last => Ok(Way::Transfer(terms, assets)),
+                Offer::Transfer(terms) => self.affordable(terms, assets).await,
+                Offer::Authorization(terms) => authorized(terms, assets, &mut domains).await,
+            };
+            match way {
+                Ok(way) => return Ok(way),
+                Err(error) => {
+                    refusal.get_or_insert(error);
+                }
+            }
+        }
+        Err(refusal.unwrap_or_else(|| SIGNS_NONE.into()))
+    }
+
+    /// The offers that the budget allows, with the permitted assets of each.
+    fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<PayError>) -> Vec<(Offer<'b>, Vec<Asset>)> {
+        let transfers = bill.transfers.iter().map(Offer::Transfer);
+        let offers = transfers.chain(bill.authorizations.iter().map(Offer::Authorization));
+        let admitted = offers.filter_map(|offer| match self.admit(offer.quote()) {
+            Ok(assets) => Some((offer, assets)),
             Err(denial) => {
-                refused(denial.into());
+                refusal.get_or_insert(denial.into());
                 None
             }
         });
-        let mut domains = Domains::new(&*self.inner.payer);
-        for terms in &bill.authorizations {
-            if transfer.as_ref().is_some_and(|(quote, _)| self.prefers_transfer(quote, &terms.quote)) {
-                continue;
-            }
-            match self.authorized(terms, &mut domains).await {
-                Ok((asset, domain)) => return Ok(Way::Authorization(terms, asset, domain)),
-                Err(error) => refused(error),
-            }
-        }
-        match (transfer, refusal) {
-            (Some((quote, assets)), _) => Ok(Way::Transfer(quote, assets)),
-            (None, Some(refusal)) => Err(refusal),
-            (None, None) => Err(SIGNS_NONE.into()),
-        }
+        admitted.collect()
     }
 
-    /// Whether the transfer is the cheaper way, or as cheap and preferred.
-    fn prefers_transfer(&self, transfer: &Quote, authorization: &Quote) -> bool {
-        let prefers = self.inner.settings.prefer == PaymentMethod::Transfer;
-        match (transfer.decimals == authorization.decimals, transfer.amount.cmp(&authorization.amount)) {
-            (true, std::cmp::Ordering::Less) => true,
-            (true, std::cmp::Ordering::Greater) => false,
-            _ => prefers,
+    /// The transfer, in those of the assets that the payer has enough of.
+    async fn affordable<'b>(&self, terms: &'b TransferTerms, assets: Vec<Asset>) -> Result<Way<'b>, PayError> {
+        let mut held = Vec::new();
+        for asset in assets {
+            if self.inner.payer.can_transfer(&asset, terms.quote.amount).await? {
+                held.push(asset);
+            }
         }
-    }
-
-    /// Whether the budget and the payer allow these terms. Nothing is signed.
-    async fn authorized(
-        &self,
-        terms: &AuthorizationTerms,
-        domains: &mut Domains<'_>,
-    ) -> Result<(Asset, TokenDomain), PayError> {
-        let asset = self.admit(&terms.quote)?.into_iter().next().ok_or(BudgetDenial::Asset)?;
-        let domain = domains.under(&asset, terms).await?;
-        Ok((asset, domain))
+        if held.is_empty() { Err(HOLDS_TOO_LITTLE.into()) } else { Ok(Way::Transfer(terms, held)) }
     }
 }
+
+/// One way to pay that a bill names.
+#[derive(Clone, Copy)]
+enum Offer<'a> {
+    Transfer(&'a TransferTerms),
+    Authorization(&'a AuthorizationTerms),
+}
+
+impl Offer<'_> {
+    const fn quote(&self) -> &Quote {
+        match self {
+            Self::Transfer(terms) => &terms.quote,
+            Self::Authorization(terms) => &terms.quote,
+        }
+    }
+
+    const fn method(&self) -> PaymentMethod {
+        match self {
+            Self::Transfer(_) => PaymentMethod::Transfer,
+            Self::Authorization(_) => PaymentMethod::Authorization,
+        }
+    }
+}
+
+/// The authorization, if the payer would sign it. Nothing is signed.
+async fn authorized<'b>(
+    terms: &'b AuthorizationTerms,
+    assets: Vec<Asset>,
+    domains: &mut Domains<'_>,
+) -> Result<Way<'b>, PayError> {
+    let asset = assets.into_iter().next().ok_or(BudgetDenial::Asset)?;
+    let domain = domains.under(&asset, terms).await?;
+    Ok(Way::Authorization(terms, asset, domain))
+}
+
+const HOLDS_TOO_LITTLE: PayerError =
+    PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");
 
 impl From<PayerError> for PayError {
     fn from(error: PayerError) -> Self {

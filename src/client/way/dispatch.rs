@@ -84,7 +84,7 @@ impl<'a> Dispatch<'a> {
 
     /// Sends what no node has.
     pub(super) async fn send_again(&mut self) -> Result<(), PayError> {
-        let turn = timeout_at(self.deadline, self.context.payer.submit_guard());
+        let turn = timeout_at(self.deadline, self.context.payer.submit_guard(self.guard.entry().network));
         let _turn = turn.await.map_err(|_| self.unsettled())?;
         // Without a certain record in the journal, nothing is sent.
         let recorded = self.guard.record(|_| {}).await;

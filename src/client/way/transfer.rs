@@ -12,6 +12,7 @@ use crate::{
     client::{
         BudgetDenial, JournalEntry, PayError, PayerError, PurchaseEvent, PurchaseState, TransferRequest,
         TransferStatus,
+        dialect::TransferTerms,
         flow::{Progress, PurchaseGuard, budget::is_in_time},
     },
     protocol::{Quote, TxHash},
@@ -63,7 +64,8 @@ impl<'a> TransferDriver<'a> {
     pub(crate) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
         let DispatchContext { payer, registry, .. } = self.dispatch.context;
         let deadline = self.dispatch.deadline;
-        let _turn = in_time(deadline, "waiting for the payer's other payments", payer.submit_guard()).await?;
+        let turn = payer.submit_guard(payment.network);
+        let _turn = in_time(deadline, "waiting for the payer's other payments", turn).await?;
         self.is_in_time(quote)?;
         // In the turn: all payments prepared for this request or this intent are in the registry by now.
         if let Some(left) = registry.left(&self.entry().fingerprint)? {
@@ -116,8 +118,8 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Goes on after [`Followed::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
-    pub(crate) async fn requoted(&mut self, quote: Option<&Quote>) -> Result<(), PayError> {
-        let renewed = self.renew(quote).await;
+    pub(crate) async fn requoted(&mut self, terms: Option<&TransferTerms>) -> Result<(), PayError> {
+        let renewed = self.renew(terms).await;
         match self.waiting.take() {
             Some(Resend::Again) => {
                 renewed?;
@@ -184,7 +186,7 @@ impl<'a> TransferDriver<'a> {
             Ok(_) => {}
             Err(error) => {
                 // No time will make it this payer's.
-                let is_foreign = matches!(error, PayerError::Foreign);
+                let is_foreign = error.is_of_another_payer();
                 self.dispatch.watch.reason = Some(error);
                 if is_foreign {
                     return Err(self.dispatch.unsettled());
@@ -219,11 +221,11 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Takes over the terms of a quote that the transfer still pays.
-    async fn renew(&mut self, quote: Option<&Quote>) -> Result<(), PayError> {
-        let Some(quote) = quote.filter(|quote| self.entry().pays(quote)) else {
+    async fn renew(&mut self, terms: Option<&TransferTerms>) -> Result<(), PayError> {
+        let Some(terms) = terms.filter(|terms| self.entry().pays(&terms.quote)) else {
             return Err(self.dispatch.unsettled());
         };
-        let recorded = self.dispatch.guard.record(|entry| entry.takes_terms_of(quote)).await;
+        let recorded = self.dispatch.guard.record(|entry| entry.takes_terms_of(&terms.quote, terms.is_elsewhere)).await;
         recorded.map_err(|_| self.dispatch.unsettled())
     }
 

@@ -13,7 +13,7 @@ abstract contract Erc20 {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
 
-    function name() public pure virtual returns (string memory);
+    function name() public view virtual returns (string memory);
     function symbol() external pure virtual returns (string memory);
     function decimals() external view virtual returns (uint8);
 

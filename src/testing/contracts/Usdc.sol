@@ -6,8 +6,9 @@ import "./Erc3009.sol";
 /// Stands at the address of the real USDC. No constructor and no immutables, so that
 /// the runtime code alone is the whole contract.
 contract Usdc is Erc3009 {
-    function name() public pure override returns (string memory) {
-        return "USD Coin";
+    /// Circle's contract on Base Sepolia has another name than that on Base.
+    function name() public view override returns (string memory) {
+        return block.chainid == 84532 ? "USDC" : "USD Coin";
     }
 
     function symbol() external pure override returns (string memory) {

@@ -67,7 +67,7 @@ async fn a_payer_that_signs_none_pays_by_transfer_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_way_that_is_known_and_that_the_budget_allows_is_taken() {
+async fn the_cheapest_way_that_is_known_and_that_the_budget_allows_is_taken() {
     let market = Market::open().await;
     let change = |change: fn(&mut Value)| {
         let mut way = way("490000");
@@ -85,13 +85,19 @@ async fn the_first_way_that_is_known_and_that_the_budget_allows_is_taken() {
         change(|way| way["extra"]["paymentFlow"] = json!("escrow")),
         change(|way| way["extra"]["paymentFlow"] = json!("upfront")),
         change(|way| way["extra"]["chosen"] = json!("after the answer")),
-        change(|way| way["amount"] = json!("1")),
+        change(|way| way["amount"] = json!("489999")),
     ];
-    let (chain, offered) = (market.shop.chain.clone(), accepts.clone());
-    let seller = either(&chain, move || demand(&offered));
-    buy(&market, &seller).await.unwrap();
-    let payment = seller.asked().iter().find_map(shown).unwrap();
-    assert_eq!(payment.accepted.exact().unwrap().extra.text("chosen"), Some("after the answer"));
+    let chain = market.shop.chain.clone();
+    // Of equal ones, what is settled after the answer comes first.
+    for (offered, chosen) in [(accepts.clone(), None), (accepts[..10].to_vec(), Some("after the answer"))] {
+        let seller = either(&chain, move || demand(&offered));
+        buy(&market, &seller).await.unwrap();
+        let payment = seller.asked().iter().find_map(shown).unwrap();
+        let accepted = payment.accepted.exact().unwrap();
+        assert_eq!(accepted.extra.text("chosen"), chosen);
+        let amount = if chosen.is_some() { 490_000 } else { 489_999 };
+        assert_eq!(accepted.amount, tower_x402::protocol::Amount::from_base_units(amount));
+    }
     // What is settled before the answer is taken where there is nothing else.
     let upfront = accepts[8].clone();
     let seller = either(&chain, move || demand(std::slice::from_ref(&upfront)));

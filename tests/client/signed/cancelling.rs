@@ -196,7 +196,7 @@ async fn a_cancellation_that_the_journal_refuses_is_not_sent() {
 async fn a_cancellation_waits_for_the_payments_before_it() {
     let market = Market::open().await;
     let purchase = outstanding(&market).await;
-    let turn = market.wallet.submit_guard().await;
+    let turn = market.wallet.submit_guard(Network::BASE).await;
     let layer = market.layer().await;
     let (cancelled, ()) = tokio::join!(layer.cancel(purchase), async {
         tokio::time::sleep(Duration::from_secs(60)).await;

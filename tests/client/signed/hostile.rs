@@ -290,8 +290,8 @@ async fn of_two_calls_at_once_one_resumes() {
 struct Slow(tower_x402::testing::ScriptedPayer);
 
 impl Payer for Slow {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.0.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.0.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

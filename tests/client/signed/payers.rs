@@ -22,8 +22,8 @@ struct Odd {
 }
 
 impl Payer for Odd {
-    async fn submit_guard(&self) -> SubmitGuard {
-        self.wallet.submit_guard().await
+    async fn submit_guard(&self, network: Network) -> SubmitGuard {
+        self.wallet.submit_guard(network).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {

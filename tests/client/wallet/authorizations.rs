@@ -35,7 +35,7 @@ async fn request(chain: &DevChain) -> AuthorizationRequest {
 /// The usual payment, signed, for a minute.
 async fn authorized(chain: &DevChain, wallet: &WalletPayer) -> PreparedAuthorization {
     let signed = wallet.authorize(&request(chain).await).await.unwrap();
-    PreparedAuthorization::new(chain.usdc(), signed, "{}")
+    PreparedAuthorization::new(wallet.network(), chain.usdc(), signed, "{}")
 }
 
 /// The call that settles it.

@@ -181,7 +181,7 @@ async fn what_was_prepared_elsewhere_is_foreign() {
         .await
         .unwrap();
     let foreign = other.prepare(&in_usdc()).await.unwrap();
-    let keyed = PreparedTransfer::keyed(wallet.address(), chain.usdc(), "order-1");
+    let keyed = PreparedTransfer::keyed(wallet.address(), wallet.network(), chain.usdc(), "order-1");
     let ours = wallet.prepare(&in_usdc()).await.unwrap();
     used_elsewhere(&chain).await;
     let later = wallet.prepare(&in_usdc()).await.unwrap();

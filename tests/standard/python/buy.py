@@ -1,6 +1,7 @@
-"""Buys with the official client, unmodified: buy.py URL KEY METHOD BODY [TIMES] [ACCOUNT].
+"""Buys with the official client, unmodified: buy.py URL KEY METHOD BODY [TIMES] [ACCOUNT] [NETWORK].
 
-Prints a line of JSON for each purchase. With ACCOUNT, KEY is the owner of that contract account, which pays.
+Prints a line of JSON for each purchase. With ACCOUNT, KEY is the owner of that contract account, which pays. With NETWORK it
+pays on that one alone.
 """
 
 import asyncio
@@ -40,10 +41,10 @@ def body_of(response):
         return response.text
 
 
-async def buy(url, signer, method, body):
+async def buy(url, signer, method, body, network):
     seen = {"requests": 0, "offered": None, "signature": None}
     client = x402Client()
-    client.register("eip155:*", ExactEvmScheme(signer=signer))
+    client.register(network, ExactEvmScheme(signer=signer))
     headers = {"content-type": "application/json"} if body else {}
     try:
         async with x402HttpxClient(client, timeout=60) as http:
@@ -76,11 +77,11 @@ def watch(http, seen):
     http._transport._transport.handle_async_request = watched
 
 
-async def main(url, key, method, body, times="1", account=None):
+async def main(url, key, method, body, times="1", account=None, network="eip155:*"):
     owner = Account.from_key(key)
     signer = OwnersSigner(owner, account) if account else EthAccountSigner(owner)
     for _ in range(int(times)):
-        print(json.dumps(await buy(url, signer, method, body)), flush=True)
+        print(json.dumps(await buy(url, signer, method, body, network)), flush=True)
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
-use super::{Approval, Budget, COIN_DECIMALS, Proposal};
+use super::{Approval, Budget, COIN_DECIMALS, GasLimits, Proposal};
 use crate::{
     client::http::host,
-    protocol::{Address, Amount, Asset},
+    protocol::{Address, Amount, Asset, Network},
 };
 
 /// The limit of fees for one payment unless said otherwise: a hundred times what Base usually takes.
@@ -67,6 +67,7 @@ pub struct BudgetBuilder {
     per_day: Option<String>,
     gas_per_payment: Option<String>,
     gas_per_day: Option<String>,
+    gas_on: Vec<(Network, String, String)>,
     recipients: Option<Vec<Address>>,
     recipients_for: Vec<(String, Address)>,
     domains: Vec<String>,
@@ -108,6 +109,20 @@ impl BudgetBuilder {
     /// transaction counts with the higher fee, because only one of the two is mined.
     pub fn gas_per_day(mut self, limit: impl Into<String>) -> Self {
         self.gas_per_day = Some(limit.into());
+        self
+    }
+
+    /// Sets both limits of network fees on one network, in its coin: where that is not ether, the defaults mean little.
+    ///
+    /// ```
+    /// use tower_x402::{client::Budget, protocol::{Asset, Network}};
+    /// let polygon = Network::eip155(137);
+    /// let usdc = Asset::new(polygon, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359".parse()?, 6, "USDC");
+    /// let budget = Budget::in_assets([Asset::USDC_BASE, usdc]).per_payment("0.50").per_day("10").gas_on(polygon, "0.05", "1").build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn gas_on(mut self, network: Network, per_payment: impl Into<String>, per_day: impl Into<String>) -> Self {
+        self.gas_on.push((network, per_payment.into(), per_day.into()));
         self
     }
 
@@ -166,10 +181,13 @@ impl BudgetBuilder {
             let text = text.ok_or(BudgetError::Missing(name))?;
             Amount::parse_decimal(text, decimals).map_err(|_| BudgetError::Malformed(name))
         };
-        let gas = |text: &Option<String>, usual, name| {
-            let text = text.as_deref().unwrap_or(usual);
-            Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| BudgetError::Gas(name))
+        let gas = |text: &str, name| Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| BudgetError::Gas(name));
+        let limits = |per_payment, per_day| {
+            let per_payment = gas(per_payment, "gas_per_payment")?;
+            Ok(GasLimits { per_payment, per_day: gas(per_day, "gas_per_day")? })
         };
+        let (gas_per_payment, gas_per_day) = (self.gas_per_payment.as_deref(), self.gas_per_day.as_deref());
+        let gas_on = self.gas_on.iter().map(|(network, payment, day)| Ok((*network, limits(payment, day)?)));
         let per_day = limit(self.per_day.as_ref(), "per_day")?;
         let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
         for (host, recipient) in &self.recipients_for {
@@ -182,8 +200,8 @@ impl BudgetBuilder {
             per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
-            gas_per_payment: gas(&self.gas_per_payment, GAS_PER_PAYMENT, "gas_per_payment")?,
-            gas_per_day: gas(&self.gas_per_day, GAS_PER_DAY, "gas_per_day")?,
+            gas: limits(gas_per_payment.unwrap_or(GAS_PER_PAYMENT), gas_per_day.unwrap_or(GAS_PER_DAY))?,
+            gas_on: gas_on.collect::<Result<_, _>>()?,
             domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,
             recipients_for,
             assets: self.assets,

@@ -31,7 +31,8 @@ const COIN_DECIMALS: u8 = 18;
 /// after its expiry, unless the transaction that used it is known.
 ///
 /// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
-/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold for
+/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold on
+/// each network separately, because every chain has a coin of its own; [`gas_on`](BudgetBuilder::gas_on) sets those of one network. They apply to
 /// payers that say what a transaction [costs](crate::client::PreparedTransfer::costing), as [`WalletPayer`](crate::client::WalletPayer) does.
 ///
 /// **Hosts.** A host is a name or an address, in any spelling and with any port. All names and addresses of this
@@ -61,8 +62,8 @@ pub struct Budget {
     per_payment: Amount,
     per_host: Amount,
     per_day: Amount,
-    gas_per_payment: Amount,
-    gas_per_day: Amount,
+    gas: GasLimits,
+    gas_on: HashMap<Network, GasLimits>,
     recipients: Option<Vec<Address>>,
     recipients_for: HashMap<String, Vec<Address>>,
     domains: Vec<String>,
@@ -77,8 +78,13 @@ type Approval = dyn Fn(Proposal) -> Pin<Box<dyn Future<Output = bool> + Send>> +
 pub(crate) struct Spent {
     pub(crate) by_host: Amount,
     pub(crate) in_all: Amount,
-    /// On network fees.
-    pub(crate) gas: Amount,
+}
+
+/// The limits of network fees, in the smallest unit of a chain's coin.
+#[derive(Clone, Copy, Debug)]
+struct GasLimits {
+    per_payment: Amount,
+    per_day: Amount,
 }
 
 impl Budget {
@@ -90,8 +96,8 @@ impl Budget {
             per_payment: Amount::ZERO,
             per_host: Amount::ZERO,
             per_day: Amount::ZERO,
-            gas_per_payment: Amount::ZERO,
-            gas_per_day: Amount::ZERO,
+            gas: GasLimits { per_payment: Amount::ZERO, per_day: Amount::ZERO },
+            gas_on: HashMap::new(),
             recipients: None,
             recipients_for: HashMap::new(),
             domains: Vec::new(),
@@ -181,14 +187,15 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether a transaction may cost so much beside those of the last day.
-    pub(crate) fn affords_gas(&self, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
-        if fee > self.gas_per_payment {
-            let (fee, limit) = (coin(fee), coin(self.gas_per_payment));
+    /// Whether a transaction may cost so much beside those of the last day on the same network.
+    pub(crate) fn affords_gas(&self, network: Network, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
+        let limits = self.gas_on.get(&network).unwrap_or(&self.gas);
+        if fee > limits.per_payment {
+            let (fee, limit) = (coin(fee), coin(limits.per_payment));
             return Err(BudgetDenial::GasPerPayment { fee, limit });
         }
-        if spent.checked_add(fee).is_none_or(|sum| sum > self.gas_per_day) {
-            let (fee, spent, limit) = (coin(fee), coin(spent), coin(self.gas_per_day));
+        if spent.checked_add(fee).is_none_or(|sum| sum > limits.per_day) {
+            let (fee, spent, limit) = (coin(fee), coin(spent), coin(limits.per_day));
             return Err(BudgetDenial::GasPerDay { fee, spent, limit });
         }
         Ok(())
@@ -225,8 +232,8 @@ impl fmt::Debug for Budget {
             .field("per_payment", &self.shown(self.per_payment))
             .field("per_host", &self.shown(self.per_host))
             .field("per_day", &self.shown(self.per_day))
-            .field("gas_per_payment", &coin(self.gas_per_payment))
-            .field("gas_per_day", &coin(self.gas_per_day))
+            .field("gas_per_payment", &coin(self.gas.per_payment))
+            .field("gas_per_day", &coin(self.gas.per_day))
             .field("recipients", &self.recipients)
             .field("recipients_for", &self.recipients_for)
             .field("domains", &self.domains)

@@ -67,8 +67,9 @@ mod tests {
 
     /// A payment that was sent by one account, and once more by another.
     fn entry() -> JournalEntry {
-        let sent =
-            |by, hash| PreparedTransfer::signed(Address::new([by; 20]), Address::new([9; 20]), 5, hash, "signed");
+        let sent = |by, hash| {
+            PreparedTransfer::signed(Address::new([by; 20]), Network::BASE, Address::new([9; 20]), 5, hash, "signed")
+        };
         JournalEntry {
             id: PurchaseId::new([0; 16]),
             at: ChainTime::from_unix(1),
@@ -81,6 +82,7 @@ mod tests {
             expiry: ChainTime::from_unix(2),
             recipient: Address::new([7; 20]),
             network: Network::BASE,
+            is_elsewhere: false,
             amount: Amount::from_base_units(490_000),
             decimals: 6,
             payment: JournalPayment::Transfer(vec![sent(1, FIRST), sent(2, SECOND)]),

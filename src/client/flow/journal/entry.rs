@@ -74,6 +74,8 @@ pub struct JournalEntry {
     pub recipient: Address,
     /// The chain.
     pub network: Network,
+    /// Whether that is another chain than the one that the seller's `Pay` names: a proof then names it.
+    pub is_elsewhere: bool,
     /// The amount, in base units.
     pub amount: Amount,
     /// The decimals of the amount.
@@ -317,7 +319,9 @@ impl JournalEntry {
         (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 
-    pub(crate) fn takes_terms_of(&mut self, quote: &Quote) {
+    /// Takes over a fresh quote for the same payment; `is_elsewhere`: its network is not that of `Pay`.
+    pub(crate) fn takes_terms_of(&mut self, quote: &Quote, is_elsewhere: bool) {
+        self.is_elsewhere = is_elsewhere;
         self.intent = quote.intent.as_str().to_owned();
         self.expiry = quote.expiry;
     }

@@ -48,13 +48,13 @@ mod tests {
     use crate::{
         client::{JournalPayment, PreparedAuthorization, PreparedTransfer, PurchaseState},
         protocol::{
-            Address, Amount, ChainTime, TxHash,
+            Address, Amount, ChainTime, Network, TxHash,
             v2::{Authorization, SignedAuthorization},
         },
     };
 
     const HASH: TxHash = TxHash::new([5; 32]);
-    const RECORD: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","amount":"490000","decimals":6,"payment":{"transfer":[{"payer":"0x0101010101010101010101010101010101010101","token":"0x0303030303030303030303030303030303030303","order":{"keyed":{"key":"order-1","transaction":null}},"fee":"0"}]},"transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
+    const RECORD: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"unspent","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","isElsewhere":false,"amount":"490000","decimals":6,"payment":{"transfer":[{"payer":"0x0101010101010101010101010101010101010101","network":"eip155:8453","token":"0x0303030303030303030303030303030303030303","order":{"keyed":{"key":"order-1","transaction":null}},"fee":"0"}]},"transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
 
     fn entry() -> JournalEntry {
         JournalEntry::from_record(RECORD).unwrap()
@@ -74,9 +74,10 @@ mod tests {
             .paying(Address::new([2; 20]), Amount::from_base_units(490_000))
             .valid_between(ChainTime::from_unix(5), ChainTime::from_unix(1_700_000_060));
         let signed = SignedAuthorization::new(authorization, "0xabcdef".parse().unwrap());
-        let transaction = PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, HASH, "0x02f8");
+        let transaction =
+            PreparedTransfer::signed(Address::new([1; 20]), Network::BASE, Address::new([3; 20]), 7, HASH, "0x02f8");
         let transactions = vec![transaction.costing(Amount::from_base_units(9))];
-        let authorized = PreparedAuthorization::new(Address::new([3; 20]), signed, "{}");
+        let authorized = PreparedAuthorization::new(Network::BASE, Address::new([3; 20]), signed, "{}");
         let paid = JournalPayment::Authorization { authorized, cancellations: transactions.clone() };
         for payment in [JournalPayment::None, JournalPayment::Transfer(transactions), paid] {
             let entry = JournalEntry { payment, ..entry() };

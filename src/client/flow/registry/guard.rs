@@ -51,7 +51,7 @@ impl PurchaseGuard {
     /// Reserves the highest cost of the purchase's transactions, one of which is about to be recorded.
     pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
         let now = self.registry.now();
-        self.registry.tables().spent.set_gas_aside(self.entry.id, gas, now, budget)
+        self.registry.tables().spent.set_gas_aside(self.entry.id, self.entry.network, gas, now, budget)
     }
 
     /// Changes the purchase, durably, before any money moves. Where this fails the change still holds in this process.

@@ -11,7 +11,7 @@ use crate::{
         flow::{DAY, Spent},
         http::host,
     },
-    protocol::{Amount, ChainTime},
+    protocol::{Amount, ChainTime, Network},
 };
 
 /// After how long a payment is dropped from memory: long after it no longer counts, so that a clock that
@@ -28,7 +28,8 @@ struct Spending {
     /// Without its port.
     host: String,
     amount: Amount,
-    /// The most that its transactions cost.
+    network: Network,
+    /// The most that its transactions cost, in the coin of the network.
     gas: Amount,
 }
 
@@ -37,7 +38,8 @@ impl Spendings {
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
-        let spending = Spending { from, is_under_way: true, host, amount: entry.amount, gas };
+        let JournalEntry { amount, network, .. } = *entry;
+        let spending = Spending { from, is_under_way: true, host, amount, network, gas };
         self.0.insert(entry.id, spending);
     }
 
@@ -55,13 +57,14 @@ impl Spendings {
     pub(super) fn set_gas_aside(
         &mut self,
         id: PurchaseId,
+        network: Network,
         gas: Amount,
         now: ChainTime,
         budget: &Budget,
     ) -> Result<(), BudgetDenial> {
-        let own = self.0.get(&id).map_or(Amount::ZERO, |spending| spending.gas);
-        let others = self.at(now, "", budget).gas.checked_sub(own).unwrap_or(Amount::ZERO);
-        budget.affords_gas(gas, others)?;
+        let others = self.counted(now).filter(|(other, one)| **other != id && one.network == network);
+        let others = others.fold(Amount::ZERO, |sum, (_, one)| add(sum, one.gas));
+        budget.affords_gas(network, gas, others)?;
         if let Some(spending) = self.0.get_mut(&id) {
             spending.gas = spending.gas.max(gas);
         }
@@ -80,21 +83,76 @@ impl Spendings {
 
     pub(super) fn at(&self, now: ChainTime, host: &str, budget: &Budget) -> Spent {
         let host = host::of_entry(host);
-        let (day_ago, host) = (before(now, DAY), budget.grouped(&host));
-        let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO, gas: Amount::ZERO };
-        for one in self.0.values().filter(|one| one.is_under_way || one.from > day_ago) {
-            let add = |sum: Amount, one| sum.checked_add(one).unwrap_or(Amount::MAX);
+        let host = budget.grouped(&host);
+        let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO };
+        for (_, one) in self.counted(now) {
             spent.in_all = add(spent.in_all, one.amount);
-            spent.gas = add(spent.gas, one.gas);
             if budget.grouped(&one.host) == host {
                 spent.by_host = add(spent.by_host, one.amount);
             }
         }
         spent
     }
+
+    /// Those that count now: they are under way, or of the last day.
+    fn counted(&self, now: ChainTime) -> impl Iterator<Item = (&PurchaseId, &Spending)> {
+        let day_ago = before(now, DAY);
+        self.0.iter().filter(move |(_, one)| one.is_under_way || one.from > day_ago)
+    }
+}
+
+fn add(sum: Amount, one: Amount) -> Amount {
+    sum.checked_add(one).unwrap_or(Amount::MAX)
 }
 
 /// That much earlier.
 const fn before(moment: ChainTime, span: Duration) -> ChainTime {
     ChainTime::from_unix(moment.unix().saturating_sub(span.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Asset;
+
+    const NOW: ChainTime = ChainTime::from_unix(1_700_000_000);
+    const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"paying","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"intent","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","isElsewhere":false,"amount":"490000","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
+
+    fn budget() -> Budget {
+        let budget = Budget::in_assets([Asset::USDC_BASE, Asset::USDC_BASE_SEPOLIA]).per_payment("1").per_day("10");
+        let budget = budget.gas_per_payment("2").gas_per_day("3").gas_on(Network::BASE_SEPOLIA, "50", "70");
+        budget.build().unwrap()
+    }
+
+    /// The network fees of one network say nothing about another's coin.
+    #[test]
+    fn network_fees_count_on_their_network_alone() {
+        let mut spendings = Spendings::default();
+        let budget = budget();
+        let mut pays = |id: u8, network, coins: &str| {
+            let entry = JournalEntry::from_record(ENTRY).unwrap();
+            let id = PurchaseId::new([id; 16]);
+            spendings.set_aside(&JournalEntry { id, network, ..entry });
+            let gas = Amount::parse_decimal(coins, 18).unwrap();
+            let allowed = spendings.set_gas_aside(id, network, gas, NOW, &budget);
+            if allowed.is_err() {
+                spendings.give_back(id);
+            }
+            allowed
+        };
+        assert_eq!(pays(1, Network::BASE, "2"), Ok(()));
+        assert_eq!(pays(2, Network::BASE_SEPOLIA, "50"), Ok(()));
+        assert!(
+            matches!(pays(3, Network::BASE_SEPOLIA, "51"), Err(BudgetDenial::GasPerPayment { limit, .. }) if limit == "50")
+        );
+        assert!(matches!(pays(4, Network::BASE, "1.1"), Err(BudgetDenial::GasPerDay { spent, .. }) if spent == "2"));
+        assert_eq!(pays(5, Network::BASE, "1"), Ok(()));
+        assert!(
+            matches!(pays(6, Network::BASE_SEPOLIA, "21"), Err(BudgetDenial::GasPerDay { spent, .. }) if spent == "50")
+        );
+        assert_eq!(pays(7, Network::BASE_SEPOLIA, "20"), Ok(()));
+        // Prices are in one unit, and count together.
+        let spent = spendings.at(NOW, "api.example", &budget);
+        assert_eq!(spent.in_all, Amount::from_base_units(4 * 490_000));
+    }
 }

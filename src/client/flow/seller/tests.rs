@@ -36,7 +36,7 @@ async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Fu
 #[tokio::test]
 async fn a_bill_with_a_price_is_a_quote_and_anything_else_an_answer() {
     let Offered::Billed(read, _) = offered(bill, "x".into()).await.unwrap() else { panic!("a bill") };
-    let quote = read.transfer.unwrap();
+    let quote = read.transfers[0].quote.clone();
     assert_eq!((quote.amount.to_decimal(6).as_str(), quote.intent.as_str()), ("0.49", "intent"));
     let free = offered(|| Response::new(Full::from("free")), "x".into()).await.unwrap();
     assert!(matches!(free, Offered::Answered(answer) if answer.status() == 200));

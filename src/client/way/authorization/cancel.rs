@@ -91,7 +91,7 @@ impl Cancelling<'_> {
             Ok(_) => {}
             Err(reason) => {
                 // No time will make it this payer's.
-                let is_foreign = matches!(reason, PayerError::Foreign);
+                let is_foreign = reason.is_of_another_payer();
                 self.dispatch.watch.reason = Some(reason);
                 if is_foreign {
                     return Err(self.dispatch.unsettled());
@@ -107,7 +107,7 @@ impl Cancelling<'_> {
             return Err(self.not_cancelled(FAILED));
         }
         let inner = self.inner;
-        let turn = timeout_at(self.dispatch.deadline, inner.payer.submit_guard());
+        let turn = timeout_at(self.dispatch.deadline, inner.payer.submit_guard(self.dispatch.guard.entry().network));
         let _turn = turn.await.map_err(|_| self.dispatch.unsettled())?;
         let authorizer = inner.authorizer().map_err(|reason| self.not_cancelled(reason))?;
         let prepared = authorizer.prepare_cancellation(&self.authorized).await;

@@ -61,7 +61,7 @@ impl Authorizing<'_> {
             return Ok(left);
         }
         let message = terms.message(&signed);
-        let authorized = PreparedAuthorization::new(request.domain.token, signed, message);
+        let authorized = PreparedAuthorization::new(request.network, request.domain.token, signed, message);
         let record = guard.record(|entry| {
             entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };
             entry.secret = Some(secret.as_str().to_owned());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{
     client::{PayError, PayerError, dialect::AuthorizationTerms, payer::ErasedPayer},
-    protocol::{Address, Amount, Asset, TokenDomain},
+    protocol::{Address, Amount, Asset, Network, TokenDomain},
 };
 
 pub(super) const SIGNS_NONE: PayerError =
@@ -18,7 +18,7 @@ const QUESTIONS_MAX: u32 = 3;
 /// What the payer said of tokens while a way to pay is chosen.
 pub(super) struct Domains<'a> {
     payer: &'a dyn ErasedPayer,
-    told: HashMap<Address, Told>,
+    told: HashMap<(Network, Address), Told>,
 }
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl<'a> Domains<'a> {
     /// something elsewhere: so the names are compared first, as far as they are known.
     pub(super) async fn under(&mut self, asset: &Asset, terms: &AuthorizationTerms) -> Result<TokenDomain, PayError> {
         let (token, amount) = (asset.contract(), terms.quote.amount);
-        let told = self.told.entry(token).or_default();
+        let told = self.told.entry((asset.network(), token)).or_default();
         let usdc = TokenDomain::usdc_of(asset.network()).filter(|domain| domain.token == token);
         let known = usdc.as_ref().or(told.signs.as_ref().map(|(domain, _)| domain));
         if known.is_some_and(|domain| !terms.names(domain)) {

@@ -46,7 +46,7 @@ impl Drop for Turned {
 }
 
 impl Payer for Script {
-    async fn submit_guard(&self) -> SubmitGuard {
+    async fn submit_guard(&self, _: Network) -> SubmitGuard {
         self.does("turn");
         SubmitGuard::held(Turned(Arc::clone(&self.effects)))
     }
@@ -54,7 +54,7 @@ impl Payer for Script {
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
         self.does("prepare");
         self.clock.advance(self.takes);
-        Ok(PreparedTransfer::signed(Address::new([1; 20]), payment.assets[0].contract(), 7, TX, "raw"))
+        Ok(PreparedTransfer::signed(Address::new([1; 20]), payment.network, payment.assets[0].contract(), 7, TX, "raw"))
     }
 
     async fn send(&self, _: &PreparedTransfer) -> Result<TxHash, PayerError> {
@@ -160,8 +160,10 @@ fn payment() -> TransferRequest {
 
 fn entry(prepared: bool, expiry: u64) -> JournalEntry {
     let quote = quote(490_000, expiry);
-    let transfer = PreparedTransfer::signed(Address::new([1; 20]), Asset::USDC_BASE.contract(), 7, TX, "raw");
+    let transfer =
+        PreparedTransfer::signed(Address::new([1; 20]), Network::BASE, Asset::USDC_BASE.contract(), 7, TX, "raw");
     JournalEntry {
+        is_elsewhere: false,
         id: PurchaseId::new([1; 16]),
         at: ChainTime::from_unix(NOW),
         state: PurchaseState::Paying,
@@ -239,6 +241,7 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
     for (fresh, is_sent) in
         [(None, false), (Some(quote(490_001, NOW + 600)), false), (Some(quote(490_000, NOW + 600)), true)]
     {
+        let fresh = fresh.map(|quote| TransferTerms { quote, is_elsewhere: true });
         let stage = Stage::new([TransferStatus::Unknown], false).await;
         let mut driver = stage.driver(entry(true, NOW));
         assert!(matches!(driver.settle().await, Ok(Followed::NeedsRequote)));
@@ -249,7 +252,7 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
         assert_eq!(effects.contains(&"send"), is_sent);
         if is_sent {
             assert_eq!(effects, ["record", "turn", "record", "send", "turn over"]);
-            assert_eq!(driver.entry().expiry.unix(), NOW + 600);
+            assert_eq!((driver.entry().expiry.unix(), driver.entry().is_elsewhere), (NOW + 600, true));
         } else {
             assert!(matches!(outcome, Err(PayError::Unsettled { transaction: Some(TX), .. })));
         }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Prepares the cancellation and sends it, as the layer does.
 async fn cancel(wallet: &WalletPayer, authorized: &PreparedAuthorization) -> Result<TxHash, PayerError> {
-    let _turn = wallet.submit_guard().await;
+    let _turn = wallet.submit_guard(Network::BASE).await;
     wallet.send(&wallet.prepare_cancellation(authorized).await?).await
 }
 
@@ -134,7 +134,7 @@ async fn a_cancellation_takes_its_turn_among_the_payments() {
     let chain = quiet().await;
     let wallet = wallet(&chain).await;
     let prepared = authorized(&chain, &wallet).await;
-    let turn = wallet.submit_guard().await;
+    let turn = wallet.submit_guard(Network::BASE).await;
     let (payer, ours) = (wallet.clone(), prepared.clone());
     let cancelling = tokio::spawn(async move { cancel(&payer, &ours).await });
     let payment = wallet.prepare(&in_usdc()).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_cancellation_takes_its_turn_among_the_payments() {
     wallet.send(&payment).await.unwrap();
     drop(turn);
     let hash = cancelling.await.unwrap().unwrap();
-    let turn = wallet.submit_guard().await;
+    let turn = wallet.submit_guard(Network::BASE).await;
     let next = wallet.prepare(&payment_for("next")).await.unwrap();
     wallet.send(&next).await.unwrap();
     drop(turn);

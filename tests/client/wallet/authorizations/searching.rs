@@ -20,7 +20,8 @@ async fn it_is_unused_until_it_is_used_and_then_by_what() {
     // Another one of the same account, with a nonce of its own.
     let mut other = request(&chain).await;
     other.nonce = PaymentTag::new([7; 32]);
-    let other = PreparedAuthorization::new(chain.usdc(), wallet.authorize(&other).await.unwrap(), "{}");
+    let other =
+        PreparedAuthorization::new(wallet.network(), chain.usdc(), wallet.authorize(&other).await.unwrap(), "{}");
     assert_eq!(known(&wallet, &other).await, AuthorizationStatus::Unused);
 }
 
@@ -161,5 +162,8 @@ async fn what_was_not_signed_here_is_foreign() {
     let elsewhere = DevChain::builder().install_with_npm(true).mine_every(None).chain_id(31_337).start().await.unwrap();
     elsewhere.mine(20).await.unwrap();
     let there = super::wallet(&elsewhere).await;
-    assert!(matches!(told(&there, &ours).await, Err(PayerError::Foreign)));
+    assert!(matches!(told(&there, &ours).await, Err(PayerError::WrongNetwork(Network::BASE))));
+    let mut relabelled = ours.clone();
+    relabelled.network = there.network();
+    assert!(matches!(told(&there, &relabelled).await, Err(PayerError::Foreign)));
 }

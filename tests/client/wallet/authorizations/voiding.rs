@@ -74,7 +74,7 @@ async fn only_the_chains_time_counts() {
     let mut long = request(&chain).await;
     long.valid_for = Duration::from_secs(2 * 86_400);
     long.nonce = PaymentTag::new([7; 32]);
-    let long = PreparedAuthorization::new(chain.usdc(), wallet.authorize(&long).await.unwrap(), "{}");
+    let long = PreparedAuthorization::new(wallet.network(), chain.usdc(), wallet.authorize(&long).await.unwrap(), "{}");
     assert!(end(&long).unix() > now + 3_600);
     expire(&chain, &long, 13).await;
     assert_eq!(known(&wallet, &long).await, AuthorizationStatus::Void, "over by the chain's alone");

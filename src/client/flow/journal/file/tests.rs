@@ -24,7 +24,8 @@ const KEPT: u64 = RETENTION.as_secs();
 
 fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
     let hash = TxHash::new([id; 32]);
-    let transfer = PreparedTransfer::signed(Address::new([1; 20]), Address::new([3; 20]), 7, hash, "0x02f8");
+    let transfer =
+        PreparedTransfer::signed(Address::new([1; 20]), Network::BASE, Address::new([3; 20]), 7, hash, "0x02f8");
     JournalEntry {
         id: PurchaseId::new([id; 16]),
         at: ChainTime::from_unix(at),
@@ -37,6 +38,7 @@ fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
         expiry: ChainTime::from_unix(at + 60),
         recipient: Address::new([2; 20]),
         network: Network::BASE,
+        is_elsewhere: false,
         amount: Amount::from_base_units(490_000),
         decimals: 6,
         payment: JournalPayment::Transfer(vec![transfer]),
