@@ -3,11 +3,11 @@
 use const_hex::ToHexExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{settings::Page, text::Text};
+use super::{language::Language, settings::Page};
 use crate::{
     Offer,
     protocol::{
-        Network, PaymentTag, Quote,
+        Address, Asset, Network, PaymentTag, Quote,
         v2::{PaymentRequired, PaymentRequirements, TransferMethod},
     },
 };
@@ -18,22 +18,50 @@ const TRANSFER: &str = "a9059cbb";
 const BALANCE_OF: &str = "70a08231";
 
 /// All of it.
-pub(super) fn block(page: &Page, offer: &Offer) -> Value {
+pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value {
     let quote = &offer.quote;
     json!({
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
         "expiry": quote.expiry.unix(),
-        "network": network(quote.network),
-        "words": { "price": price(quote), "symbol": quote.symbol, "network": network_name(quote.network) },
+        "words": { "price": price(quote), "symbol": quote.symbol, "network": network_names(offer) },
         "label": quote.label,
-        "explorer": explorer(quote.network),
-        "money": money(quote),
+        "amount": quote.amount.to_string(),
+        "decimals": quote.decimals,
+        "balance": format!("0x{BALANCE_OF}"),
         "contact": offer.contact,
-        "transfer": offer.takes_transfers.then(|| transfer(quote)).flatten(),
-        "signed": offer.required.as_ref().and_then(|required| signed(quote, required)),
-        "texts": Text::ALL.iter().map(|text| (text.key().to_owned(), page.words(*text).into())).collect::<Map<_, _>>(),
+        "resource": offer.required.as_ref().map(|required| &required.resource),
+        "chains": chains(offer),
+        "texts": page.said().iter().map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
     })
+}
+
+/// Each network with the ways to pay there, that of the quote first.
+fn chains(offer: &Offer) -> Vec<Value> {
+    let quote = &offer.quote;
+    let first = (quote.network, quote.contracts.first().copied(), offer.takes_transfers);
+    let further = offer.further_networks.iter().map(|further| {
+        (further.network, further.assets.first().map(Asset::contract), further.takes_transfers)
+    });
+    let all = std::iter::once(first).chain(further);
+    all.map(|(id, token, takes_transfers)| {
+        json!({
+            "network": network(id),
+            "name": network_name(id),
+            "explorer": explorer(id),
+            "token": token.map(|token| token.to_string()),
+            "transfer": token.filter(|_| takes_transfers).map(|token| transfer(quote, token)),
+            "signed": offer.required.as_ref().and_then(|required| signed(quote, id, required)),
+        })
+    })
+    .collect()
+}
+
+/// The names of all networks, for people.
+pub(super) fn network_names(offer: &Offer) -> String {
+    let further = offer.further_networks.iter().map(|further| further.network);
+    let names = std::iter::once(offer.quote.network).chain(further).map(network_name);
+    names.collect::<Vec<_>>().join(" · ")
 }
 
 pub(super) fn price(quote: &Quote) -> String {
@@ -78,35 +106,22 @@ fn network(network: Network) -> Value {
     json!({ "id": network.chain_id(), "hex": hex, "add": add })
 }
 
-/// The balance that an account needs: the token, the call that reads the balance, and the amount in base units.
-fn money(quote: &Quote) -> Option<Value> {
-    let token = quote.contracts.first()?;
-    Some(json!({
-        "token": token.to_string(),
-        "balance": format!("0x{BALANCE_OF}"),
-        "amount": quote.amount.to_string(),
-        "decimals": quote.decimals,
-    }))
-}
-
-/// The transfer, bound to this intent by its tag.
-fn transfer(quote: &Quote) -> Option<Value> {
-    let token = quote.contracts.first()?;
+/// The transfer of a token, bound to this intent by its tag.
+fn transfer(quote: &Quote, token: Address) -> Value {
     let words = [&[0; 12], quote.recipient.as_bytes().as_slice(), &quote.amount.to_be_bytes()].concat();
     let tag = PaymentTag::of(quote.intent.as_str()).to_call_data();
-    Some(json!({
+    json!({
         "to": token.to_string(),
         "data": format!("0x{TRANSFER}{}{}", words.encode_hex(), tag.encode_hex()),
-    }))
+    })
 }
 
 /// The authorization (EIP-3009), bound to this intent by its nonce, without signer and end of validity.
-fn signed(quote: &Quote, required: &PaymentRequired) -> Option<Value> {
-    let offers = required.accepts.iter().filter_map(|option| option.exact());
-    let accepted = offers.into_iter().find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;
+fn signed(quote: &Quote, network: Network, required: &PaymentRequired) -> Option<Value> {
+    let mut offers = required.accepts.iter().filter_map(|option| option.exact()).filter(|offer| offer.network == network);
+    let accepted = offers.find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;
     Some(json!({
         "accepted": accepted,
-        "resource": required.resource,
         "timeout": accepted.max_timeout_seconds,
         "typed": typed_data(quote, accepted)?,
     }))

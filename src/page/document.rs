@@ -3,12 +3,13 @@
 use std::fmt::{Display, Write as _};
 
 use bytes::Bytes;
-use http::{Response, Uri, header};
+use http::{Response, Uri, header, request::Parts};
 use serde_json::Value;
 
 use super::{
     data,
     escape::{Escaped, json_in_html},
+    language::Language,
     qr, request,
     settings::Page,
     text::Text,
@@ -20,11 +21,11 @@ use crate::{
 };
 
 /// The page for a quote.
-pub(super) fn quote(page: &Page, uri: &Uri, offer: &Offer) -> String {
-    let words = Words { page, quote: Some(&offer.quote) };
+pub(super) fn quote(page: &Page, head: &Parts, offer: &Offer) -> String {
+    let words = Words { page, language: page.language(&head.headers), quote: Some(&offer.quote) };
     let title = format!("{} · {} {}", offer.quote.label, data::price(&offer.quote), offer.quote.symbol);
     let mut main = String::from(r#"<div class="sum">"#);
-    what_is_sold(&mut main, &words, uri, offer);
+    what_is_sold(&mut main, &words, &head.uri, offer);
     main.push_str(
         r#"</div><div class="way"><p id="status" role="status"></p><div id="busy" class="row" hidden><progress id="bar" aria-labelledby="status"></progress><span id="clock" class="soft" aria-hidden="true"></span></div><div id="actions" class="row"></div><p id="said" class="sr" aria-live="polite"></p>"#,
     );
@@ -36,15 +37,15 @@ pub(super) fn quote(page: &Page, uri: &Uri, offer: &Offer) -> String {
     main.push_str("</div>");
     answer(&mut main, &words);
     footer(&mut main, &words, offer.contact.as_deref());
-    let block = json_in_html(&data::block(page, offer));
+    let block = json_in_html(&data::block(page, words.language, offer));
     let script = page.script();
     let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{script}</script>"#);
-    document(page, &title, &main, &script)
+    document(&words, &title, &main, &script)
 }
 
 /// The page for a form that did not redeem: why, and the same form to send again.
-pub(super) fn refusal(page: &Page, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
-    let words = Words { page, quote: None };
+pub(super) fn refusal(page: &Page, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
+    let words = Words { page, language: page.language(&head.headers), quote: None };
     let told: Value = serde_json::from_slice(problem.body()).unwrap_or_default();
     let member = |name: &str| told[name].as_str().unwrap_or_default();
     let code = member("error");
@@ -52,7 +53,7 @@ pub(super) fn refusal(page: &Page, shown: Option<&Redemption>, problem: &Respons
     let asks_again = fresh.is_some() || problem.headers().contains_key(header::RETRY_AFTER);
     let title = words.of(if asks_again { Text::NotYet } else { Text::NotDelivered });
     // Amounts stand in the detail.
-    let words_of = |code| Text::of_error(code).map(|text| page.words(text)).filter(|words| !words.contains('{'));
+    let words_of = |code| Text::of_error(code).map(|text| page.words(words.language, text)).filter(|words| !words.contains('{'));
     let detail = words_of(code).unwrap_or(member("detail"));
     let mut main = String::new();
     let _ = write!(
@@ -65,11 +66,12 @@ pub(super) fn refusal(page: &Page, shown: Option<&Redemption>, problem: &Respons
         send_again(&mut main, &words, shown, fresh);
     }
     footer(&mut main, &words, None);
-    document(page, &title, &main, "")
+    document(&words, &title, &main, "")
 }
 
 /// The frame of both.
-fn document(page: &Page, title: &str, main: &str, script: &str) -> String {
+fn document(words: &Words<'_>, title: &str, main: &str, script: &str) -> String {
+    let (page, language) = (words.page, words.language);
     let shop = page.shown_title();
     let full_title = shop.map_or_else(|| title.to_owned(), |shop| format!("{title} · {shop}"));
     let mut head = String::new();
@@ -83,8 +85,8 @@ fn document(page: &Page, title: &str, main: &str, script: &str) -> String {
     }
     format!(
         r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
-        Escaped(page.shown_lang()),
-        page.direction(),
+        Escaped(language.tag),
+        language.direction(),
         Escaped(&full_title),
         page.style(),
     )
@@ -104,7 +106,7 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
         question(words, uri, offer),
         Escaped(&grouped(&data::price(quote))),
         Escaped(&quote.symbol),
-        words.of(Text::OnNetwork),
+        words.on(Text::OnNetwork, &data::network_names(offer)),
         testnet(words, quote),
         words.of(Text::Intro),
         words.of(Text::HoldsUntil).replace("{time}", &until),
@@ -194,8 +196,7 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
 
 /// The page's own address as a code: there a wallet opens it in its browser, where the payment is bound.
 fn on_a_phone(words: &Words<'_>, offer: &Offer) -> String {
-    let url = offer.required.as_ref().and_then(|required| Some(&required.resource.as_ref()?.url));
-    let code = url.and_then(|url| qr::svg(url, &words.of(Text::PageCode)));
+    let code = qr::svg(&offer.url, &words.of(Text::PageCode));
     code.map_or_else(String::new, |code| {
         format!(r#"<div id="phone" class="pay">{code}<p class="soft">{}</p></div>"#, words.of(Text::ScanPage))
     })
@@ -290,18 +291,23 @@ fn answer(out: &mut String, words: &Words<'_>) {
 /// The page's texts, with the quote's own words in them, escaped.
 struct Words<'a> {
     page: &'a Page,
+    language: Language<'a>,
     quote: Option<&'a Quote>,
 }
 
 impl Words<'_> {
     fn of(&self, text: Text) -> String {
-        let words = self.page.words(text);
+        self.on(text, &self.quote.map(|quote| data::network_name(quote.network)).unwrap_or_default())
+    }
+
+    fn on(&self, text: Text, network: &str) -> String {
+        let words = self.page.words(self.language, text);
         let words = match self.quote {
             None => words.to_owned(),
             Some(quote) => {
                 let filled = |words: String, name: &str, value: &dyn Display| words.replace(name, &value.to_string());
                 let words = filled(words.to_owned(), "{price}", &data::price(quote));
-                let words = filled(words, "{network}", &data::network_name(quote.network));
+                let words = filled(words, "{network}", &network);
                 let words = filled(words, "{recipient}", &quote.recipient);
                 filled(words, "{symbol}", &quote.symbol)
             }

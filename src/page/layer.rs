@@ -8,11 +8,11 @@ use crate::{MerchantBuilder, Offer, QuotePage, Redelivery, X402Layer, protocol::
 
 impl QuotePage for Page {
     fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
-        Some(self.sent(document::quote(self, &head.uri, offer)))
+        Some(self.sent(document::quote(self, head, offer)))
     }
 
-    fn refusal(&self, _: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
-        Some(self.sent(document::refusal(self, shown, problem)))
+    fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
+        Some(self.sent(document::refusal(self, head, shown, problem)))
     }
 
     fn redelivery(&self) -> Option<Redelivery> {

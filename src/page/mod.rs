@@ -39,6 +39,7 @@
 mod data;
 mod document;
 mod escape;
+mod language;
 mod layer;
 mod policy;
 mod qr;

@@ -18,23 +18,28 @@ pub(super) fn payment_url(quote: &Quote) -> Option<String> {
 
 /// Draws a text as one path, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already.
 pub(super) fn svg(text: &str, label: &str) -> Option<String> {
-    let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
+    let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
     let (width, modules) = (code.width(), code.to_colors());
     let size = width + 2 * QUIET;
+    // Each row is a line of height 1: strokes by relative steps need half of what rectangles need.
     let mut path = String::new();
     for (y, row) in modules.chunks(width).enumerate() {
-        let mut x = 0;
+        let (mut x, mut pen) = (0, None);
         while x < width {
             let run = row[x..].iter().take_while(|module| **module == Color::Dark).count();
             if run > 0 {
                 // Writing to a String cannot fail.
-                let _ = write!(path, "M{} {}h{run}v1h-{run}z", x + QUIET, y + QUIET);
+                let _ = match pen {
+                    None => write!(path, "M{} {}.5h{run}", x + QUIET, y + QUIET),
+                    Some(pen) => write!(path, "m{} 0h{run}", x - pen),
+                };
+                pen = Some(x + run);
             }
             x += run.max(1);
         }
     }
     Some(format!(
-        r##"<svg class="qr" role="img" aria-label="{label}" viewBox="0 0 {size} {size}" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h{size}v{size}H0z"/><path fill="#000" d="{path}"/></svg>"##
+        r##"<svg class="qr" role="img" aria-label="{label}" viewBox="0 0 {size} {size}" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h{size}v{size}H0z"/><path stroke="#000" d="{path}"/></svg>"##
     ))
 }
 
@@ -66,16 +71,20 @@ mod tests {
     /// Module by module, as the crate has them.
     #[test]
     fn the_path_has_every_dark_module() {
-        let code = QrCode::with_error_correction_level("ethereum:0x1", EcLevel::M).unwrap();
+        let code = QrCode::with_error_correction_level("ethereum:0x1", EcLevel::L).unwrap();
         let drawn = svg("ethereum:0x1", "a label").unwrap();
         let path = drawn.rsplit_once("d=\"").unwrap().1.split('"').next().unwrap();
         let mut dark = std::collections::HashSet::new();
-        for rectangle in path.split('M').skip(1) {
-            let (at, rest) = rectangle.split_once('h').unwrap();
-            let (x, y) = at.split_once(' ').unwrap();
-            let run: usize = rest.split('v').next().unwrap().parse().unwrap();
-            let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
-            dark.extend((x..x + run).map(|x| (x - QUIET, y - QUIET)));
+        for line in path.split('M').skip(1) {
+            let (start, rest) = line.split_once('h').unwrap();
+            let (x, y) = start.split_once(' ').unwrap();
+            let (mut x, y): (usize, usize) = (x.parse().unwrap(), y.strip_suffix(".5").unwrap().parse().unwrap());
+            for step in rest.split('m') {
+                let (gap, run) = step.split_once(" 0h").unwrap_or(("0", step));
+                let (gap, run): (usize, usize) = (gap.parse().unwrap(), run.parse().unwrap());
+                dark.extend((x + gap..x + gap + run).map(|x| (x - QUIET, y - QUIET)));
+                x += gap + run;
+            }
         }
         for y in 0..code.width() {
             for x in 0..code.width() {

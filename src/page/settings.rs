@@ -4,20 +4,16 @@ use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response, header};
 
-use super::{policy, text::Text};
+use super::{
+    language::{Language, SPOKEN},
+    policy,
+    text::Text,
+};
 
-/// The script, a part for each of its subjects, in one function.
-const SCRIPT: &str = concat!(
-    include_str!("script/begin.js"),
-    include_str!("script/memory.js"),
-    include_str!("script/view.js"),
-    include_str!("script/wallets.js"),
-    include_str!("script/redeem.js"),
-    include_str!("script/answer.js"),
-    include_str!("script/end.js"),
-);
+/// The parts in the folder `script`, in one function: `bash .ci/page-script --write` makes it.
+const SCRIPT: &str = include_str!("script.min.js");
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
@@ -46,8 +42,9 @@ pub struct Page {
 /// What all answers share.
 #[derive(Debug)]
 struct Prepared {
-    script: String,
     style: String,
+    /// What the script says.
+    said: Vec<Text>,
     headers: HeaderMap,
 }
 
@@ -80,13 +77,20 @@ impl Page {
         self.fresh()
     }
 
-    /// Sets the language of the texts, as HTML names it; `en` by default.
+    /// The languages that have a translation.
+    pub const LANGUAGES: [&str; 7] = SPOKEN;
+
+    /// Sets one language for all visitors, as HTML names it.
+    ///
+    /// By default, `Accept-Language` chooses among [`LANGUAGES`](Self::LANGUAGES). A language without a translation has the
+    /// English texts, until [`text`](Self::text) sets others.
     pub fn lang(mut self, lang: impl Into<String>) -> Self {
         self.lang = Some(lang.into());
         self
     }
 
-    /// Sets one text, for a translation or for other words.
+    /// Sets one text, for a translation or for other words. It holds in every language: a shop that sets one sentence should also set
+    /// [`lang`](Self::lang).
     pub fn text(mut self, text: Text, words: impl Into<String>) -> Self {
         self.texts.insert(text, words.into());
         self
@@ -99,15 +103,20 @@ impl Page {
 
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
-            let script = shorter(SCRIPT);
-            let style = format!("{}{}", shorter(STYLE), self.css);
-            let headers = policy::headers(&script, &style);
-            Prepared { script, style, headers }
+            let style = format!("{}{}", STYLE.replace('\n', ""), self.css);
+            let said = Text::ALL.iter().copied().filter(|text| is_said(*text)).collect();
+            let headers = policy::headers(SCRIPT, &style);
+            Prepared { style, said, headers }
         })
     }
 
-    pub(super) fn script(&self) -> &str {
-        &self.prepared().script
+    pub(super) fn script(&self) -> &'static str {
+        SCRIPT
+    }
+
+    /// The texts of the script.
+    pub(super) fn said(&self) -> &[Text] {
+        &self.prepared().said
     }
 
     pub(super) fn style(&self) -> &str {
@@ -122,34 +131,31 @@ impl Page {
         self.logo.as_deref()
     }
 
-    pub(super) fn shown_lang(&self) -> &str {
-        self.lang.as_deref().unwrap_or("en")
+    /// The language for a visitor with these headers.
+    pub(super) fn language(&self, headers: &HeaderMap) -> Language<'_> {
+        self.lang.as_deref().map_or_else(|| Language::accepted(headers), Language::of)
     }
 
-    /// The direction in which the language of the texts is written.
-    pub(super) fn direction(&self) -> &'static str {
-        const FROM_THE_RIGHT: [&str; 8] = ["ar", "dv", "fa", "he", "ps", "ur", "ug", "yi"];
-        let language = self.shown_lang().split('-').next().unwrap_or_default();
-        if FROM_THE_RIGHT.iter().any(|known| known.eq_ignore_ascii_case(language)) { "rtl" } else { "ltr" }
-    }
-
-    /// The words of a text, with placeholders in braces.
-    pub(super) fn words(&self, text: Text) -> &str {
-        self.texts.get(&text).map_or(text.english(), String::as_str)
+    /// The words of a text in a language, with placeholders in braces.
+    pub(super) fn words(&self, language: Language<'_>, text: Text) -> &str {
+        self.texts.get(&text).map_or(language.text(text), String::as_str)
     }
 
     /// A document with the headers that guard it.
     pub(super) fn sent(&self, document: String) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(document));
         response.headers_mut().clone_from(&self.prepared().headers);
+        if self.lang.is_none() {
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Language"));
+        }
         response
     }
 }
 
-/// Without indentation and lines that are comments. Neither script nor style has a text of several lines.
-fn shorter(source: &str) -> String {
-    let lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    lines.fold(String::with_capacity(source.len()), |all, line| all + line + "\n")
+/// Whether the script has the key of a text among its words.
+fn is_said(text: Text) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.key().starts_with("error.") || SCRIPT.split(|c| !word(c)).any(|word| word == text.key())
 }
 
 impl Clone for Page {

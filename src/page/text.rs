@@ -106,6 +106,8 @@ texts! {
     SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or the wallet's own browser.";
     /// While the wallet asks.
     Confirm = "confirm", "Confirm the payment in your wallet.";
+    /// Behind it, where the wallet tells it.
+    Balance = "balance", "This account has {balance} {symbol}.";
     /// While the wallet asks for the network.
     Switching = "switching", "Your wallet is asked to use {network}.";
     /// A wallet that stays where it is.

@@ -35,7 +35,7 @@ pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
     pricing::{Price, PriceTag, Pricing, Refusal},
-    quote_page::{Offer, QuotePage},
+    quote_page::{FurtherNetwork, Offer, QuotePage},
     redelivery::Redelivery,
 };
 pub use service::X402;

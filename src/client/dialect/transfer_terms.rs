@@ -131,7 +131,7 @@ mod tests {
             signed,
             without_intent,
         ] {
-            assert_eq!(transfers(&[other.clone()]).len(), 1, "{other:?}");
+            assert_eq!(transfers(std::slice::from_ref(&other)).len(), 1, "{other:?}");
             assert_eq!(transfers(&[other, same.clone()]).len(), 2);
         }
     }

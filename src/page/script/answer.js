@@ -47,7 +47,7 @@
     const lines = {
       seller: location.host,
       item: data.label,
-      amount: `${data.words.price} ${data.words.symbol} ${say("on")}`,
+      amount: `${data.words.price} ${data.words.symbol} ${say("on", { network: chainOf(state?.chain).name })}`,
       date: new Date(at).toLocaleString(document.documentElement.lang),
       payer,
       transaction,
@@ -55,7 +55,8 @@
     byId("receipt").replaceChildren(...Object.entries(lines).filter(([, value]) => value).flatMap(([key, value]) => {
       const [name, told] = [document.createElement("dt"), document.createElement("dd")];
       name.textContent = say(key);
-      told.append(key === "transaction" && data.explorer ? link(value, data.explorer + value) : value);
+      const site = key === "transaction" && chainOf(state?.chain).explorer;
+      told.append(site ? link(value, site + value) : value);
       return [name, told];
     }));
   }

@@ -5,6 +5,10 @@
   const HASH = /0x[0-9a-f]{64}(?![0-9a-f])/i;
   const ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8";
 
+  // What can be paid how, on any of the networks.
+  const takes = (way) => data.chains.some((chain) => chain[way]);
+  const chainOf = (id) => data.chains.find((chain) => chain.network.id === id) ?? data.chains[0];
+
   // By the seller's clock.
   const skew = data.issued - Date.now() / 1000;
   const now = () => Math.floor(Date.now() / 1000 + skew);

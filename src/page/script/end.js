@@ -40,7 +40,10 @@
       field.focus();
       return;
     }
-    if (state?.hash !== hash) save({ intent: state && !state.done ? state.intent : data.intent, hash });
+    if (state?.hash !== hash) {
+      const open = state && !state.done ? state : data;
+      save({ intent: open.intent, chain: open.chain, hash });
+    }
     redeem();
   });
   for (const each of document.querySelectorAll("[data-copy]")) {

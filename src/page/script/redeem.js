@@ -1,7 +1,8 @@
   // ---- Redeeming.
-  const proof = ({ header, intent, hash, secret, signed }) => header ? { "payment-signature": header } : {
+  const proof = ({ header, intent, hash, secret, signed, chain }) => header ? { "payment-signature": header } : {
     "x402-payment": JSON.stringify({
       intentId: intent, txHash: hash, paymentSecret: secret ?? null, paymentSignature: signed ?? null,
+      ...(chain && chain !== data.chains[0].network.id ? { chainId: chain } : {}),
     }),
   };
   // A redirect that is sold would lead the script away from the answer: it is told as a header.

@@ -18,9 +18,9 @@
   const tell = (key, values, kind = "", busy = false) => tellText(say(key, values), kind, busy);
   const offer = (visible) => {
     const open = visible && now() < data.expiry;
-    show("pay", open && (data.signed || data.transfer));
-    show("else", open && data.transfer);
-    show("paid", visible && data.transfer);
+    show("pay", open && (takes("signed") || takes("transfer")));
+    show("else", open && data.chains[0].transfer);
+    show("paid", visible && takes("transfer"));
     show("late", visible && !open);
     show("terms", visible);
   };
@@ -40,7 +40,10 @@
     made.textContent = text;
     return made;
   };
-  const explorer = (hash) => HASH.test(hash ?? "") && data.explorer ? [link(say("explorer"), data.explorer + hash)] : [];
+  const explorer = (hash) => {
+    const { explorer: site } = chainOf(state?.chain);
+    return HASH.test(hash ?? "") && site ? [link(say("explorer"), site + hash)] : [];
+  };
   const actions = (...buttons) => byId("actions").replaceChildren(...buttons);
   const again = () => button(say("again"), () => redeem());
   const buyAgain = () => button(say("buy_again"), () => {

@@ -12,7 +12,7 @@
 
   function row(wallet, icon, provider) {
     const made = document.createElement("div");
-    const main = button(say(data.signed ? "sign" : "send", { wallet }), () => pay(provider, Boolean(data.signed)));
+    const main = button(say(takes("signed") ? "sign" : "send", { wallet }), () => pay(provider, takes("signed")));
     if (/^data:image\//.test(icon) && icon.length < 100_000) {
       const image = new Image();
       image.alt = "";
@@ -20,7 +20,7 @@
       main.prepend(image);
     }
     made.append(main);
-    if (data.signed && data.transfer) {
+    if (takes("signed") && takes("transfer")) {
       const other = button(say("send_instead"), () => pay(provider, false));
       other.className = "link";
       made.append(other);
@@ -60,25 +60,29 @@
     setTimeout(injected, 500);
   }
 
-  async function onOurChain(ask) {
-    const isOurs = async () => Number(await ask("eth_chainId")) === data.network.id;
-    if (await isOurs()) return true;
-    tell("switching", {}, "", true);
+  // The chain on which the wallet pays: where it is, if the seller takes this there, or else the first such one.
+  async function chosen(ask, way) {
+    const current = async () => Number(await ask("eth_chainId"));
+    const at = await current();
+    const able = data.chains.filter((chain) => chain[way]);
+    const here = able.find(({ network }) => network.id === at);
+    if (here) return here;
+    const [{ network, name }] = able;
+    tell("switching", { network: name }, "", true);
     try {
-      await ask("wallet_switchEthereumChain", [{ chainId: data.network.hex }]);
+      await ask("wallet_switchEthereumChain", [{ chainId: network.hex }]);
     } catch (error) {
       if (declined(error)) throw error;
       const unknown = [error?.code, error?.data?.originalError?.code].includes(4902);
-      if (!unknown || !data.network.add) return false;
-      await ask("wallet_addEthereumChain", [data.network.add]);
+      if (!unknown || !network.add) return null;
+      await ask("wallet_addEthereumChain", [network.add]);
     }
-    return isOurs();
+    return await current() === network.id ? able[0] : null;
   }
 
   // What the account has of the token, in base units; `null` where the wallet does not tell, or not soon.
-  async function balance(ask, from) {
-    const { token, balance: call } = data.money;
-    const asked = ask("eth_call", [{ to: token, data: call + from.slice(2).padStart(64, "0") }, "latest"]);
+  async function balance(ask, from, { token }) {
+    const asked = ask("eth_call", [{ to: token, data: data.balance + from.slice(2).padStart(64, "0") }, "latest"]);
     try {
       return BigInt(await Promise.race([asked, sleep(3)]));
     } catch {
@@ -87,16 +91,16 @@
   }
 
   const decimal = (units) => {
-    const digits = String(units).padStart(data.money.decimals + 1, "0");
-    const at = digits.length - data.money.decimals;
+    const digits = String(units).padStart(data.decimals + 1, "0");
+    const at = digits.length - data.decimals;
     return `${digits.slice(0, at)}.${digits.slice(at)}`.replace(/\.?0+$/, "");
   };
 
-  async function signature(ask, from) {
-    const { accepted, resource, timeout, typed } = data.signed;
+  async function signature(ask, from, chain) {
+    const { accepted, timeout, typed } = chain.signed;
     const message = { from, ...typed.message, validBefore: String(now() + timeout) };
     const signed = await ask("eth_signTypedData_v4", [from, JSON.stringify({ ...typed, message })]);
-    const payment = { x402Version: 2, resource, accepted, payload: { signature: signed, authorization: message } };
+    const payment = { x402Version: 2, resource: data.resource, accepted, payload: { signature: signed, authorization: message } };
     return btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(payment))));
   }
 
@@ -125,25 +129,26 @@
     try {
       tell("confirm", {}, "", true);
       const [from] = await ask("eth_requestAccounts");
-      if (!(await onOurChain(ask))) {
+      const chain = await chosen(ask, bySignature ? "signed" : "transfer");
+      if (!chain) {
         tell("wrong_network", {}, "bad");
         return false;
       }
-      const held = await balance(ask, from);
-      if (held !== null && held < BigInt(data.money.amount)) {
-        tell("short", { balance: decimal(held) }, "bad");
+      const held = await balance(ask, from, chain);
+      if (held !== null && held < BigInt(data.amount)) {
+        tell("short", { balance: decimal(held), network: chain.name }, "bad");
         return false;
       }
-      tell("confirm", {}, "", true);
+      tellText(held === null ? say("confirm") : `${say("confirm")} ${say("balance", { balance: decimal(held) })}`, "", true);
       if (bySignature) {
-        const header = await signature(ask, from);
-        save({ intent: data.intent, header });
+        const header = await signature(ask, from, chain);
+        save({ intent: data.intent, header, chain: chain.network.id });
         return true;
       }
-      save({ intent: data.intent, asked: true });
+      save({ intent: data.intent, asked: true, chain: chain.network.id });
       mayBeSent = true;
-      const { to, data: call } = data.transfer;
-      const hash = await ask("eth_sendTransaction", [{ from, to, value: "0x0", data: call, chainId: data.network.hex }]);
+      const { to, data: call } = chain.transfer;
+      const hash = await ask("eth_sendTransaction", [{ from, to, value: "0x0", data: call, chainId: chain.network.hex }]);
       save({ ...state, asked: false, sent: true, hash: String(hash).match(HASH)[0] });
       return true;
     } catch (error) {
@@ -163,7 +168,7 @@
     button(say("prove", { wallet }), () => prove(provider, message), true));
 
   // As the seller builds it.
-  const redemption = () => ["x402 redemption", `chain: eip155:${data.network.id}`,
+  const redemption = () => ["x402 redemption", `chain: eip155:${chainOf(state.chain).network.id}`,
     `transaction: ${state.hash.toLowerCase()}`, `intent: ${state.intent}`].join("\n");
 
   async function prove(provider, message) {
@@ -174,8 +179,8 @@
       const [from] = await ask("eth_requestAccounts");
       const hex = [...new TextEncoder().encode(message)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       const signed = await ask("personal_sign", [`0x${hex}`, from]);
-      const { intent, secret } = state;
-      save({ intent, secret, hash: message.match(HASH)[0], signed });
+      const { intent, secret, chain } = state;
+      save({ intent, secret, chain, hash: message.match(HASH)[0], signed });
     } catch (error) {
       tell(declined(error) ? "declined" : "wallet_failed_early", {}, "bad");
       actions(again(), forget());

@@ -7,7 +7,7 @@ use http::{Response, request::Parts};
 
 use crate::{
     paywall::seller::redelivery::Redelivery,
-    protocol::{Asset, ChainTime, Quote, Redemption, v2::PaymentRequired},
+    protocol::{Asset, ChainTime, Network, Quote, Redemption, v2::PaymentRequired},
 };
 
 /// A quote for a person to read, and how it may be paid: what a [`QuotePage`] is made of.
@@ -16,6 +16,8 @@ use crate::{
 pub struct Offer {
     /// The quote, as the headers have it.
     pub quote: Quote,
+    /// The address of the page, as visitors reach it.
+    pub url: String,
     /// When it was made, by the seller's clock: the browser's may be wrong.
     pub issued: ChainTime,
     /// Whether the transaction of a transfer is taken. It is not where nothing reads the chain.
@@ -28,11 +30,25 @@ pub struct Offer {
     pub required: Option<PaymentRequired>,
     /// The tokens behind the quote's contracts, in the same order.
     pub assets: Vec<Asset>,
+    /// The other networks on which it can be paid, with the same amount to the same recipient.
+    pub further_networks: Vec<FurtherNetwork>,
     /// The names of the parameters that the route's [descriptions](crate::X402Layer::describe) know. The value of any other is not
     /// the seller's to show.
     pub parameters: Vec<String>,
     /// How the seller is reached, by [`MerchantBuilder::contact`](crate::MerchantBuilder::contact).
     pub contact: Option<String>,
+}
+
+/// A network beside the quote's own, on which the same price can be paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FurtherNetwork {
+    /// Its chain.
+    pub network: Network,
+    /// The tokens that are taken there.
+    pub assets: Vec<Asset>,
+    /// Whether the transaction of a transfer is taken there; its proof must then have the member `chainId`.
+    pub takes_transfers: bool,
 }
 
 /// Writes the 402 of a priced route for people.

@@ -11,7 +11,10 @@ use crate::{
         body::ResponseBody,
         door::page::negotiation::{opens_page, shows_page},
         priced_request::PricedRequest,
-        seller::quote_page::{Offer, PageHook},
+        seller::{
+            chain::SellingChain,
+            quote_page::{FurtherNetwork, Offer, PageHook},
+        },
     },
     protocol::{
         Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,
@@ -91,6 +94,7 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
             symbol: merchant.symbol().to_owned(),
             contracts: chain.assets.iter().map(Asset::contract).collect(),
         },
+        url: address(request),
         issued: ChainTime::from_unix(terms.issued),
         takes_transfers,
         bound_only: merchant.unbound.refuse,
@@ -98,9 +102,21 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
         // What the layer wrote can be read; the fall-back cannot be reached.
         required: PaymentRequired::from_headers(headers).unwrap_or_default(),
         assets: chain.assets.to_vec(),
+        further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain)).collect(),
         parameters: route.parameters(),
         contact: merchant.contact.clone(),
     }
+}
+
+/// The address with its question, which is a part of what is bought.
+fn address(request: &PricedRequest) -> String {
+    let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    request.url().text() + &query
+}
+
+fn further(chain: &SellingChain) -> FurtherNetwork {
+    let SellingChain { network, assets, .. } = chain;
+    FurtherNetwork { network: *network, assets: assets.clone(), takes_transfers: chain.reader().is_some() }
 }
 
 /// Whether the script of a page sends the request. A redirect would lead it away from the sold answer.

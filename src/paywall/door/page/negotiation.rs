@@ -60,7 +60,7 @@ impl Wanted {
 }
 
 /// The quality in thousandths, 1 if none is said; `None` where it cannot be read.
-fn quality<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<u16> {
+pub(crate) fn quality<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<u16> {
     for parameter in parameters {
         let Some((name, value)) = parameter.split_once('=') else { continue };
         if name.trim().eq_ignore_ascii_case("q") {
