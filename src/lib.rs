@@ -134,6 +134,7 @@ mod metrics;
 pub mod page;
 mod paywall;
 pub mod protocol;
+mod quality;
 pub mod settle;
 #[cfg(feature = "test-util")]
 pub mod testing;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use http::{HeaderMap, header};
 
 use super::text::Text;
-use crate::paywall::door::page::negotiation::quality;
+use crate::quality::quality;
 
 /// The language of a page without another wish.
 const ENGLISH: &str = "en";

@@ -52,7 +52,7 @@ async fn a_browser_that_opens_a_page_gets_one_with_the_same_status_and_payment_h
     assert_eq!(told["intent"], quote.intent.as_str());
     assert_eq!(told["expiry"], quote.expiry.unix());
     let required = PaymentRequired::from_headers(&page).unwrap().unwrap();
-    assert_eq!(told["signed"]["accepted"], serde_json::to_value(&required.accepts[0]).unwrap());
+    assert_eq!(told["chains"][0]["signed"]["accepted"], serde_json::to_value(&required.accepts[0]).unwrap());
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, Method, header, request::Parts};
 
+use crate::quality::quality;
+
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Whether this is a browser that opens a page to read: it asks for the page alone, and would rather have HTML than JSON.
@@ -57,24 +59,6 @@ impl Wanted {
     fn quality(&self) -> u16 {
         self.said.iter().flatten().next().copied().unwrap_or_default()
     }
-}
-
-/// The quality in thousandths, 1 if none is said; `None` where it cannot be read.
-pub(crate) fn quality<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<u16> {
-    for parameter in parameters {
-        let Some((name, value)) = parameter.split_once('=') else { continue };
-        if name.trim().eq_ignore_ascii_case("q") {
-            let (whole, fraction) = value.trim().split_once('.').unwrap_or((value.trim(), ""));
-            let digits = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
-            let fraction = format!("{fraction:0<3}").parse::<u16>().ok().filter(|_| digits)?;
-            return match whole {
-                "0" => Some(fraction),
-                "1" if fraction == 0 => Some(1000),
-                _ => None,
-            };
-        }
-    }
-    Some(1000)
 }
 
 #[cfg(test)]

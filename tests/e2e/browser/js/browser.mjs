@@ -33,7 +33,7 @@ function injected({ account, name, legacy }) {
     window.ethereum = provider;
     return;
   }
-  const info = { uuid: `${name}-1`, name, icon: "data:image/svg+xml,<svg/>", rdns: "test.wallet" };
+  const info = { uuid: `${name}-1`, name, icon: "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 1 1'><path d='M0 0h1v1z'/></svg>", rdns: "test.wallet" };
   const announce = () =>
     window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail: Object.freeze({ info, provider }) }));
   window.addEventListener("eip6963:requestProvider", announce);
