@@ -40,9 +40,10 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
 fn chains(offer: &Offer) -> Vec<Value> {
     let quote = &offer.quote;
     let first = (quote.network, quote.contracts.first().copied(), offer.takes_transfers);
-    let further = offer.further_networks.iter().map(|further| {
-        (further.network, further.assets.first().map(Asset::contract), further.takes_transfers)
-    });
+    let further = offer
+        .further_networks
+        .iter()
+        .map(|further| (further.network, further.assets.first().map(Asset::contract), further.takes_transfers));
     let all = std::iter::once(first).chain(further);
     all.map(|(id, token, takes_transfers)| {
         json!({
@@ -118,7 +119,8 @@ fn transfer(quote: &Quote, token: Address) -> Value {
 
 /// The authorization (EIP-3009), bound to this intent by its nonce, without signer and end of validity.
 fn signed(quote: &Quote, network: Network, required: &PaymentRequired) -> Option<Value> {
-    let mut offers = required.accepts.iter().filter_map(|option| option.exact()).filter(|offer| offer.network == network);
+    let mut offers =
+        required.accepts.iter().filter_map(|option| option.exact()).filter(|offer| offer.network == network);
     let accepted = offers.find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;
     Some(json!({
         "accepted": accepted,

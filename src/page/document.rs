@@ -53,7 +53,8 @@ pub(super) fn refusal(page: &Page, head: &Parts, shown: Option<&Redemption>, pro
     let asks_again = fresh.is_some() || problem.headers().contains_key(header::RETRY_AFTER);
     let title = words.of(if asks_again { Text::NotYet } else { Text::NotDelivered });
     // Amounts stand in the detail.
-    let words_of = |code| Text::of_error(code).map(|text| page.words(words.language, text)).filter(|words| !words.contains('{'));
+    let words_of =
+        |code| Text::of_error(code).map(|text| page.words(words.language, text)).filter(|words| !words.contains('{'));
     let detail = words_of(code).unwrap_or(member("detail"));
     let mut main = String::new();
     let _ = write!(
@@ -196,7 +197,7 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
 
 /// The page's own address as a code: there a wallet opens it in its browser, where the payment is bound.
 fn on_a_phone(words: &Words<'_>, offer: &Offer) -> String {
-    let code = qr::svg(&offer.url, &words.of(Text::PageCode));
+    let code = qr::image(&offer.url, &words.of(Text::PageCode));
     code.map_or_else(String::new, |code| {
         format!(r#"<div id="phone" class="pay">{code}<p class="soft">{}</p></div>"#, words.of(Text::ScanPage))
     })
@@ -211,7 +212,7 @@ fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
         words.of(Text::Scan)
     );
     let label = words.of(Text::QrLabel);
-    if let Some(code) = qr::payment_url(quote).and_then(|url| qr::svg(&url, &label)) {
+    if let Some(code) = qr::payment_url(quote).and_then(|url| qr::image(&url, &label)) {
         out.push_str(&code);
     }
     out.push_str("<dl>");

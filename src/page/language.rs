@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn a_language_without_a_translation_is_english_and_keeps_its_direction() {
         let hebrew = Language::of("he-IL");
-        assert_eq!((hebrew.tag, hebrew.direction(), hebrew.text(Text::Buying)), ("he-IL", "rtl", Text::Buying.english()));
+        assert_eq!(
+            (hebrew.tag, hebrew.direction(), hebrew.text(Text::Buying)),
+            ("he-IL", "rtl", Text::Buying.english())
+        );
         assert_eq!(Language::of("ar").direction(), "rtl");
         assert_eq!(Language::of("de-AT").text(Text::Copy), "Kopieren");
     }

@@ -1,7 +1,6 @@
-//! The QR code of a transfer, as SVG.
+//! QR codes: of a transfer, and of the page's address.
 
-use std::fmt::Write as _;
-
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use qrcode::{Color, EcLevel, QrCode};
 
 use crate::protocol::Quote;
@@ -16,31 +15,37 @@ pub(super) fn payment_url(quote: &Quote) -> Option<String> {
     Some(format!("ethereum:{token}@{chain}/transfer?address={recipient}&uint256={amount}"))
 }
 
-/// Draws a text as one path, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already.
-pub(super) fn svg(text: &str, label: &str) -> Option<String> {
+/// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already.
+pub(super) fn image(text: &str, label: &str) -> Option<String> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
-    let (width, modules) = (code.width(), code.to_colors());
+    let data = STANDARD.encode(bitmap(code.width(), &code.to_colors()));
+    Some(format!(r#"<img class="qr" alt="{label}" src="data:image/bmp;base64,{data}">"#))
+}
+
+/// A bitmap of one bit for each module: a fifth of the size of a drawing, and every browser reads it.
+fn bitmap(width: usize, modules: &[Color]) -> Vec<u8> {
+    const HEADERS: u32 = 14 + 40 + 2 * 4;
     let size = width + 2 * QUIET;
-    // Each row is a line of height 1: strokes by relative steps need half of what rectangles need.
-    let mut path = String::new();
-    for (y, row) in modules.chunks(width).enumerate() {
-        let (mut x, mut pen) = (0, None);
-        while x < width {
-            let run = row[x..].iter().take_while(|module| **module == Color::Dark).count();
-            if run > 0 {
-                // Writing to a String cannot fail.
-                let _ = match pen {
-                    None => write!(path, "M{} {}.5h{run}", x + QUIET, y + QUIET),
-                    Some(pen) => write!(path, "m{} 0h{run}", x - pen),
-                };
-                pen = Some(x + run);
-            }
-            x += run.max(1);
-        }
+    // A line fills words of four bytes.
+    let line = size.div_ceil(32) * 4;
+    let mut pixels = vec![0; line * size];
+    for (at, _) in modules.iter().enumerate().filter(|(_, module)| **module == Color::Dark) {
+        let (x, y) = (at % width + QUIET, at / width + QUIET);
+        // The lowest line comes first.
+        pixels[(size - 1 - y) * line + x / 8] |= 0x80 >> (x % 8);
     }
-    Some(format!(
-        r##"<svg class="qr" role="img" aria-label="{label}" viewBox="0 0 {size} {size}" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h{size}v{size}H0z"/><path stroke="#000" d="{path}"/></svg>"##
-    ))
+    let (side, length) = (small(size), small(pixels.len()));
+    let mut image = b"BM".to_vec();
+    // The file: its length, nothing, and where the pixels begin. Then width, height, one plane of one bit, no compression.
+    let words = [HEADERS + length, 0, HEADERS, 40, side, side, 1 | 1 << 16, 0, length, 0, 0, 2, 2, 0x00ff_ffff, 0];
+    image.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    image.extend(pixels);
+    image
+}
+
+/// No code is larger than some hundred modules.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -70,28 +75,23 @@ mod tests {
 
     /// Module by module, as the crate has them.
     #[test]
-    fn the_path_has_every_dark_module() {
+    fn the_image_has_every_dark_module() {
         let code = QrCode::with_error_correction_level("ethereum:0x1", EcLevel::L).unwrap();
-        let drawn = svg("ethereum:0x1", "a label").unwrap();
-        let path = drawn.rsplit_once("d=\"").unwrap().1.split('"').next().unwrap();
-        let mut dark = std::collections::HashSet::new();
-        for line in path.split('M').skip(1) {
-            let (start, rest) = line.split_once('h').unwrap();
-            let (x, y) = start.split_once(' ').unwrap();
-            let (mut x, y): (usize, usize) = (x.parse().unwrap(), y.strip_suffix(".5").unwrap().parse().unwrap());
-            for step in rest.split('m') {
-                let (gap, run) = step.split_once(" 0h").unwrap_or(("0", step));
-                let (gap, run): (usize, usize) = (gap.parse().unwrap(), run.parse().unwrap());
-                dark.extend((x + gap..x + gap + run).map(|x| (x - QUIET, y - QUIET)));
-                x += gap + run;
+        let drawn = image("ethereum:0x1", "a label").unwrap();
+        let bytes = STANDARD.decode(drawn.split("base64,").nth(1).unwrap().trim_end_matches("\">")).unwrap();
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let side = code.width() + 2 * QUIET;
+        assert_eq!((word(2), word(18), word(22), word(54), word(58)), (bytes.len(), side, side, 0xff_ffff, 0));
+        let line = (bytes.len() - word(10)) / side;
+        for y in 0..side {
+            for x in 0..side {
+                let dark = bytes[word(10) + (side - 1 - y) * line + x / 8] >> (7 - x % 8) & 1 == 1;
+                let (column, row) = (x.wrapping_sub(QUIET), y.wrapping_sub(QUIET));
+                let inside = column < code.width() && row < code.width();
+                assert_eq!(dark, inside && code[(column, row)] == Color::Dark, "{x} {y}");
             }
         }
-        for y in 0..code.width() {
-            for x in 0..code.width() {
-                assert_eq!(dark.contains(&(x, y)), code[(x, y)] == Color::Dark, "{x} {y}");
-            }
-        }
-        assert!(drawn.contains(r#"role="img" aria-label="a label""#));
-        assert!(svg(&"x".repeat(5_000), "").is_none());
+        assert!(drawn.contains(r#"alt="a label""#));
+        assert!(image(&"x".repeat(5_000), "").is_none());
     }
 }

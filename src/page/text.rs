@@ -103,7 +103,7 @@ texts! {
     /// Where an ordinary transfer is not enough.
     BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
     /// Where no transfers are taken.
-    SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or the wallet's own browser.";
+    SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or a wallet with a browser of its own.";
     /// While the wallet asks.
     Confirm = "confirm", "Confirm the payment in your wallet.";
     /// Behind it, where the wallet tells it.

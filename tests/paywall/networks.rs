@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tower_x402::{
     BuildError, Chain, HealthError, Merchant, MerchantBuilder, X402,
     ledger::{Maintenance as _, MemoryLedger, SqliteLedger},
+    page::Page,
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash, redemption_message,
         v2::PaymentRequirements,
@@ -17,6 +18,7 @@ use tower_x402::{
 };
 
 use crate::{
+    page,
     standard::{NONCE, authorization, intent, paid, required, settled, sign},
     support::{
         Counter, Handler, KEY, NOW, PRICE, ask, assert_problem, echo, intent_of, layered, payer, post, read, recipient,
@@ -449,4 +451,32 @@ async fn a_network_that_is_behind_the_other_sells() {
     assert_problem(ask(&service, on(BASE, &quoted(&service).await, shop.pay(BASE))).await, 422, "payment_too_old")
         .await;
     assert_eq!(counter.runs(), 1);
+}
+
+/// Each network of a page has the payments that are taken on it, and on no other.
+#[tokio::test]
+async fn a_page_has_the_payments_of_every_network() {
+    let shop = Shop::new();
+    let signed_on_the_second = {
+        let sepolia = Chain::new(SEPOLIA).verifier(shop.sepolia.clone()).settler(shop.settlers[1].clone());
+        shop.built(shop.builder().chain(sepolia)).await
+    };
+    for (merchant, signed) in [(shop.open_to_signed().await, [true, true]), (signed_on_the_second, [false, true])] {
+        let service = layered(&merchant.charge("answer", PRICE).unwrap().page(Page::new()), echo(Counter::default()));
+        let (_, _, document) = page::text(ask(&service, page::navigation("/answer")).await).await;
+        let told = page::data(&document);
+        assert!(document.contains("USDC on Base · Base Sepolia"));
+        for (number, network) in [BASE, SEPOLIA].into_iter().enumerate() {
+            let chain = &told["chains"][number];
+            let token = Asset::usdc_of(network).unwrap().contract().to_string();
+            assert_eq!(chain["network"]["id"], network.chain_id());
+            assert_eq!((&chain["token"], &chain["transfer"]["to"]), (&json!(token), &json!(token)));
+            let domain = &chain["signed"]["typed"]["domain"];
+            assert_eq!(domain.is_object(), signed[number], "{network}");
+            if signed[number] {
+                assert_eq!(domain["chainId"], network.chain_id());
+                assert_eq!(chain["signed"]["accepted"]["network"], network.to_string());
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod faults;
+mod networks;
 mod paying;
 mod plain;
 mod reading;

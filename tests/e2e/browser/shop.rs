@@ -71,9 +71,7 @@ impl Shop {
             DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
         let mut builder = merchant(&chain).await;
         if kind.settles {
-            let key = chain.accounts()[3].private_key();
-            builder =
-                builder.settler(WalletSettler::builder().key(key).endpoint(chain.rpc_url()).connect().await.unwrap());
+            builder = builder.settler(settler(&chain).await);
         }
         if kind.bound_only {
             builder = builder.require_bound();
@@ -101,15 +99,23 @@ impl Shop {
 
 /// The seller of these shops, without a page yet.
 pub async fn merchant(chain: &DevChain) -> MerchantBuilder {
-    let verifier = EvmVerifier::builder().endpoints([chain.rpc_url()]).connect().await.unwrap();
     Merchant::builder(SELLER)
         .hold_unbound(Duration::from_secs(2))
-        .verifier(verifier)
+        .verifier(verifier(chain).await)
         .ledger(MemoryLedger::new())
         .sealing_keys(SealingKeys::new([7; 32]))
 }
 
-fn routes(merchant: &Merchant, kind: &Kind) -> Router<Counter> {
+pub async fn verifier(chain: &DevChain) -> EvmVerifier {
+    EvmVerifier::builder().endpoints([chain.rpc_url()]).connect().await.unwrap()
+}
+
+pub async fn settler(chain: &DevChain) -> WalletSettler {
+    let key = chain.accounts()[3].private_key();
+    WalletSettler::builder().key(key).endpoint(chain.rpc_url()).connect().await.unwrap()
+}
+
+pub fn routes(merchant: &Merchant, kind: &Kind) -> Router<Counter> {
     let layer = |name: &str, label: &str| -> X402Layer {
         let layer = merchant.charge(name, PRICE).unwrap().label(label).unwrap();
         if kind.unkept { layer.redeliver(Redelivery::for_(Duration::ZERO)) } else { layer }

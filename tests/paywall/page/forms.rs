@@ -5,7 +5,7 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use tower_x402::{Price, Receipt, Redelivery, RequestBody, page::Page, protocol::Amount};
 
-use super::{form, get, navigation, text};
+use super::{form, get, navigation, text, varying};
 use crate::support::{Counter, Handler, NOW, Shop, ask, assert_problem, intent_of, layered, post};
 
 /// Answers with what it sees of the request.
@@ -112,7 +112,7 @@ async fn a_refusal_is_a_page_with_the_form_for_the_next_time() {
     let (status, headers, page) =
         text(ask(&service, form("/answer?query=why%3F", &format!("intentId={intent}&txHash={late}"))).await).await;
     assert_eq!((status, headers["x402-error"].as_bytes()), (410, &b"intent_expired"[..]));
-    assert_eq!(headers["vary"], "Accept");
+    assert_eq!(varying(&headers), ["Accept-Language", "Accept"]);
     let fresh = headers["x-price-intent"].to_str().unwrap();
     let field = |name: &str, value: &str| format!(r#"name="{name}" value="{value}""#);
     for part in [field("intentId", fresh), field("paymentSecret", &intent), field("txHash", &late.to_string())] {

@@ -50,3 +50,8 @@ pub fn data(page: &str) -> Value {
     let block = page.split_once(r#"id="data">"#).unwrap().1.split("</script>").next().unwrap();
     serde_json::from_str(block).unwrap()
 }
+
+/// By what the answer varies, line by line.
+pub fn varying(headers: &HeaderMap) -> Vec<&str> {
+    headers.get_all("vary").iter().map(|line| line.to_str().unwrap()).collect()
+}

@@ -7,7 +7,7 @@ use tower_x402::{
     testing::ScriptedSettler,
 };
 
-use super::{CHROME, get, navigation, text};
+use super::{CHROME, get, navigation, text, varying};
 use crate::support::{Counter, Shop, ask, echo, layered, post};
 
 fn is_page(headers: &HeaderMap) -> bool {
@@ -41,7 +41,7 @@ async fn a_browser_that_opens_a_page_gets_one_with_the_same_status_and_payment_h
     assert!(json["content-type"] == "application/problem+json" && body.starts_with('{'));
     assert_eq!((status, json_status), (402, 402));
     assert_eq!(payment(&page), payment(&json));
-    assert_eq!((&page["vary"], &json["vary"]), (&"Accept".parse().unwrap(), &"Accept".parse().unwrap()));
+    assert_eq!((varying(&page), varying(&json)), (vec!["Accept-Language", "Accept"], vec!["Accept"]));
     assert_eq!(
         (page["cache-control"].as_bytes(), page["x402-error"].as_bytes()),
         (&b"no-store"[..], &b"payment_required"[..])

@@ -42,8 +42,8 @@ function injected({ account, name, legacy }) {
 
 // A wallet that begins on another chain. `mood`: "declines" everything that costs, "hangs" after it has sent, or "fails" to send.
 export class Wallet {
-  constructor(chain, { account, name = "Test <b>wallet</b>", legacy = false, mood = "", copies = 0 }) {
-    Object.assign(this, { chain, account, name, legacy, mood, copies, asked: [], chainId: "0x1" });
+  constructor(chain, { account, name = "Test <b>wallet</b>", legacy = false, mood = "", copies = 0, chainId = "0x1" }) {
+    Object.assign(this, { chain, account, name, legacy, mood, copies, asked: [], chainId });
   }
 
   async answer(method, params) {

@@ -52,11 +52,11 @@ const scenarios = {
 
   // By a wallet that is told the words of its button.
   async pay(browser) {
-    const wallet = new Wallet(chain, { account, legacy: settings.legacy, name: settings.wallet });
+    const wallet = new Wallet(chain, { account, legacy: settings.legacy, name: settings.wallet, chainId: settings.chainId });
     const { page, seen } = await openTab(browser, { wallet });
     const response = await page.goto(url);
     await press(page, settings.press);
-    const answer = await answered(page);
+    const answer = { ...await answered(page), receipt: await page.$$eval("#receipt dd", (all) => all.map((each) => each.textContent)) };
     const focus = await page.evaluate(() => document.activeElement.id);
     const [session, local] = await kept(page);
     await page.reload();
