@@ -110,11 +110,17 @@ async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
         .with_recipient(mined.recipient)
         .with_amount(mined.amount)
         .with_shown(mined.block_time);
-    let lease = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?.settled_by(mined.clone());
+    let held = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?;
+    let lease = held.clone().settled_by(mined.clone());
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     let sale = only(&*fixture.twin).await?;
     let expected = BookedSale::new("signed", &mined.clone().into(), sale.sold_at);
     must_be!(sale, sale if sale == expected, "the sale");
+    // A repeated commit says that the sale is recorded, and changes nothing in it.
+    let moved = fixture.paid().with_binding(mined.binding).with_block(99, ChainTime::from_unix(PAID + 99));
+    let again = held.settled_by(moved);
+    must_be!(fixture.twin.commit(&again, None).await?, CommitOutcome::Done, "a commit by another transaction");
+    must_be!(only(&*fixture.ledger).await?, sale if sale == expected, "the sale after that");
     Ok(())
 }
 

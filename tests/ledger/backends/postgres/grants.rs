@@ -87,6 +87,7 @@ async fn a_grant_is_held_against_its_own_networks_mark() {
                     _ => assert!(matches!(told, ReserveOutcome::Granted(_)), "another network's mark rose: {told:?}"),
                 }
                 sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
+                ledger.lower_mark_to(network, time(MARK)).await.unwrap();
             }
             database.remove().await;
         }
