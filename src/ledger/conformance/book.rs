@@ -125,9 +125,7 @@ async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
 }
 
 /// One authorization, mined in one transaction as the first holder saw it, and in another as the second did.
-async fn booked_as_its_holder_settled_it<H: Harness<Ledger: SalesBook>>(
-    fixture: &Fixture<'_, H>,
-) -> Result<(), Fault> {
+async fn booked_as_its_holder_settled_it<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let mined = |block| {
         let binding = Binding::none().with_nonce([8; 32]);
         fixture.paid().with_binding(binding).with_block(block, ChainTime::from_unix(PAID + block))

@@ -358,7 +358,8 @@ async fn the_space_of_answers_is_counted_as_they_change() {
     let ledger = begun(&path).await;
     let mut other = raw(&path).await;
     let is_counted = async |other: &mut SqliteConnection, bytes: i64| {
-        let counted = "SELECT answers, (SELECT COALESCE(sum(256 + length(content)), 0) FROM ledger_answers) FROM ledger_memory";
+        let counted =
+            "SELECT answers, (SELECT COALESCE(sum(256 + length(content)), 0) FROM ledger_answers) FROM ledger_memory";
         let counted: (i64, i64) = sqlx::query_as(counted).fetch_one(other).await.unwrap();
         assert_eq!(counted, (bytes, bytes));
     };
