@@ -42,20 +42,3 @@ async fn a_sale_whose_commit_takes_long_is_not_passed_over() {
     assert_eq!(rest, [paid(1).payment_id(), paid(2).payment_id()]);
     database.remove().await;
 }
-
-/// Also in the millisecond in which it was recorded.
-#[tokio::test]
-async fn a_sale_is_in_the_book_at_once() {
-    let Some(database) = Database::new(0).await else { return };
-    let ledger = database.begun().await;
-    let everything = SalesQuery::since(UNIX_EPOCH);
-    let mut last = None;
-    for name in 1..=200 {
-        sell(&ledger, &claim(name, name)).await;
-        let read = ledger.page(&everything, last.as_ref(), 9).await.unwrap();
-        let payments: Vec<_> = read.iter().map(|sale| sale.payment).collect();
-        assert_eq!(payments, [paid(name).payment_id()], "sale {name}");
-        last = read.into_iter().next();
-    }
-    database.remove().await;
-}
