@@ -48,6 +48,8 @@ enum Fault {
     ForgetsNever,
     /// Forgets the sales of every network by the head of one.
     SweepsEveryNetwork,
+    /// Looks at the first candidate alone.
+    FirstCandidateAlone,
     /// Begins on a network by itself.
     BeginsEverywhere,
     /// Marks the transfer, not the intent.
@@ -153,7 +155,8 @@ impl Broken {
             }
             (_, payment) => payment,
         };
-        claim.payments().iter().cloned().map(bent).collect()
+        let most = if self.fault == Fault::FirstCandidateAlone { 1 } else { usize::MAX };
+        claim.payments().iter().take(most).cloned().map(bent).collect()
     }
 
     /// What this ledger keeps of an answer that it should not.
@@ -361,7 +364,7 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::CheckThenMark, &["one_pair", "one_payment_many_intents", "one_intent_many_payments"] as &[_]),
         (Fault::UnfencedCommit, &["taken_over_is_lost", "own_lease_is_taken_over", "one_takes_over"]),
         (Fault::UnfencedRelease, &["release_is_repeatable", "taken_over_is_lost"]),
-        (Fault::UnfencedRenewal, &["taken_over_is_lost"]),
+        (Fault::UnfencedRenewal, &["taken_over_is_lost", "a_lost_renewal_changes_nothing"]),
         (Fault::CommitByTheClock, &["late_holder_commits", "commit_is_repeatable"]),
         (Fault::ReleaseFreesSold, &["committed_stays"]),
         (Fault::IgnoresMark, &["begin_is_repeatable", "payments_at_or_below_are_refused"]),
@@ -369,7 +372,8 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::TellsNoMark, &["begin_is_repeatable"]),
         (Fault::ForgetsEarly, &["kept_to_the_second"]),
         (Fault::ForgetsNever, &["forgetting_raises_the_mark"]),
-        (Fault::SweepsEveryNetwork, &["forgetting_is_its_own"]),
+        (Fault::SweepsEveryNetwork, &["forgetting_is_its_own", "settlements_are_its_own"]),
+        (Fault::FirstCandidateAlone, &["payments_above_are_taken", "each_candidate_has_its_own_mark"]),
         (Fault::BeginsEverywhere, &["each_has_its_own_mark", "not_begun_sells_nothing"]),
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
@@ -394,6 +398,7 @@ async fn every_fault_is_caught_by_its_check() {
                 "kept_for_its_intent",
                 "only_its_intent_resumes",
                 "found_by_intent_and_payment",
+                "one_record_for_each_intent_and_payment",
             ],
         ),
         (Fault::TellsTheHeadAlone, &["the_last_record_counts", "its_own_intent_goes_on"]),

@@ -334,6 +334,23 @@ async fn sixteen_failures_then_a_cool_down_that_doubles_to_a_quarter_of_an_hour(
     assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200, "the payment stays good");
 }
 
+/// A sale is no failed attempt, and ends the count of those before it: should its ledger lose the sale, the pair begins anew.
+#[tokio::test(start_paused = true)]
+async fn a_sale_is_not_counted_among_the_attempts() {
+    let stage = Stage::open().await;
+    let service = layered(&stage.layer(), handler(|run| async move { if run == 16 { ok() } else { failed() } }));
+    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+    stage.ledger.forgets_sales();
+    for _ in 0..15 {
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
+    }
+    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
+    for _ in 0..16 {
+        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
+    }
+    assert_problem(ask(&service, redemption(&intent, tx)).await, 429, "too_many_attempts").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn polls_and_refusals_are_no_attempts() {
     let stage = Stage::open().await;

@@ -100,6 +100,7 @@ struct Script {
     /// By which transfers it was asked to commit.
     committed: Vec<Payment>,
     yielding: bool,
+    forgetful: bool,
 }
 
 impl Faulty {
@@ -127,6 +128,11 @@ impl Faulty {
     /// Gives way once before and once after everything it does.
     pub fn yielding(&self) {
         self.script.lock().unwrap().yielding = true;
+    }
+
+    /// Says of each sale that it is recorded, and loses it: as a ledger that was restored from a backup.
+    pub fn forgets_sales(&self) {
+        self.script.lock().unwrap().forgetful = true;
     }
 
     /// How often it was asked that.
@@ -200,7 +206,15 @@ impl Ledger for Faulty {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        self.script.lock().unwrap().committed.push(lease.payment().clone());
+        let forgetful = {
+            let mut script = self.script.lock().unwrap();
+            script.committed.push(lease.payment().clone());
+            script.forgetful
+        };
+        if forgetful {
+            self.inner.release(lease).await?;
+            return Ok(CommitOutcome::Done);
+        }
         self.through(Op::Commit, self.inner.commit(lease, answer)).await
     }
 

@@ -30,6 +30,7 @@ suite! {
 
     what_is_sold_is_booked: "a sale is in the book from its commit on, once, as it was paid";
     booked_as_it_was_settled: "what was settled after it was reserved is booked by the transfer that settled it";
+    booked_as_its_holder_settled_it: "a commit under a lost lease changes nothing in what its successor sells";
     what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
     pages_follow_each_other: "pages of any size show every sale once, in one order";
     no_sale_comes_in_behind_a_reader: "a reader that goes on from the last sale it read misses none, however long a commit takes";
@@ -109,10 +110,40 @@ async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
         .with_recipient(mined.recipient)
         .with_amount(mined.amount)
         .with_shown(mined.block_time);
-    let lease = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?.settled_by(mined.clone());
+    let held = fixture.hold(&claim_of("signed", fixture.intent(), signed)).await?;
+    let lease = held.clone().settled_by(mined.clone());
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     let sale = only(&*fixture.twin).await?;
     let expected = BookedSale::new("signed", &mined.clone().into(), sale.sold_at);
+    must_be!(sale, sale if sale == expected, "the sale");
+    // A repeated commit says that the sale is recorded, and changes nothing in it.
+    let moved = fixture.paid().with_binding(mined.binding).with_block(99, ChainTime::from_unix(PAID + 99));
+    let again = held.settled_by(moved);
+    must_be!(fixture.twin.commit(&again, None).await?, CommitOutcome::Done, "a commit by another transaction");
+    must_be!(only(&*fixture.ledger).await?, sale if sale == expected, "the sale after that");
+    Ok(())
+}
+
+/// One authorization, mined in one transaction as the first holder saw it, and in another as the second did.
+async fn booked_as_its_holder_settled_it<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let mined = |block| {
+        let binding = Binding::none().with_nonce([8; 32]);
+        fixture.paid().with_binding(binding).with_block(block, ChainTime::from_unix(PAID + block))
+    };
+    let (dropped, kept) = (mined(70), mined(77));
+    let signed = SignedTransfer::new(kept.network, kept.token, kept.payer, [8; 32])
+        .with_recipient(kept.recipient)
+        .with_amount(kept.amount)
+        .with_shown(dropped.block_time);
+    let old = fixture.hold(&fixture.brief(fixture.intent(), &[signed])).await?;
+    fixture.run_out().await;
+    let new = fixture.hold(&fixture.claim(old.intent(), std::slice::from_ref(&kept))).await?;
+    let old = old.settled_by(dropped);
+    must_be!(fixture.twin.commit(&old, None).await?, CommitOutcome::LeaseLost, "the first holder's commit");
+    must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the second holder's commit");
+    must_be!(fixture.twin.commit(&old, None).await?, CommitOutcome::LeaseLost, "the first holder's commit again");
+    let sale = only(&*fixture.ledger).await?;
+    let expected = BookedSale::new("conformance", &kept.clone().into(), sale.sold_at);
     must_be!(sale, sale if sale == expected, "the sale");
     Ok(())
 }

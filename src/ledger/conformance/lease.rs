@@ -124,6 +124,28 @@ pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>
     Ok(())
 }
 
+pub(super) async fn a_lost_renewal_changes_nothing<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    // A brief lease that was lost to a long one of the same pair, and the other way round.
+    let brief = fixture.brief(fixture.intent(), &[fixture.paid()]);
+    let long = fixture.claim(brief.intent(), brief.payments());
+    let old = fixture.hold(&brief).await?;
+    fixture.run_out().await;
+    let new = fixture.hold(&long).await?;
+    must_be!(fixture.twin.renew(&old).await?, RenewOutcome::LeaseLost, "renewal of a lost lease, the shorter one");
+    fixture.run_out().await;
+    let foreign = fixture.claim(fixture.intent(), brief.payments());
+    must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim during the longer lease");
+    fixture.ledger.release(&new).await?;
+    let last = fixture.hold(&brief).await?;
+    must_be!(fixture.twin.renew(&new).await?, RenewOutcome::LeaseLost, "renewal of a lost lease, the longer one");
+    fixture.run_out().await;
+    let taken = fixture.hold(&foreign).await?;
+    must_be!(fixture.ledger.commit(&last, None).await?, CommitOutcome::LeaseLost, "commit of the shorter lease");
+    must_be!(fixture.ledger.commit(&taken, None).await?, CommitOutcome::Done, "commit of who took it over");
+    Ok(())
+}
+
 pub(super) async fn take_over_frees_the_rest<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let [a, b] = [fixture.intent(), fixture.intent()];

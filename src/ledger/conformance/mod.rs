@@ -273,6 +273,7 @@ checks! {
     lease::run_out_is_taken_over: "a lease that ran out is taken over by the next claim, under a fresh fence";
     lease::taken_over_is_lost: "a lease that was taken over neither renews, nor commits, nor releases";
     lease::own_lease_is_taken_over: "an intent takes over its own lease that ran out, and the old one is lost";
+    lease::a_lost_renewal_changes_nothing: "the renewal of a lost lease neither shortens nor prolongs the lease of its successor";
     lease::take_over_frees_the_rest: "taking over an intent frees the transfer it held, and the other way round";
     lease::late_holder_commits: "a lease that ran out and was not taken over commits";
     lease::late_holder_renews: "a lease that ran out and was not taken over renews";
@@ -289,6 +290,8 @@ checks! {
     mark::nothing_sold_nothing_raised: "what was held and not sold is forgotten without a trace";
     network::each_has_its_own_mark: "each network has its own low-water mark";
     network::forgetting_is_its_own: "a network's head forgets that network's sales alone, and raises its mark alone";
+    network::settlements_are_its_own: "a network's head forgets the settlements that were begun on that network, and no others";
+    network::each_candidate_has_its_own_mark: "of transfers on several networks each is held against its own network's mark";
     network::not_begun_sells_nothing: "a network on which the memory has not begun sells nothing";
     order::intent_consumed_comes_first: "an intent that bought its answer is told so, whatever else is true";
     order::payment_used_comes_second: "a payment that is used up comes before a lease in the way";
@@ -299,6 +302,7 @@ checks! {
     settling::a_release_leaves_the_record: "a release frees the lease, and not the payment that was begun to be settled";
     settling::a_foreign_claim_changes_nothing: "a refused claim of another intent leaves the holder's lease as it was";
     settling::the_last_record_counts: "a settlement is recorded as it was told last, all of it";
+    settling::one_record_for_each_intent_and_payment: "a record of a settlement replaces every other of its intent and of its payment";
     settling::found_by_intent_and_payment: "the record of a settlement is found by its intent and its payment, until its end";
     settling::only_the_holder_records: "only the holder of a lease records a settlement, or removes the record";
     settling::a_record_renews: "recording a settlement renews the lease";

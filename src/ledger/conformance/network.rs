@@ -2,10 +2,11 @@
 
 use super::{
     super::{Ledger, ReserveOutcome},
-    fixture::{AGE, Fault, Fixture, HEAD, MARK, PAID, must_be},
+    fixture::{AGE, BEGUN, Fault, Fixture, HEAD, MARK, PAID, must_be, unsettled},
     harness::Harness,
+    settling::begin_settling,
 };
-use crate::protocol::{ChainTime, Network, Transfer};
+use crate::protocol::{ChainTime, Network, Payment, SignedTransfer, Transfer};
 
 const OTHER: Network = Network::BASE_SEPOLIA;
 
@@ -67,5 +68,56 @@ pub(super) async fn not_begun_sells_nothing<H: Harness>(fixture: &Fixture<'_, H>
         "a claim on a network that has not begun"
     );
     let _ = fixture.sell(&fixture.claim(claim.intent(), &[fixture.paid()])).await?;
+    Ok(())
+}
+
+/// The head of one network says nothing about the payments of another, which may still be settled.
+pub(super) async fn settlements_are_its_own<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    fixture.begin_on(OTHER).await?;
+    let there = match unsettled(fixture) {
+        Payment::Authorization(signed) => SignedTransfer { network: OTHER, ..signed }.into(),
+        settled @ Payment::Transfer(_) => settled,
+    };
+    let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
+    for begun in [&claim, &fixture.brief(fixture.intent(), &[there])] {
+        let _ = begin_settling(fixture, begun).await?;
+    }
+    fixture.run_out().await;
+    let _ = fixture.ledger.sweep(OTHER, ChainTime::from_unix(HEAD).after(10 * AGE)).await?;
+    let (intent, payment) = (claim.intent(), claim.payments()[0].id());
+    must_be!(
+        fixture.ledger.begun(intent, payment).await?,
+        Some(begun) if begun == BEGUN,
+        "the record after a sweep of another network"
+    );
+    let foreign = fixture.claim(fixture.intent(), claim.payments());
+    must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "a foreign claim on its payment");
+    let lease = fixture.hold(&fixture.claim(intent, claim.payments())).await?;
+    must_be!(lease.settling(), Some(begun) if *begun == BEGUN, "the record in its intent's next lease");
+    Ok(())
+}
+
+pub(super) async fn each_candidate_has_its_own_mark<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let _ = fixture.ledger.begin(OTHER, ChainTime::from_unix(PAID)).await?;
+    for other_first in [false, true] {
+        let claim = |here, there| {
+            let mut paid = [fixture.paid_at(here), elsewhere(fixture.paid_at(there))];
+            if other_first {
+                paid.reverse();
+            }
+            fixture.claim(fixture.intent(), &paid)
+        };
+        let lease = fixture.hold(&claim(MARK + 1, PAID)).await?;
+        must_be!(lease.payment().network(), Network::BASE, "the network of the payment above its mark");
+        let lease = fixture.hold(&claim(MARK, PAID + 1)).await?;
+        must_be!(lease.payment().network(), OTHER, "the network of the payment above its mark, on the other network");
+        must_be!(
+            fixture.reserve(&claim(MARK, PAID)).await?,
+            ReserveOutcome::BeforeMemory,
+            "two payments, each at its own network's mark"
+        );
+    }
     Ok(())
 }

@@ -139,6 +139,27 @@ pub(super) async fn the_last_record_counts<H: Harness>(fixture: &Fixture<'_, H>)
     Ok(())
 }
 
+pub(super) async fn one_record_for_each_intent_and_payment<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let own = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    let other = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    for claim in [&own, &other] {
+        let lease = begin_settling(fixture, claim).await?;
+        fixture.ledger.release(&lease).await?;
+    }
+    // The other intent's payment is shown as settled, so its first intent has no right to it any more.
+    let mined = settled(fixture, &other.payments()[0]);
+    let lease = fixture.hold(&fixture.claim(own.intent(), std::slice::from_ref(&mined))).await?;
+    let record = BEGUN.with_transaction(mined.transaction);
+    must_be!(fixture.ledger.settling(&lease, &record).await?, RenewOutcome::Held, "the record of a settled payment");
+    let (before, after) = (own.payments()[0].id(), mined.payment_id());
+    let begun = fixture.twin.begun(own.intent(), after).await?;
+    must_be!(begun, Some(begun) if begun == record, "the intent's record of its second payment");
+    must_be!(fixture.ledger.begun(own.intent(), before).await?, None, "the intent's record of its first payment");
+    must_be!(fixture.ledger.begun(other.intent(), after).await?, None, "the other intent's record of that payment");
+    Ok(())
+}
+
 pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
@@ -304,6 +325,14 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     fixture.ledger.release(&first).await?;
     let lease = fixture.sell(&second).await?;
     must_be!(lease.settling(), None, "the record of the second payment");
+    // Also where a release left nothing but the record.
+    let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    let released = begin_settling(fixture, &claim).await?;
+    fixture.ledger.release(&released).await?;
+    let second = fixture.claim(claim.intent(), &[unsettled(fixture)]);
+    for ledger in [&fixture.ledger, &fixture.twin] {
+        must_be!(ledger.reserve(&second).await?, ReserveOutcome::Busy { .. }, "a second payment after a release");
+    }
     // One that is settled is paid already, and with its sale what was begun for the intent is over.
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     let _ = begin_settling(fixture, &claim).await?;

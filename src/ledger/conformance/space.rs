@@ -23,6 +23,7 @@ suite! {
     sales_go_on_without_space: "a sale is recorded where there is no space for its answer";
     answers_stay_within_the_space: "answers take no more than the space, and each is kept whole, with its own sale";
     one_beyond_all_space_is_not_kept: "an answer that is larger than all space is not kept, and displaces none";
+    what_is_not_kept_takes_no_space: "an answer that comes with a lost lease or with a repeated commit takes no space";
     space_comes_back: "the space of an answer comes back after its time";
 }
 
@@ -86,6 +87,29 @@ async fn one_beyond_all_space_is_not_kept<H: KeepsAnswers>(fixture: &Fixture<'_,
         ledger.consumed(intent).await?.and_then(|sale| sale.answer),
         Some(answer) if answer == content,
         "the answer that was kept before"
+    );
+    Ok(())
+}
+
+async fn what_is_not_kept_takes_no_space<H: KeepsAnswers>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let ledger = small(fixture).await?;
+    let hold = async || match ledger.reserve(&fixture.claim(fixture.intent(), &[fixture.paid()])).await? {
+        ReserveOutcome::Granted(lease) => Ok(lease),
+        other => Err(Fault::new(format!("a free pair was refused: {other:?}"))),
+    };
+    let (lost, sold) = (hold().await?, hold().await?);
+    ledger.release(&lost).await?;
+    must_be!(ledger.commit(&sold, None).await?, CommitOutcome::Done, "a commit without an answer");
+    let answer = KeptAnswer::new(vec![0; ANSWER], LONG);
+    for _ in 0..2 * SPACE / ANSWER {
+        must_be!(ledger.commit(&lost, Some(&answer)).await?, CommitOutcome::LeaseLost, "a commit of a lost lease");
+        must_be!(ledger.commit(&sold, Some(&answer)).await?, CommitOutcome::Done, "a repeated commit");
+    }
+    let (intent, content) = sell(fixture, &ledger, ANSWER, LONG).await?;
+    must_be!(
+        ledger.consumed(intent).await?.and_then(|sale| sale.answer),
+        Some(answer) if answer == content,
+        "the answer of a sale after that"
     );
     Ok(())
 }

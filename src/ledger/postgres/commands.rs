@@ -286,9 +286,10 @@ impl Ledger for PostgresLedger {
             None => (&say.commit, held(lease, [])),
         };
         let commit = if lease.is_to_announce() { &say.commit_to_announce } else { commit };
+        let kept = KeptAnswer::to_keep(answer).and_then(|answer| Some((answer, self.answers.take(answer)?)));
         let sold = in_time(self.time_limit, async {
-            match KeptAnswer::to_keep(answer).filter(|answer| self.answers.take(answer)) {
-                Some(answer) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
+            match &kept {
+                Some((answer, _)) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
                 None => {
                     let told = self.one::<(Option<bool>,)>(Flush::Now, commit, &values).await?;
                     told.map(|(sold,)| sold).ok_or(LedgerError::unavailable())
@@ -297,6 +298,9 @@ impl Ledger for PostgresLedger {
         })
         .await?;
         if sold == Some(true) {
+            if let Some((_, space)) = kept {
+                space.keep();
+            }
             events::consumed(lease);
         }
         if sold.is_none() {

@@ -30,13 +30,35 @@ impl AnswerSpace {
     }
 
     /// Takes the space of an answer, if there is enough.
-    pub(super) fn take(&self, answer: &KeptAnswer) -> bool {
+    pub(super) fn take(&self, answer: &KeptAnswer) -> Option<Taken<'_>> {
         let size = answer.content().len().saturating_add(OVERHEAD);
         let add = |taken: usize| taken.checked_add(size).filter(|taken| *taken <= self.all);
         let is_taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
         if !is_taken {
             is_short();
         }
-        is_taken
+        is_taken.then(|| Taken { from: self, size })
+    }
+}
+
+/// The space of one answer. Dropped, it is free again: the lease was lost, the sale was recorded before, or the commit failed.
+#[derive(Debug)]
+pub(super) struct Taken<'a> {
+    from: &'a AnswerSpace,
+    size: usize,
+}
+
+impl Taken<'_> {
+    /// The answer is kept, and takes its space until that is measured.
+    pub(super) fn keep(mut self) {
+        self.size = 0;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        // It may have been measured meanwhile, without this answer.
+        let free = |taken: usize| Some(taken.saturating_sub(self.size));
+        let _ = self.from.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
     }
 }

@@ -54,7 +54,7 @@ const COMMIT_TO_ANNOUNCE: &str = committing!("ledger_commit_to_announce($1, $2, 
 /// the longest open commit. A lock is released once its transaction is visible. One whose time is after `$1` began later: its sale
 /// takes a time after `$1`.
 const COMPLETE_UNTIL: &str = "
-SELECT least($1, ($1 / 1000 - COALESCE(max(open.age) FILTER (WHERE open.age < 1073741824), 0)) * 1000)
+SELECT COALESCE(($1 / 1000 - max(open.age) FILTER (WHERE open.age < 1073741824)) * 1000, $1)
 FROM (
     SELECT (($1 / 1000 & 2147483647) - objid::bigint + 2147483648) % 2147483648 AS age
     FROM pg_locks

@@ -5,12 +5,13 @@ use tower_x402::protocol::Network;
 
 use tower_x402::ledger::{CommitOutcome, KeptAnswer, Ledger, redis_driver as driver};
 
-use super::{HEAD, claim, hold, paid, time};
+use super::{HEAD, MARK, claim, hold, paid, time};
 use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 
 on_each_kind! {
     answers_are_forgotten_after_their_time
     an_answer_goes_with_its_sale
+    the_space_for_answers_is_filled_to_the_byte
     what_is_kept_survives_the_process
 }
 
@@ -68,6 +69,43 @@ async fn an_answer_goes_with_its_sale(kind: Kind) {
     let beyond = last.after(Duration::from_secs(1));
     assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(MANY));
     assert_eq!((stored(&place).await, answer_of(&ledger, 7).await), (0, None));
+    place.remove().await;
+}
+
+/// Each answer takes 256 bytes beside its content.
+async fn the_space_for_answers_is_filled_to_the_byte(kind: Kind) {
+    const SPACE: usize = 10_000;
+    const HALF: usize = SPACE / 2 - 256;
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = AnyLedger::with_answer_space(place.address(), SPACE).await;
+    ledger.begin(Network::BASE, time(MARK)).await.unwrap();
+    let mut name = 0;
+    let mut is_kept = async |bytes: usize, keep_for| {
+        name += 1;
+        let (lease, content) = (hold(&ledger, &claim(name, name)).await, vec![name as u8; bytes]);
+        let answer = KeptAnswer::new(content.clone(), keep_for);
+        assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done), "the sale is recorded anyway");
+        let told = answer_of(&ledger, name).await;
+        assert!(told.is_none() || told == Some(content));
+        told.is_some()
+    };
+    assert!(!is_kept(SPACE - 256 + 1, HOUR).await, "one byte more than all space");
+    let brief = Duration::from_secs(1);
+    assert!(is_kept(SPACE - 256, brief).await, "all space");
+    assert!(!is_kept(0, HOUR).await, "an empty answer takes space, too");
+    tokio::time::sleep(2 * brief).await;
+    // Twice, by what the ledger counts as it keeps answers, and by what it counts as it sweeps.
+    for sweep in [true, false] {
+        ledger.sweep(Network::BASE, time(HEAD)).await.unwrap();
+        assert!(is_kept(HALF, brief).await, "one half");
+        if sweep {
+            ledger.sweep(Network::BASE, time(HEAD)).await.unwrap();
+        }
+        assert!(!is_kept(HALF + 1, HOUR).await, "one byte more than the other half");
+        assert!(is_kept(HALF, brief).await, "the other half");
+        assert!(!is_kept(0, HOUR).await, "an empty answer where all space is taken");
+        tokio::time::sleep(2 * brief).await;
+    }
     place.remove().await;
 }
 

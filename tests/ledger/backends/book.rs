@@ -22,6 +22,7 @@ on_each_kind! {
     its_book_conforms
     what_is_forgotten_stays_in_the_book
     a_book_is_read_across_pages_of_the_stream
+    a_sale_is_in_the_book_at_once
 }
 
 /// Ledgers in places of their own, with a book for good.
@@ -188,6 +189,20 @@ async fn redis_forgets_its_book_unless_it_is_kept() {
         assert_eq!(booked, left);
         place.remove().await;
     }
+}
+
+/// Also for a reader in the millisecond in which it was recorded.
+async fn a_sale_is_in_the_book_at_once(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let (ledger, mut last) = (place.begun().await, None);
+    for name in 1..=200 {
+        sell(&ledger, &claim(name, name)).await;
+        let read = ledger.page(&everything(), last.as_ref(), 9).await.unwrap();
+        let payments: Vec<_> = read.iter().map(|sale| sale.payment).collect();
+        assert_eq!(payments, [paid(name).payment_id()], "sale {name}");
+        last = read.into_iter().next();
+    }
+    place.remove().await;
 }
 
 async fn a_book_is_read_across_pages_of_the_stream(kind: Kind) {

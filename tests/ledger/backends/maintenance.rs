@@ -48,11 +48,42 @@ async fn is_maintained(ledger: &impl Maintenance) {
     assert_eq!(ledger.holdings().await.unwrap().held, 0);
 }
 
+/// On a ledger that has not begun.
+async fn each_network_has_a_mark_of_its_own(ledger: &impl Maintenance) {
+    let all = [Network::eip155(1), Network::BASE, Network::BASE_SEPOLIA];
+    for network in all {
+        assert_eq!(ledger.begin(network, time(MARK)).await, Ok(time(MARK)));
+    }
+    for (moved, network) in (1..).zip(all) {
+        let marks = async || {
+            let mut marks = Vec::new();
+            for other in all.into_iter().filter(|other| *other != network) {
+                marks.push(ledger.low_water_mark(other).await.unwrap());
+            }
+            marks
+        };
+        let before = marks().await;
+        let [high, low] = [MARK + 1_000 * moved, MARK - 1_000 * moved].map(time);
+        assert_eq!(ledger.raise_mark_to(network, high).await, Ok(Some(high)));
+        assert_eq!(marks().await, before, "the marks of other networks, after one was raised");
+        assert_eq!(ledger.lower_mark_to(network, low).await, Ok(Some(low)));
+        assert_eq!(marks().await, before, "the marks of other networks, after one was lowered");
+    }
+}
+
 async fn a_ledger_is_maintained(kind: Kind) {
     let Some(place) = Place::new(kind).await else { return };
     let ledger = place.ledger().await;
     ledger.migrate().await.unwrap();
     is_maintained(&ledger).await;
+    place.remove().await;
+}
+
+async fn a_mark_is_moved_on_its_own_network_alone(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.ledger().await;
+    ledger.migrate().await.unwrap();
+    each_network_has_a_mark_of_its_own(&ledger).await;
     place.remove().await;
 }
 
@@ -71,10 +102,12 @@ async fn a_reservation_forgets_nothing(kind: Kind) {
 
 on_each_kind! {
     a_ledger_is_maintained
+    a_mark_is_moved_on_its_own_network_alone
     a_reservation_forgets_nothing
 }
 
 #[tokio::test]
 async fn memory_is_maintained_through_a_shared_handle() {
     is_maintained(&Arc::new(MemoryLedger::new())).await;
+    each_network_has_a_mark_of_its_own(&MemoryLedger::new()).await;
 }

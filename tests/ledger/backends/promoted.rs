@@ -11,6 +11,7 @@ use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 on_each_kind! {
     a_server_that_lost_the_last_sale_is_noticed
     what_may_be_forgotten_is_not_missed
+    the_mark_of_another_network_explains_no_missing_sale
 }
 
 /// Takes the sale of this name out of the ledger.
@@ -71,4 +72,22 @@ async fn what_may_be_forgotten_is_not_missed(kind: Kind) {
     assert_eq!(ledger.health().await, Ok(()));
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
     place.remove().await;
+}
+
+/// The mark of the sale's own network says whether the sale may have been forgotten, and no other mark.
+async fn the_mark_of_another_network_explains_no_missing_sale(kind: Kind) {
+    // One whose chain id is higher, and one whose chain id is lower.
+    for other in [Network::BASE_SEPOLIA, Network::eip155(1)] {
+        let Some(place) = Place::new(kind).await else { return };
+        let ledger = place.begun().await;
+        assert_eq!(ledger.begin(other, time(HEAD)).await, Ok(time(HEAD)));
+        for name in 1..=3 {
+            sell(&ledger, &claim(name, name)).await;
+        }
+        assert_eq!(ledger.health().await, Ok(()));
+        lose(&place, 3).await;
+        assert_eq!(ledger.reserve(&claim(13, 3)).await, Err(LedgerError::unavailable()), "a payment that was sold");
+        assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
+        place.remove().await;
+    }
 }

@@ -21,6 +21,7 @@ on_each_kind! {
     a_lease_is_as_long_for_those_ahead_and_behind
     what_the_one_ahead_forgets_the_one_behind_refuses
     a_clock_set_back_by_a_day_keeps_no_lease
+    a_clock_set_back_a_little_ends_no_lease
 }
 
 fn key(intent: u64) -> IntentKey {
@@ -167,6 +168,50 @@ async fn a_clock_set_back_by_a_day_keeps_no_lease(kind: Kind) {
     for (lost, taken) in lost.iter().zip(&taken) {
         assert_eq!(ledger.commit(lost, None).await, Ok(CommitOutcome::LeaseLost));
         assert_eq!(ledger.commit(taken, None).await, Ok(CommitOutcome::Done));
+    }
+    place.remove().await;
+}
+
+/// A lease is an hour at most, and clocks are two minutes apart at most: one that ends within that is held, and one that ends later has
+/// run out.
+async fn a_clock_set_back_a_little_ends_no_lease(kind: Kind) {
+    const FURTHEST: u64 = 3_600 + SKEW;
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    let minute = Duration::from_secs(60);
+    for (name, left, is_held) in [(1, FURTHEST - 30, true), (2, FURTHEST + 30, false)] {
+        let lost = hold(&ledger, &claim(name, paid(name), minute, HEAD)).await;
+        match kind {
+            Kind::Sqlite => {
+                let now = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+                place.sql(&format!("UPDATE ledger_sales SET lease_until = {now} + {left} * 1000")).await;
+            }
+            Kind::Postgres => {
+                let end = format!("clock_timestamp() + interval '{left} seconds'");
+                place.sql(&format!("UPDATE ledger_sales SET lease_until = {end}")).await;
+            }
+            Kind::Redis => {
+                let (mut connection, prefix) = place.redis().await;
+                let script = "local clock = redis.call('TIME')
+                    redis.call('HSET', KEYS[1], 'until', string.format('%.0f', (clock[1] + ARGV[1]) * 1000))";
+                let key = format!("{prefix}payment:{}", lost.payment().id());
+                let script = driver::Script::new(script);
+                let _: () = script.key(key).arg(left).invoke_async(&mut connection).await.unwrap();
+            }
+        }
+        let told = ledger.reserve(&claim(name + 100, paid(name), LEASE, HEAD)).await.unwrap();
+        match told {
+            ReserveOutcome::Busy { retry_after } if is_held => {
+                let left = Duration::from_secs(left);
+                assert!(retry_after <= left && retry_after > left - minute, "{retry_after:?}");
+                assert_eq!(ledger.commit(&lost, None).await, Ok(CommitOutcome::Done));
+            }
+            ReserveOutcome::Granted(taken) if !is_held => {
+                assert_eq!(ledger.commit(&lost, None).await, Ok(CommitOutcome::LeaseLost));
+                assert_eq!(ledger.commit(&taken, None).await, Ok(CommitOutcome::Done));
+            }
+            other => panic!("{left} seconds are left: {other:?}"),
+        }
     }
     place.remove().await;
 }

@@ -329,6 +329,67 @@ async fn a_sale_comes_behind_every_sale_that_a_reader_has_seen() {
     assert!(first.sold_at <= std::time::SystemTime::now());
 }
 
+/// An operator who lowers the mark makes payments acceptable whose sales were forgotten: such a sale is not missed. One that is raised
+/// excuses nothing.
+#[tokio::test]
+async fn a_lowered_mark_makes_no_forgotten_sale_missing() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    sell(&ledger, &claim(1, 1)).await;
+    let beyond = time(claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1);
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(1));
+    sqlx::raw_sql("DELETE FROM ledger_book").execute(&mut raw(&path).await).await.unwrap();
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(MARK)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.health().await, Ok(()));
+    sell(&ledger, &claim(2, 2)).await;
+    assert_eq!(ledger.raise_mark_to(Network::BASE, time(MARK + 1)).await, Ok(Some(time(MARK + 1))));
+    let out = format!("DELETE FROM ledger_sales WHERE payment = '{}'", super::paid(2).payment_id());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(out)).execute(&mut raw(&path).await).await.unwrap();
+    sells_nothing(&ledger, &claim(3, 2)).await;
+}
+
+/// What the triggers of the schema count, whoever changes an answer.
+#[tokio::test]
+async fn the_space_of_answers_is_counted_as_they_change() {
+    let files = Files::new(0);
+    let path = files.path(0);
+    let ledger = begun(&path).await;
+    let mut other = raw(&path).await;
+    let is_counted = async |other: &mut SqliteConnection, bytes: i64| {
+        let counted =
+            "SELECT answers, (SELECT COALESCE(sum(256 + length(content)), 0) FROM ledger_answers) FROM ledger_memory";
+        let counted: (i64, i64) = sqlx::query_as(counted).fetch_one(other).await.unwrap();
+        assert_eq!(counted, (bytes, bytes));
+    };
+    for name in 1..=3 {
+        let (lease, answer) = (hold(&ledger, &claim(name, name)).await, KeptAnswer::new(vec![7; 1_000], LEASE));
+        assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done));
+        is_counted(&mut other, name as i64 * 1_256).await;
+    }
+    let answer = "WHERE intent = unhex('00000000000000000000000000000002')";
+    for (does, bytes) in [
+        (format!("UPDATE ledger_answers SET content = zeroblob(50) {answer}"), 2 * 1_256 + 306),
+        (format!("UPDATE ledger_answers SET content = zeroblob(4000) {answer}"), 2 * 1_256 + 4_256),
+        (format!("UPDATE ledger_answers SET kept_until = kept_until + 1 {answer}"), 2 * 1_256 + 4_256),
+        (format!("DELETE FROM ledger_answers {answer}"), 2 * 1_256),
+    ] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(does)).execute(&mut other).await.unwrap();
+        is_counted(&mut other, bytes).await;
+    }
+    // An answer that was left by an intent without a sale is replaced.
+    let left = "INSERT INTO ledger_answers (intent, kept_until, content)
+        VALUES (unhex('00000000000000000000000000000009'), 1, zeroblob(3000))";
+    sqlx::raw_sql(left).execute(&mut other).await.unwrap();
+    let (lease, answer) = (hold(&ledger, &claim(9, 9)).await, KeptAnswer::new(vec![7; 1_000], LEASE));
+    assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done));
+    is_counted(&mut other, 3 * 1_256).await;
+    let beyond = time(claim(1, 1).keep_until(&super::paid(1).into()).unix() + 1);
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(4));
+    is_counted(&mut other, 0).await;
+}
+
 /// Whatever else becomes of the file and its sales is no loss.
 #[tokio::test]
 async fn what_an_operator_does_to_a_running_ledger_stops_no_sale() {
@@ -913,6 +974,29 @@ async fn has_a_full_disk(path: &Path) {
     assert_eq!(ledger.health().await, Ok(()));
     assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
     sell(&ledger, &claim(2, 2)).await;
+    trusts_no_log_after_a_failure(&ledger, path).await;
+}
+
+/// After a failed write the log may lack on the disk what the system shows of it, and no later flush would tell. So the log is
+/// written into the database before anything is sold, and nothing is sold where that cannot be done.
+#[cfg(target_os = "linux")]
+async fn trusts_no_log_after_a_failure(ledger: &SqliteLedger, path: &Path) {
+    let log = || std::fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    // Its lock keeps SQLite from doing the same when the ledger closes its own connection.
+    let mut reader = raw(path).await;
+    sqlx::raw_sql("SELECT count(*) FROM ledger_sales").execute(&mut reader).await.unwrap();
+    for name in 10..40 {
+        sell(ledger, &claim(name, name)).await;
+    }
+    let before = log();
+    largest_file("4096");
+    assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
+    largest_file("unlimited");
+    sqlx::raw_sql("BEGIN; SELECT count(*) FROM ledger_sales").execute(&mut reader).await.unwrap();
+    assert_eq!(ledger.reserve(&claim(3, 3)).await, Err(LedgerError::unavailable()), "the log is in use");
+    sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
+    sell(ledger, &claim(3, 3)).await;
+    assert!(log() < before / 2, "the log had {before} bytes, and has {}", log());
 }
 
 #[tokio::test]

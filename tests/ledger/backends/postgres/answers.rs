@@ -59,3 +59,25 @@ async fn talk(database: &Database, first: u64) -> String {
     assert_eq!(ledger.commit(&refused, Some(&answer)).await, Ok(CommitOutcome::Done));
     format!("{answer:?} {sale:?} {told:?} {:?}", told.as_ref().map_err(ToString::to_string))
 }
+
+/// A commit is tried again and again while the database fails. Only the answer that is kept in the end takes space.
+#[tokio::test]
+async fn a_commit_that_fails_takes_no_space() {
+    let Some(database) = Database::new(0).await else { return };
+    drop(database.begun().await);
+    let builder = PostgresLedger::builder().time_limit(PATIENT).answers_up_to(1_000);
+    let ledger = builder.on(database.pools[1].clone()).await.unwrap();
+    let answer = KeptAnswer::new(vec![7; 1_000 - 256], Duration::from_secs(60));
+    let lease = hold(&ledger, &claim(1, 1)).await;
+    let pool = &database.pools[0];
+    let full = "ALTER TABLE ledger_answers ADD CONSTRAINT is_full CHECK (kept_until < '2000-01-01') NOT VALID";
+    sqlx::raw_sql(full).execute(pool).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(ledger.commit(&lease, Some(&answer)).await, Err(LedgerError::unavailable()));
+    }
+    sqlx::raw_sql("ALTER TABLE ledger_answers DROP CONSTRAINT is_full").execute(pool).await.unwrap();
+    assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done));
+    let kept = ledger.consumed(lease.intent()).await.unwrap().unwrap().answer;
+    assert_eq!(kept.as_ref(), Some(answer.content()));
+    database.remove().await;
+}

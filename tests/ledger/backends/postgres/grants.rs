@@ -64,6 +64,36 @@ async fn a_grant_that_no_longer_holds_is_taken_back() {
     }
 }
 
+/// A sweep between look and write raises the mark of one network. A grant is held against the mark of its payment's network.
+#[tokio::test]
+async fn a_grant_is_held_against_its_own_networks_mark() {
+    for other in [Network::eip155(1), Network::BASE_SEPOLIA] {
+        for takes_over in [false, true] {
+            let Some(database) = Database::new(0).await else { return };
+            let ledger = database.begun().await;
+            ledger.begin(other, time(MARK)).await.unwrap();
+            let raise = |network: Network| {
+                let chain = network.chain_id();
+                format!("UPDATE ledger_marks SET mark = NEW.block_time WHERE chain_id = {chain}")
+            };
+            for (name, network) in [(1, other), (2, Network::BASE)] {
+                if takes_over {
+                    let _ = hold(&ledger, &claim_for(name + 50, name, Duration::ZERO, super::HEAD)).await;
+                }
+                on_writing(&database, "INSERT", &raise(network)).await;
+                let told = ledger.reserve(&claim(name, name)).await.unwrap();
+                match network {
+                    Network::BASE => assert_eq!(told, ReserveOutcome::BeforeMemory, "its own network's mark rose"),
+                    _ => assert!(matches!(told, ReserveOutcome::Granted(_)), "another network's mark rose: {told:?}"),
+                }
+                sqlx::raw_sql("DROP TRIGGER meanwhile ON ledger_sales").execute(&database.pools[0]).await.unwrap();
+                ledger.lower_mark_to(network, time(MARK)).await.unwrap();
+            }
+            database.remove().await;
+        }
+    }
+}
+
 /// A grant that is taken back leaves the record of the settlement.
 #[tokio::test]
 async fn a_grant_that_is_taken_back_leaves_what_was_begun() {
@@ -96,6 +126,34 @@ async fn a_settlement_that_is_begun_meanwhile_is_not_missed() {
     on_writing(&database, "INSERT", own).await;
     let lease = hold(&ledger, &claim_unsettled(2, 2, LEASE)).await;
     assert_eq!(lease.settling(), Some(&Settling::new([7; 16], time(1))), "a fresh lease would hide it");
+    database.remove().await;
+}
+
+/// The function that takes over a lease asks the clock itself: the lease may have been renewed since the look.
+#[tokio::test]
+async fn a_lease_that_was_renewed_meanwhile_is_not_taken_over() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    // The longest lease, on a clock that was set back by less than clocks may be apart; and an end beyond that.
+    for (name, left, is_held) in [(1, 1, true), (2, 3_600, true), (3, 3_690, true), (4, 3_750, false), (5, 0, false)] {
+        let lease = hold(&ledger, &claim(name, name)).await;
+        let payment = lease.payment().id();
+        let end = format!(
+            "UPDATE ledger_sales SET lease_until = clock_timestamp() + interval '{left} seconds' WHERE payment = '{payment}'"
+        );
+        sqlx::raw_sql(AssertSqlSafe(end)).execute(&database.pools[0]).await.unwrap();
+        let grant = format!(
+            "SELECT g_fence IS NULL FROM ledger_grant(decode(repeat('99', 16), 'hex'), '{payment}', '', 0, 8453, 'x', '', '', '',
+                1, 1, {}, {}, 1000000, true)",
+            MARK + 100,
+            MARK + 100
+        );
+        let mut work = database.pools[0].begin().await.unwrap();
+        let refused: bool = sqlx::query_scalar(AssertSqlSafe(grant)).fetch_one(&mut *work).await.unwrap();
+        assert_eq!(refused, is_held, "{left} seconds are left");
+        work.rollback().await.unwrap();
+        assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+    }
     database.remove().await;
 }
 
