@@ -1,6 +1,7 @@
 //! Tools for tests of services behind the layer: a scripted verifier, a fake clock and, with `devchain`, a local chain.
 
 mod clock;
+pub mod conformance;
 /// The contracts of the development chain, for this crate's own tests: no part of the API.
 #[cfg(feature = "devchain")]
 #[doc(hidden)]

@@ -39,7 +39,7 @@ use std::{sync::Arc, time::Duration};
 use tower_x402::{
     ledger::{
         Claim, CommitOutcome, Ledger, LedgerError, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Settling,
-        conformance::{self, CHECKS, Harness, KeepsAnswers, SPACE_CHECKS},
+        conformance::{self, CHECKS, Harness, KeepsAnswers},
     },
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
     testing::FakeClock,
@@ -191,7 +191,7 @@ async fn sell(ledger: &MemoryLedger, claim: &Claim) {
 #[tokio::test]
 async fn answers_stay_within_their_space() {
     let report = conformance::run_space(&Memory::new(1)).await.unwrap();
-    assert_eq!(report.passed.len(), SPACE_CHECKS.len());
+    assert!(!report.passed.is_empty() && report.left_out.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -56,90 +56,19 @@ mod sale;
 mod settling;
 mod space;
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-pub use announcements::{ANNOUNCEMENT_CHECKS, run_announcements};
-pub use book::{BOOK_CHECKS, run_book};
-pub use durable::{DURABLE_CHECKS, run_durable};
+pub use announcements::run_announcements;
+pub use book::run_book;
+pub use durable::run_durable;
 use fixture::{Fault, Fixture};
 pub use harness::{Harness, KeepsAnswers, Reopens};
-pub use space::{SPACE_CHECKS, run_space};
+pub use space::run_space;
+
+use crate::testing::conformance::{Check, Report, Violation, Violations};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// One of the checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Check {
-    /// What [`run_one`] knows it by.
-    pub name: &'static str,
-    /// The rule it stands for.
-    pub rule: &'static str,
-    /// Whether it needs a harness that [skips time](Harness::skips_time).
-    pub takes_minutes: bool,
-}
-
-/// The report of a correct ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Report {
-    /// The checks that were made.
-    pub passed: Vec<Check>,
-    /// The checks that would take minutes, and were not made.
-    pub left_out: Vec<Check>,
-}
-
-/// A rule that a ledger breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Violation {
-    /// The check that found it.
-    pub check: Check,
-    /// What happened instead.
-    pub detail: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; but {}", self.check.name, self.check.rule, self.detail)
-    }
-}
-
-impl std::error::Error for Violation {}
-
-/// Every rule that a ledger breaks; at least one.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Violations {
-    broken: Vec<Violation>,
-    /// Of so many rules.
-    of: usize,
-}
-
-impl Violations {
-    /// One by one, in the order of the checks.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Violation] {
-        &self.broken
-    }
-}
-
-/// One a line.
-impl fmt::Display for Violations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the ledger breaks {} of {} rules", self.broken.len(), self.of)?;
-        self.broken.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
-    }
-}
-
-/// As `Display`, because `unwrap` in a test prints `Debug`.
-impl fmt::Debug for Violations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Violations {}
 
 /// Makes every check, each on a ledger of its own, and tells everything that is wrong.
 ///
@@ -156,7 +85,7 @@ pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
             Err(violation) => violations.push(violation),
         }
     }
-    if violations.is_empty() { Ok(report) } else { Err(Violations { broken: violations, of: CHECKS.len() }) }
+    Violations::or(violations, "ledger", report)
 }
 
 /// Makes the check of this name; `false` where there is none, or it was left out because it would take minutes.
@@ -189,7 +118,7 @@ macro_rules! suite {
         $($check:ident: $rule:literal;)*
     ) => {
         $(#[$checks_doc])*
-        pub const $checks: &[$crate::ledger::conformance::Check] = &[$($crate::ledger::conformance::Check {
+        const $checks: &[super::Check] = &[$(super::Check {
             name: stringify!($check),
             rule: $rule,
             takes_minutes: false,
@@ -198,7 +127,7 @@ macro_rules! suite {
         $(#[$run_doc])*
         ///
         /// # Errors
-        /// [`Violations`](super::Violations): every rule that is broken.
+        /// [`Violations`](crate::testing::conformance::Violations): every rule that is broken.
         pub async fn $run<$harness>(harness: &$harness) -> Result<super::Report, super::Violations>
         where
             $harness: $bound $(+ super::Harness<Ledger: $ledger>)?,
@@ -219,7 +148,7 @@ macro_rules! suite {
                     Err(fault) => broken.push(super::Violation { check: *check, detail: fault.to_string() }),
                 }
             }
-            if broken.is_empty() { Ok(report) } else { Err(super::Violations { broken, of: $checks.len() }) }
+            super::Violations::or(broken, "ledger", report)
         }
     };
 }

@@ -42,14 +42,14 @@ mod fixture;
 mod harness;
 mod once;
 mod refusal;
-mod report;
 mod settling;
 
 use std::time::Duration;
 
 use fixture::{Fault, Fixture};
 pub use harness::Harness;
-pub use report::{Check, Report, Violation, Violations};
+
+use crate::testing::conformance::{Check, Report, Violation, Violations};
 
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -69,7 +69,7 @@ pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
             Err(violation) => violations.push(violation),
         }
     }
-    if violations.is_empty() { Ok(report) } else { Err(Violations(violations)) }
+    Violations::or(violations, "settler", report)
 }
 
 /// Makes the check of this name; `false` where there is none, or it was left out because the harness has no contract accounts.
@@ -95,7 +95,7 @@ async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violatio
 macro_rules! checks {
     ($($module:ident::$check:ident: $rule:literal;)*) => {
         /// All checks.
-        pub const CHECKS: &[Check] = &[$(Check { name: stringify!($check), rule: $rule }),*];
+        pub const CHECKS: &[Check] = &[$(Check { name: stringify!($check), rule: $rule, takes_minutes: false }),*];
 
         async fn dispatch<H: Harness>(name: &str, harness: &H) -> Result<(), Fault> {
             let fixture = Fixture::new(harness).await;

@@ -1,10 +1,7 @@
 //! Sales that wait for their announcement, on each ledger over a database.
 
 use tower_x402::{
-    ledger::{
-        Announcements as _, CommitOutcome, Ledger as _,
-        conformance::{self, ANNOUNCEMENT_CHECKS},
-    },
+    ledger::{Announcements as _, CommitOutcome, Ledger as _, conformance},
     protocol::TxHash,
 };
 
@@ -20,7 +17,7 @@ on_each_kind! {
 async fn it_announces_as_it_should(kind: Kind) {
     let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_announcements(&books).await.unwrap();
-    assert_eq!(report.passed.len(), ANNOUNCEMENT_CHECKS.len());
+    assert!(!report.passed.is_empty() && report.left_out.is_empty());
     books.remove().await;
 }
 

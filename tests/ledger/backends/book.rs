@@ -9,7 +9,7 @@ use tower_x402::{
     ledger::{
         BookedSale, Claim, KnownPayment, Ledger as _, LedgerError, Maintenance as _, RefundOutcome, SalesBook,
         SalesQuery, SqliteLedger, UtcDay,
-        conformance::{self, BOOK_CHECKS, Harness, KeepsAnswers, Reopens},
+        conformance::{self, Harness, KeepsAnswers, Reopens},
         redis_driver as driver,
     },
     protocol::{Network, PaymentId, TxHash},
@@ -91,7 +91,7 @@ impl Reopens for Books {
 async fn its_book_conforms(kind: Kind) {
     let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_book(&books).await.unwrap();
-    assert_eq!(report.passed.len(), BOOK_CHECKS.len());
+    assert!(!report.passed.is_empty() && report.left_out.is_empty());
     books.remove().await;
 }
 

@@ -1,10 +1,7 @@
 //! What was confirmed outlives the handle that confirmed it.
 
 use tower_x402::{
-    ledger::{
-        RefundOutcome, SalesBook as _,
-        conformance::{self, DURABLE_CHECKS, SPACE_CHECKS},
-    },
+    ledger::{RefundOutcome, SalesBook as _, conformance},
     protocol::TxHash,
 };
 
@@ -20,14 +17,14 @@ on_each_kind! {
 async fn it_is_durable(kind: Kind) {
     let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_durable(&books).await.unwrap();
-    assert_eq!(report.passed.len(), DURABLE_CHECKS.len());
+    assert!(!report.passed.is_empty() && report.left_out.is_empty());
     books.remove().await;
 }
 
 async fn answers_stay_within_their_space(kind: Kind) {
     let Some(books) = Books::new(kind).await else { return };
     let report = conformance::run_space(&books).await.unwrap();
-    assert_eq!(report.passed.len(), SPACE_CHECKS.len());
+    assert!(!report.passed.is_empty() && report.left_out.is_empty());
     books.remove().await;
 }
 
