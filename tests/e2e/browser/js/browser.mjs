@@ -130,6 +130,8 @@ export async function press(page, words) {
   const found = await page.waitForSelector(`xpath/.//button[contains(., ${JSON.stringify(words)}) and not(@disabled)]`, {
     visible: true,
   });
+  // The status keeps to the upper edge, and may cover a button there.
+  await found.evaluate((button) => button.scrollIntoView({ block: "center" }));
   await found.click();
 }
 
