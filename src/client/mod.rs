@@ -176,7 +176,7 @@ pub use payer::{
     SubmitGuard, TransferOrder, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
-pub use purchase_id::{ParsePurchaseIdError, PurchaseId};
+pub use purchase_id::PurchaseId;
 pub use service::Pay;
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]

@@ -2,13 +2,15 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::protocol::ParseError;
+
 /// The name of a purchase: 128 random bits, written as 32 hexadecimal digits.
 ///
 /// ```
 /// use tower_x402::client::PurchaseId;
 /// let id: PurchaseId = "0f".repeat(16).parse()?;
 /// assert_eq!(id, PurchaseId::new([15; 16]));
-/// # Ok::<(), tower_x402::client::ParsePurchaseIdError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PurchaseId([u8; 16]);
@@ -38,19 +40,16 @@ impl fmt::Debug for PurchaseId {
 }
 
 impl FromStr for PurchaseId {
-    type Err = ParsePurchaseIdError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut bytes = [0; 16];
-        const_hex::decode_to_slice(text, &mut bytes).map_err(|_| ParsePurchaseIdError)?;
+        const_hex::decode_to_slice(text, &mut bytes).map_err(|_| INVALID)?;
         Ok(Self(bytes))
     }
 }
 
-/// The error of parsing a [`PurchaseId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name of a purchase is 32 hexadecimal digits: copy it from the journal or the log")]
-#[non_exhaustive]
-pub struct ParsePurchaseIdError;
+const INVALID: ParseError =
+    ParseError::new("the name of a purchase is 32 hexadecimal digits: copy it from the journal or the log");
 
 crate::protocol::serde_as_text!(PurchaseId);

@@ -51,9 +51,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 pub use ::redis as redis_driver;
 pub use announcements::Announcements;
 pub use any::{AnyLedger, OpenLedgerError, OpenLedgerErrorKind};
-pub use book::{
-    BookedSale, DayTotal, KnownPayment, ParseUtcDayError, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay,
-};
+pub use book::{BookedSale, DayTotal, KnownPayment, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay};
 pub(crate) use claim::LONGEST_LEASE;
 pub use claim::{Claim, ClaimBuilder, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     ledger::LedgerError,
-    protocol::{Address, Network, ParseAddressError, SealingKeyError},
+    protocol::{Address, Network, ParseError, SealingKeyError},
     settle::SettleError,
     verify::VerifyError,
 };
@@ -68,9 +68,9 @@ pub enum BuildError {
     /// The sealing keys cannot be used.
     #[error(transparent)]
     SealingKeys(#[from] SealingKeyError),
-    /// An address cannot be read.
+    /// An address or another text cannot be read.
     #[error(transparent)]
-    Address(#[from] ParseAddressError),
+    Parse(#[from] ParseError),
     /// A recipient is the zero address or one of the accepted tokens.
     #[error(
         "invalid recipient {recipient}: the zero address or a token contract cannot be paid; use the seller's address"

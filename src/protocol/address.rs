@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use super::ParseError;
+
 /// The address of an EVM account or contract.
 ///
 /// Parsing accepts `0x` and 40 hexadecimal digits. All lower or all upper case is accepted as it is; mixed
@@ -13,16 +15,13 @@ use std::{fmt, str::FromStr};
 /// let usdc: Address = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".parse()?;
 /// assert_eq!(usdc.to_string(), "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
 /// assert!("0x833589fCD6eDb6E08f4c7C32D4f71b54bda02913".parse::<Address>().is_err());
-/// # Ok::<(), tower_x402::protocol::ParseAddressError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address([u8; 20]);
 
-/// The error returned when a text is not an [`Address`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an address is 0x and 40 hexadecimal digits; mixed case must be a correct EIP-55 checksum")]
-#[non_exhaustive]
-pub struct ParseAddressError;
+const INVALID: ParseError =
+    ParseError::new("an address is 0x and 40 hexadecimal digits; mixed case must be a correct EIP-55 checksum");
 
 impl Address {
     /// The zero address, which tokens are minted from and burnt to. It is never a payer or a recipient.
@@ -65,14 +64,14 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = ParseAddressError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("0x").ok_or(ParseAddressError)?;
-        let address = Self::from_digits(digits).ok_or(ParseAddressError)?;
+        let digits = text.strip_prefix("0x").ok_or(INVALID)?;
+        let address = Self::from_digits(digits).ok_or(INVALID)?;
         let mixed = digits.bytes().any(|b| b.is_ascii_lowercase()) && digits.bytes().any(|b| b.is_ascii_uppercase());
         if mixed && address.checksummed() != *digits.as_bytes() {
-            return Err(ParseAddressError);
+            return Err(INVALID);
         }
         Ok(address)
     }

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use ruint::aliases::U256;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use super::ParseError;
+
 /// An amount of a token in base units (USDC: millionths).
 ///
 /// ```
@@ -13,25 +15,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 /// assert_eq!(price.to_string(), "490000");          // base units
 /// assert_eq!(price.to_decimal(6), "0.49");
 /// assert!(Amount::parse_decimal("0.0000019", 6).is_err());   // refused, not rounded
-/// # Ok::<(), tower_x402::protocol::ParseAmountError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(U256);
 
-/// The error returned when a text is not an [`Amount`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseAmountError {
-    /// The text is neither digits nor digits with one point between them.
-    #[error("an amount is digits, with at most one point between them")]
-    Malformed,
-    /// There are more digits after the point than the token has decimals.
-    #[error("an amount has no more decimals than its token")]
-    TooManyDecimals,
-    /// The amount exceeds 2²⁵⁶ − 1 base units.
-    #[error("an amount is at most 2^256 - 1 base units")]
-    TooLarge,
-}
+pub(super) const MALFORMED: ParseError = ParseError::new("an amount is digits, with at most one point between them");
+pub(super) const TOO_MANY_DECIMALS: ParseError = ParseError::new("an amount has no more decimals than its token");
+pub(super) const TOO_LARGE: ParseError = ParseError::new("an amount is at most 2^256 - 1 base units");
 
 impl Amount {
     /// Zero.
@@ -51,7 +42,7 @@ impl Amount {
     /// ```
     /// use tower_x402::protocol::Amount;
     /// assert_eq!(Amount::from_cents(49, 6), Amount::parse_decimal("0.49", 6)?);
-    /// # Ok::<(), tower_x402::protocol::ParseAmountError>(())
+    /// # Ok::<(), tower_x402::protocol::ParseError>(())
     /// ```
     #[must_use]
     pub fn from_cents(cents: u64, decimals: u8) -> Self {
@@ -82,31 +73,31 @@ impl Amount {
     /// Parses base units: decimal digits without sign, point, space or leading zero.
     ///
     /// # Errors
-    /// Returns [`ParseAmountError`] if the text is anything else.
-    pub fn parse_base_units(text: &str) -> Result<Self, ParseAmountError> {
+    /// Returns [`ParseError`] if the text is anything else.
+    pub fn parse_base_units(text: &str) -> Result<Self, ParseError> {
         if !is_canonical_integer(text) {
-            return Err(ParseAmountError::Malformed);
+            return Err(MALFORMED);
         }
-        U256::from_str_radix(text, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
+        U256::from_str_radix(text, 10).map(Self).map_err(|_| TOO_LARGE)
     }
 
     /// Parses a decimal such as `0.49` of a token with `decimals` decimals.
     ///
     /// # Errors
-    /// Returns [`ParseAmountError`] for signs, exponents, separators, spaces, a missing digit on either side of the
+    /// Returns [`ParseError`] for signs, exponents, separators, spaces, a missing digit on either side of the
     /// point, leading zeros, and more decimals than the token has (an error, never rounding).
-    pub fn parse_decimal(text: &str, decimals: u8) -> Result<Self, ParseAmountError> {
+    pub fn parse_decimal(text: &str, decimals: u8) -> Result<Self, ParseError> {
         let (whole, fraction) = match text.split_once('.') {
             Some((whole, fraction)) => (whole, fraction),
             None => (text, "0"),
         };
         if !is_canonical_integer(whole) || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(ParseAmountError::Malformed);
+            return Err(MALFORMED);
         }
         let fraction = if text.contains('.') { fraction } else { "" };
-        let missing = usize::from(decimals).checked_sub(fraction.len()).ok_or(ParseAmountError::TooManyDecimals)?;
+        let missing = usize::from(decimals).checked_sub(fraction.len()).ok_or(TOO_MANY_DECIMALS)?;
         let digits = format!("{whole}{fraction}{:0<missing$}", "");
-        U256::from_str_radix(&digits, 10).map(Self).map_err(|_| ParseAmountError::TooLarge)
+        U256::from_str_radix(&digits, 10).map(Self).map_err(|_| TOO_LARGE)
     }
 
     /// Formats the amount as a decimal such as `0.49`, without trailing zeros.
@@ -164,7 +155,7 @@ impl fmt::Debug for Amount {
 
 /// Parses base units, as [`parse_base_units`](Amount::parse_base_units) does.
 impl FromStr for Amount {
-    type Err = ParseAmountError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::parse_base_units(text)

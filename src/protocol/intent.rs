@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::PaymentId;
+use super::{ParseError, PaymentId};
 
 /// The maximum length of an intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
@@ -21,21 +21,17 @@ pub(super) const SEALED_MAX: usize = 128;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IntentId(Box<str>);
 
-/// The error returned when a text is not an [`IntentId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid intent id: it has 1 to {INTENT_ID_MAX} characters")]
-#[non_exhaustive]
-pub struct ParseIntentIdError;
+const INVALID: ParseError = ParseError::new("invalid intent id: it has 1 to 192 characters");
 
 impl IntentId {
     /// Creates an intent id from a text of 1 to [`INTENT_ID_MAX`] characters.
     ///
     /// # Errors
-    /// Returns [`ParseIntentIdError`] if the text is empty or longer.
-    pub fn new(text: impl Into<Box<str>>) -> Result<Self, ParseIntentIdError> {
+    /// Returns [`ParseError`] if the text is empty or longer.
+    pub fn new(text: impl Into<Box<str>>) -> Result<Self, ParseError> {
         let text = text.into();
         let fits = !text.is_empty() && text.chars().nth(INTENT_ID_MAX).is_none();
-        fits.then_some(Self(text)).ok_or(ParseIntentIdError)
+        fits.then_some(Self(text)).ok_or(INVALID)
     }
 
     /// Returns a text of 128 random bits.
@@ -52,7 +48,7 @@ impl IntentId {
 }
 
 impl FromStr for IntentId {
-    type Err = ParseIntentIdError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::new(text)

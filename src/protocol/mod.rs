@@ -18,6 +18,7 @@ mod keccak;
 mod loopback;
 mod media;
 mod network;
+mod parse_error;
 mod payer_proof;
 mod payment;
 mod payment_id;
@@ -41,23 +42,21 @@ mod tx_hash;
 pub(crate) mod v1;
 pub mod v2;
 
-pub use address::{Address, ParseAddressError};
-pub use amount::{Amount, ParseAmountError};
+pub use address::Address;
+pub use amount::Amount;
 pub use asset::Asset;
 pub use binding::{Binding, ProvedBy};
 pub use chain_time::ChainTime;
-pub use intent::{INTENT_ID_MAX, IntentId, IntentKey, ParseIntentIdError};
-pub use network::{Network, ParseNetworkError};
-pub use payer_proof::{
-    ParsePaymentSecretError, ParsePaymentSignatureError, PaymentSecret, PaymentSignature, SIGNATURE_MAX,
-    redemption_message,
-};
+pub use intent::{INTENT_ID_MAX, IntentId, IntentKey};
+pub use network::Network;
+pub use payer_proof::{PaymentSecret, PaymentSignature, SIGNATURE_MAX, redemption_message};
 
 pub use headers::HEADER_MAX;
+pub use parse_error::ParseError;
 pub use payment::{Payment, SignedTransfer};
 pub(crate) use payment_id::CompactPaymentId;
-pub use payment_id::{ParsePaymentIdError, PaymentId};
-pub use problem::{ParseProblemCodeError, ProblemCode, RetryRule};
+pub use payment_id::PaymentId;
+pub use problem::{ProblemCode, RetryRule};
 pub use quote::{Quote, QuoteError};
 pub(crate) use receipt::Receipt;
 pub use redemption::{InvalidRedemption, Proof, Redemption};
@@ -66,7 +65,7 @@ pub use tag::PaymentTag;
 pub use terms::{Terms, TermsBuilder};
 pub use token_domain::TokenDomain;
 pub use transfer::Transfer;
-pub use tx_hash::{ParseTxHashError, TxHash};
+pub use tx_hash::TxHash;
 
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};

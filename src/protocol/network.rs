@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use super::ParseError;
+
 /// An EVM chain, identified by its EIP-155 id. Its text is the CAIP-2 name, such as `eip155:8453`.
 ///
 /// ```
@@ -12,11 +14,7 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(u64);
 
-/// The error returned when a text is not a [`Network`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a network is `eip155:` and a chain id, such as `eip155:8453`")]
-#[non_exhaustive]
-pub struct ParseNetworkError;
+const INVALID: ParseError = ParseError::new("a network is `eip155:` and a chain id, such as `eip155:8453`");
 
 impl Network {
     /// Base mainnet.
@@ -44,12 +42,12 @@ impl fmt::Display for Network {
 }
 
 impl FromStr for Network {
-    type Err = ParseNetworkError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("eip155:").ok_or(ParseNetworkError)?;
+        let digits = text.strip_prefix("eip155:").ok_or(INVALID)?;
         let canonical = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
-        let id = digits.parse().ok().filter(|_| canonical).ok_or(ParseNetworkError)?;
+        let id = digits.parse().ok().filter(|_| canonical).ok_or(INVALID)?;
         Ok(Self(id))
     }
 }

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use http::StatusCode;
 
+use super::ParseError;
+
 /// What a client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -81,17 +83,13 @@ const fn is_plain(text: &str) -> bool {
     true
 }
 
-/// Why a text is no [`ProblemCode`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown problem code: it may be of a later version")]
-#[non_exhaustive]
-pub struct ParseProblemCodeError;
+const INVALID: ParseError = ParseError::new("unknown problem code: it may be of a later version");
 
 impl FromStr for ProblemCode {
-    type Err = ParseProblemCodeError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|code| code.as_str() == text).ok_or(ParseProblemCodeError)
+        Self::ALL.iter().copied().find(|code| code.as_str() == text).ok_or(INVALID)
     }
 }
 

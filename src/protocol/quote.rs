@@ -49,16 +49,23 @@ pub struct Quote {
     pub contracts: Vec<Address>,
 }
 
-/// The error returned when a response is not a quote.
+/// The error returned when a response is not a quote. Its text names the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum QuoteError {
-    /// A header of a quote is missing or given twice.
+#[error(transparent)]
+pub struct QuoteError(Fault);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Fault {
     #[error("the response has no single `{0}` header")]
     Header(&'static str),
-    /// A header of a quote is malformed.
-    #[error("the response's `{0}` header cannot be read")]
+    #[error("the response's `{0}` cannot be read")]
     Malformed(&'static str),
+}
+
+impl QuoteError {
+    pub(crate) const fn malformed(part: &'static str) -> Self {
+        Self(Fault::Malformed(part))
+    }
 }
 
 #[derive(Deserialize)]
@@ -79,20 +86,20 @@ impl Quote {
     /// # Errors
     /// Returns [`QuoteError`] if one of them is missing, given twice, or malformed.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, QuoteError> {
-        let pay: Pay = serde_json::from_str(single(headers, PAY, "Pay")?).map_err(|_| QuoteError::Malformed("Pay"))?;
+        let pay: Pay = serde_json::from_str(single(headers, PAY, "Pay")?).map_err(|_| QuoteError::malformed("Pay"))?;
         let intent = single(headers, X_PRICE_INTENT, "X-Price-Intent")?;
         let contracts = single(headers, X_PAYMENT_CONTRACTS, "X-Payment-Contracts")?;
         let contracts: Result<Vec<Address>, _> = contracts.split(',').map(|text| text.trim().parse()).collect();
         Ok(Self {
-            intent: IntentId::new(intent).map_err(|_| QuoteError::Malformed("X-Price-Intent"))?,
-            recipient: pay.recipient.parse().map_err(|_| QuoteError::Malformed("Pay"))?,
+            intent: IntentId::new(intent).map_err(|_| QuoteError::malformed("X-Price-Intent"))?,
+            recipient: pay.recipient.parse().map_err(|_| QuoteError::malformed("Pay"))?,
             network: Network::eip155(pay.chain_id),
             label: pay.label,
             expiry: ChainTime::from_unix(pay.expiry),
             amount: pay.amount,
             decimals: pay.decimals,
             symbol: pay.symbol,
-            contracts: contracts.map_err(|_| QuoteError::Malformed("X-Payment-Contracts"))?,
+            contracts: contracts.map_err(|_| QuoteError::malformed("X-Payment-Contracts"))?,
         })
     }
 }
@@ -100,7 +107,7 @@ impl Quote {
 fn single<'a>(headers: &'a HeaderMap, name: HeaderName, shown: &'static str) -> Result<&'a str, QuoteError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().map_err(|_| QuoteError::Malformed(shown)),
-        _ => Err(QuoteError::Header(shown)),
+        (Some(value), None) => value.to_str().map_err(|_| QuoteError::malformed(shown)),
+        _ => Err(QuoteError(Fault::Header(shown))),
     }
 }

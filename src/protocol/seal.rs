@@ -33,23 +33,19 @@ type KeyId = [u8; 4];
 #[derive(Clone)]
 pub struct SealingKeys(Vec<([u8; 32], KeyId)>);
 
-/// The error returned when sealing keys cannot be used. It reveals nothing about them.
+/// The error returned when sealing keys cannot be used. Its text says how to repair them, and reveals nothing of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SealingKeyError {
-    /// The text is not 32 bytes in hexadecimal.
+#[error(transparent)]
+pub struct SealingKeyError(#[from] Fault);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Fault {
     #[error("a sealing key is 64 hexadecimal digits (32 bytes); make one with `openssl rand -hex 32`")]
     Malformed,
-    /// The environment variable that should hold the keys is unset or empty.
-    #[error("environment variable {name} holds no sealing key: set it to 64 hexadecimal digits")]
-    MissingVariable {
-        /// The variable's name.
-        name: String,
-    },
-    /// A key is listed twice.
+    #[error("environment variable {0} holds no sealing key: set it to 64 hexadecimal digits")]
+    MissingVariable(String),
     #[error("a sealing key is listed twice: name each key once, the sealing one first")]
     Duplicate,
-    /// The operating system provided no randomness to generate a key from.
     #[error("the operating system provided no randomness: no key was generated")]
     NoRandomness,
 }
@@ -64,11 +60,11 @@ impl SealingKeys {
     /// Adds a former key, which opens intents and no longer seals them.
     ///
     /// # Errors
-    /// Returns [`SealingKeyError::Duplicate`] if it is already listed.
+    /// Returns [`SealingKeyError`] if it is already listed.
     pub fn with_former(mut self, key: [u8; 32]) -> Result<Self, SealingKeyError> {
         let id = key_id(&key);
         if self.0.iter().any(|(_, known)| *known == id) {
-            return Err(SealingKeyError::Duplicate);
+            return Err(Fault::Duplicate.into());
         }
         self.0.push((key, id));
         Ok(self)
@@ -77,32 +73,32 @@ impl SealingKeys {
     /// Parses keys: 64 hexadecimal digits each, separated by commas or line breaks, the sealing one first.
     ///
     /// # Errors
-    /// Returns [`SealingKeyError::Malformed`] or [`SealingKeyError::Duplicate`].
+    /// Returns [`SealingKeyError`] if a key is malformed or listed twice.
     pub fn parse(text: &str) -> Result<Self, SealingKeyError> {
         let mut keys = text.trim_end().split([',', '\n']).map(parse_key);
-        let first = keys.next().ok_or(SealingKeyError::Malformed)??;
+        let first = keys.next().ok_or(Fault::Malformed)??;
         keys.try_fold(Self::new(first), |all, key| all.with_former(key?))
     }
 
     /// Reads keys from an environment variable, in the form of [`parse`](Self::parse).
     ///
     /// # Errors
-    /// Returns [`SealingKeyError::MissingVariable`] if it is unset or empty; otherwise the errors of [`parse`](Self::parse).
+    /// Returns [`SealingKeyError`] if it is unset or empty; otherwise the errors of [`parse`](Self::parse).
     pub fn from_env(name: &str) -> Result<Self, SealingKeyError> {
         match std::env::var(name) {
             Ok(text) if !text.trim().is_empty() => Self::parse(&text),
-            _ => Err(SealingKeyError::MissingVariable { name: name.to_owned() }),
+            _ => Err(Fault::MissingVariable(name.to_owned()).into()),
         }
     }
 
     /// Generates a key for this process only: its quotes cannot be redeemed after a restart or at a replica.
     ///
     /// # Errors
-    /// Returns [`SealingKeyError::NoRandomness`] if the operating system provides none.
+    /// Returns [`SealingKeyError`] if the operating system provides no randomness.
     pub fn random() -> Result<Self, SealingKeyError> {
         use rand::TryRngCore as _;
         let mut key = [0; 32];
-        rand::rngs::OsRng.try_fill_bytes(&mut key).map_err(|_| SealingKeyError::NoRandomness)?;
+        rand::rngs::OsRng.try_fill_bytes(&mut key).map_err(|_| Fault::NoRandomness)?;
         Ok(Self::new(key))
     }
 }
@@ -125,8 +121,8 @@ impl fmt::Debug for SealingKeys {
 
 fn parse_key(text: &str) -> Result<[u8; 32], SealingKeyError> {
     let mut bytes = [0; 32];
-    let hex = Some(text.trim()).filter(|hex| hex.len() == 64).ok_or(SealingKeyError::Malformed)?;
-    const_hex::decode_to_slice(hex, &mut bytes).map_err(|_| SealingKeyError::Malformed)?;
+    let hex = Some(text.trim()).filter(|hex| hex.len() == 64).ok_or(Fault::Malformed)?;
+    const_hex::decode_to_slice(hex, &mut bytes).map_err(|_| Fault::Malformed)?;
     Ok(bytes)
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use super::ParseError;
+
 /// A transaction hash. Hashes are compared by their bytes, never by their text.
 ///
 /// Parsing accepts `0x` and 64 hexadecimal digits in either case; `Display` writes lower case.
@@ -12,16 +14,12 @@ use std::{fmt, str::FromStr};
 /// assert_eq!(upper, TxHash::new([0xab; 32]));
 /// assert_eq!(upper.to_string(), format!("0x{}", "ab".repeat(32)));
 /// assert!("ab".repeat(32).parse::<TxHash>().is_err());     // no `0x`
-/// # Ok::<(), tower_x402::protocol::ParseTxHashError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxHash([u8; 32]);
 
-/// The error returned when a text is not a [`TxHash`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a transaction hash is 0x and 64 hexadecimal digits")]
-#[non_exhaustive]
-pub struct ParseTxHashError;
+const INVALID: ParseError = ParseError::new("a transaction hash is 0x and 64 hexadecimal digits");
 
 impl TxHash {
     /// Whether this is the hash that some write where there is no transaction.
@@ -43,12 +41,12 @@ impl TxHash {
 }
 
 impl FromStr for TxHash {
-    type Err = ParseTxHashError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("0x").filter(|rest| rest.len() == 64).ok_or(ParseTxHashError)?;
+        let digits = text.strip_prefix("0x").filter(|rest| rest.len() == 64).ok_or(INVALID)?;
         let mut bytes = [0; 32];
-        const_hex::decode_to_slice(digits, &mut bytes).map_err(|_| ParseTxHashError)?;
+        const_hex::decode_to_slice(digits, &mut bytes).map_err(|_| INVALID)?;
         Ok(Self(bytes))
     }
 }

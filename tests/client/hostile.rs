@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{BudgetDenial, PayError, Purchase, PurchaseState},
-    protocol::{ProblemCode, QuoteError},
+    protocol::ProblemCode,
 };
 
 use super::{
@@ -130,7 +130,7 @@ async fn quotes_that_cannot_be_read_are_not_paid() {
     for bill in unreadable {
         let shown = bill.pay();
         let got = meets(&shown, move |_| bill.reply(), 0).await;
-        assert!(matches!(got, Err(PayError::Quote(QuoteError::Malformed(_)))), "{shown}: {got:?}");
+        assert!(matches!(got, Err(PayError::Quote(_))), "{shown}: {got:?}");
     }
     let pay = usual().pay();
     let contracts = usual().contracts;
@@ -148,7 +148,7 @@ async fn quotes_that_cannot_be_read_are_not_paid() {
             reply(402, &headers, "")
         };
         let got = meets("headers", answer, 0).await;
-        assert!(matches!(got, Err(PayError::Quote(QuoteError::Header(_)))), "{headers:?}: {got:?}");
+        assert!(matches!(got, Err(PayError::Quote(_))), "{headers:?}: {got:?}");
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let got = meets("nesting", move |_| reply(402, &[("pay", &deep), ("x-price-intent", "i")], ""), 0).await;

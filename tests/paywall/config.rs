@@ -7,7 +7,7 @@ use tower::Layer as _;
 use tower_x402::{
     BuildError, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
     ledger::{LedgerError, MemoryLedger},
-    protocol::{Address, Amount, Asset, ChainTime, Network, ParseAddressError, SealingKeyError, SealingKeys},
+    protocol::{Address, Amount, Asset, ChainTime, Network, SealingKeys},
     testing::ScriptedVerifier,
     verify::{VerifyError, VerifyErrorKind},
 };
@@ -296,10 +296,10 @@ fn addresses_and_keys_that_cannot_be_read() {
     }
     let (address, key) = (recipient().to_string(), "07".repeat(32));
     assert!(configure(&address, &key).is_ok());
-    assert!(matches!(configure(&address.replace('C', "c"), &key), Err(BuildError::Address(ParseAddressError { .. }))));
-    assert!(matches!(configure(&address, "short"), Err(BuildError::SealingKeys(SealingKeyError::Malformed))));
-    let twice = format!("{key},{key}");
-    assert!(matches!(configure(&address, &twice), Err(BuildError::SealingKeys(SealingKeyError::Duplicate))));
+    assert!(matches!(configure(&address.replace('C', "c"), &key), Err(BuildError::Parse(_))));
+    for keys in ["short".to_owned(), format!("{key},{key}")] {
+        assert!(matches!(configure(&address, &keys), Err(BuildError::SealingKeys(_))), "{keys}");
+    }
 }
 
 /// Whatever may end in a log: no key, in no spelling.

@@ -58,7 +58,7 @@ impl Bill {
         let mut beginning = Peek::of(body);
         let broke_off = |_| PayError::Http("the answer broke off".into());
         beginning.read(BODY_MAX).await.map_err(broke_off)?;
-        let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::Malformed("402 body"))?;
+        let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::malformed("402 body"))?;
         let terms = demands.into_iter().flatten();
         let authorizations = terms.filter_map(|demand| AuthorizationTerms::of_v1(demand, budget, now)).collect();
         let bill = Self { transfers: Vec::new(), authorizations };
@@ -73,7 +73,7 @@ impl Bill {
         let mut bill = Self::default();
         let mut malformed = None;
         let required = PaymentRequired::from_headers_up_to(HEADER_MAX, headers).unwrap_or_else(|_| {
-            malformed = Some(QuoteError::Malformed("PAYMENT-REQUIRED"));
+            malformed = Some(QuoteError::malformed("PAYMENT-REQUIRED"));
             None
         });
         if headers.contains_key(PAY) {

@@ -8,7 +8,7 @@ mod totals;
 
 use std::{future::Future, sync::Arc};
 
-pub use day::{ParseUtcDayError, UtcDay};
+pub use day::UtcDay;
 pub use query::SalesQuery;
 pub use record::{BookedSale, KnownPayment, Refund, RefundOutcome};
 pub use stream::Sales;

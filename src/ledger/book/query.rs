@@ -11,7 +11,7 @@ use super::record::BookedSale;
 /// let day: UtcDay = "2026-11-22".parse()?;
 /// let query = SalesQuery::since(day.start()).until(day.end()).resource("demand-insights");
 /// assert_eq!(query.end(), Some(day.end()));
-/// # Ok::<(), tower_x402::ledger::ParseUtcDayError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::cases;
-use crate::protocol::{Address, Asset, ParseAddressError};
+use crate::protocol::{Address, Asset};
 
 /// From <https://eips.ethereum.org/EIPS/eip-55>: all upper, all lower, mixed.
 const EIP_55: [&str; 8] = [
@@ -50,7 +50,7 @@ fn a_wrong_letter_case_anywhere_is_refused() {
                 if letter.is_ascii_lowercase() { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
             let mut wrong = (*text).to_owned();
             wrong.replace_range(i..=i, &flipped.to_string());
-            assert_eq!(wrong.parse::<Address>(), Err(ParseAddressError), "{wrong}");
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
     }
 }
@@ -77,7 +77,7 @@ fn anything_else_is_refused() {
         format!("0x{}３", &good[3..]),
         "vitalik.eth".to_owned(),
     ] {
-        assert_eq!(text.parse::<Address>(), Err(ParseAddressError), "{text:?}");
+        assert!(text.parse::<Address>().is_err(), "{text:?}");
     }
 }
 

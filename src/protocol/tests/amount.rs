@@ -6,7 +6,7 @@ use ruint::aliases::U256;
 use super::cases;
 use crate::protocol::{
     Amount,
-    ParseAmountError::{self, Malformed, TooLarge, TooManyDecimals},
+    amount::{MALFORMED, TOO_LARGE, TOO_MANY_DECIMALS},
 };
 
 const MAX: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
@@ -37,49 +37,49 @@ fn decimals_that_are_read() {
 #[test]
 fn decimals_that_are_refused() {
     for (text, why) in [
-        ("", Malformed),
-        (".", Malformed),
-        (".5", Malformed),
-        ("5.", Malformed),
-        ("1.2.3", Malformed),
-        ("1..2", Malformed),
-        ("1e3", Malformed),
-        ("1E3", Malformed),
-        ("1.0e-3", Malformed),
-        ("1,50", Malformed),
-        ("1,000.00", Malformed),
-        ("1_000", Malformed),
-        ("0._1", Malformed),
-        ("+1", Malformed),
-        ("-1", Malformed),
-        ("0.+1", Malformed),
-        ("0.-1", Malformed),
-        (" 1", Malformed),
-        ("1 ", Malformed),
-        ("1 .5", Malformed),
-        ("1\n", Malformed),
-        ("01", Malformed),
-        ("00", Malformed),
-        ("00.49", Malformed),
-        ("0x10", Malformed),
-        ("0b1", Malformed),
-        ("NaN", Malformed),
-        ("inf", Malformed),
-        ("Infinity", Malformed),
-        ("$0.49", Malformed),
-        ("0.49 USDC", Malformed),
-        ("٠.٤٩", Malformed),
-        ("１", Malformed),
-        ("½", Malformed),
-        ("\0", Malformed),
-        ("0.0000019", TooManyDecimals),
-        ("0.4900000", TooManyDecimals),
-        ("0.0000000", TooManyDecimals),
-        (MAX, TooLarge),
+        ("", MALFORMED),
+        (".", MALFORMED),
+        (".5", MALFORMED),
+        ("5.", MALFORMED),
+        ("1.2.3", MALFORMED),
+        ("1..2", MALFORMED),
+        ("1e3", MALFORMED),
+        ("1E3", MALFORMED),
+        ("1.0e-3", MALFORMED),
+        ("1,50", MALFORMED),
+        ("1,000.00", MALFORMED),
+        ("1_000", MALFORMED),
+        ("0._1", MALFORMED),
+        ("+1", MALFORMED),
+        ("-1", MALFORMED),
+        ("0.+1", MALFORMED),
+        ("0.-1", MALFORMED),
+        (" 1", MALFORMED),
+        ("1 ", MALFORMED),
+        ("1 .5", MALFORMED),
+        ("1\n", MALFORMED),
+        ("01", MALFORMED),
+        ("00", MALFORMED),
+        ("00.49", MALFORMED),
+        ("0x10", MALFORMED),
+        ("0b1", MALFORMED),
+        ("NaN", MALFORMED),
+        ("inf", MALFORMED),
+        ("Infinity", MALFORMED),
+        ("$0.49", MALFORMED),
+        ("0.49 USDC", MALFORMED),
+        ("٠.٤٩", MALFORMED),
+        ("１", MALFORMED),
+        ("½", MALFORMED),
+        ("\0", MALFORMED),
+        ("0.0000019", TOO_MANY_DECIMALS),
+        ("0.4900000", TOO_MANY_DECIMALS),
+        ("0.0000000", TOO_MANY_DECIMALS),
+        (MAX, TOO_LARGE),
     ] {
         assert_eq!(Amount::parse_decimal(text, 6), Err(why), "{text:?}");
     }
-    assert_eq!(Amount::parse_decimal("1.0", 0), Err(TooManyDecimals), "a token without decimals has no point");
+    assert_eq!(Amount::parse_decimal("1.0", 0), Err(TOO_MANY_DECIMALS), "a token without decimals has no point");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn base_units_that_are_refused() {
         "", "-1", "+1", " 1", "1 ", "1.0", "1.", ".1", "1e3", "1_0", "1,0", "01", "00", "0x1", "0b1", "NaN", "１",
         "null",
     ] {
-        assert_eq!(Amount::parse_base_units(text), Err(Malformed), "{text:?}");
+        assert_eq!(Amount::parse_base_units(text), Err(MALFORMED), "{text:?}");
     }
 }
 
@@ -99,20 +99,20 @@ fn the_upper_edge() {
     assert_eq!(Amount::MAX.to_string(), MAX);
     assert_eq!(Amount::parse_base_units(MAX_MINUS_ONE).unwrap().checked_add(units(1)), Some(Amount::MAX));
     assert_eq!(Amount::MAX.checked_add(units(1)), None);
-    assert_eq!(Amount::parse_base_units(MAX_PLUS_ONE), Err(TooLarge));
-    assert_eq!(Amount::parse_decimal(MAX_PLUS_ONE, 0), Err(TooLarge));
-    assert_eq!(Amount::parse_base_units(&"9".repeat(100_000)), Err(TooLarge));
+    assert_eq!(Amount::parse_base_units(MAX_PLUS_ONE), Err(TOO_LARGE));
+    assert_eq!(Amount::parse_decimal(MAX_PLUS_ONE, 0), Err(TOO_LARGE));
+    assert_eq!(Amount::parse_base_units(&"9".repeat(100_000)), Err(TOO_LARGE));
 
     let (whole, fraction) = MAX.split_at(MAX.len() - 6);
     assert_eq!(Amount::parse_decimal(&format!("{whole}.{fraction}"), 6), Ok(Amount::MAX));
     let (whole, fraction) = MAX_PLUS_ONE.split_at(MAX.len() - 6);
-    assert_eq!(Amount::parse_decimal(&format!("{whole}.{fraction}"), 6), Err(TooLarge));
+    assert_eq!(Amount::parse_decimal(&format!("{whole}.{fraction}"), 6), Err(TOO_LARGE));
 }
 
 #[test]
 fn a_token_with_more_decimals_than_an_amount_has_digits() {
     assert_eq!(Amount::parse_decimal("0", 255), Ok(Amount::ZERO));
-    assert_eq!(Amount::parse_decimal("1", 255), Err(TooLarge));
+    assert_eq!(Amount::parse_decimal("1", 255), Err(TOO_LARGE));
     assert_eq!(Amount::parse_decimal(&format!("0.{}1", "0".repeat(254)), 255), Ok(units(1)));
     assert_eq!(units(1).to_decimal(255), format!("0.{}1", "0".repeat(254)));
 }
@@ -184,7 +184,7 @@ proptest! {
         let text = format!("{whole}.{fraction}");
         let read = Amount::parse_decimal(&text, decimals);
         match usize::from(decimals).checked_sub(fraction.len()) {
-            None => prop_assert_eq!(read, Err(TooManyDecimals)),
+            None => prop_assert_eq!(read, Err(TOO_MANY_DECIMALS)),
             Some(missing) => {
                 let fraction: u128 = fraction.parse().unwrap();
                 let expected = u128::from(whole) * 10_u128.pow(decimals.into())
@@ -206,7 +206,7 @@ proptest! {
             ),
             Err(why) => {
                 let digits = text.bytes().filter(u8::is_ascii_digit).count();
-                prop_assert!(why != ParseAmountError::TooLarge || digits + usize::from(decimals) >= 78);
+                prop_assert!(why != TOO_LARGE || digits + usize::from(decimals) >= 78);
             }
         }
     }

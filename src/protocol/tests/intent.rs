@@ -1,15 +1,15 @@
 //! Intent ids and the keys that a ledger knows them by.
 
-use crate::protocol::{INTENT_ID_MAX, IntentId, IntentKey, ParseIntentIdError};
+use crate::protocol::{INTENT_ID_MAX, IntentId, IntentKey};
 
 #[test]
 fn length_is_counted_in_characters() {
-    assert_eq!(IntentId::new(""), Err(ParseIntentIdError));
+    assert!(IntentId::new("").is_err());
     assert!(IntentId::new("a").is_ok());
     assert!(IntentId::new("a".repeat(INTENT_ID_MAX)).is_ok());
-    assert_eq!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)), Err(ParseIntentIdError));
+    assert!(IntentId::new("a".repeat(INTENT_ID_MAX + 1)).is_err());
     assert!(IntentId::new("é".repeat(INTENT_ID_MAX)).is_ok());
-    assert_eq!(IntentId::new("é".repeat(INTENT_ID_MAX + 1)), Err(ParseIntentIdError));
+    assert!(IntentId::new("é".repeat(INTENT_ID_MAX + 1)).is_err());
 }
 
 #[test]

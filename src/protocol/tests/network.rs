@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::cases;
-use crate::protocol::{Network, ParseNetworkError};
+use crate::protocol::Network;
 
 #[test]
 fn the_chains_of_the_contract() {
@@ -32,7 +32,7 @@ fn anything_else_is_refused() {
         "eip155:18446744073709551616",
         "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
     ] {
-        assert_eq!(text.parse::<Network>(), Err(ParseNetworkError), "{text:?}");
+        assert!(text.parse::<Network>().is_err(), "{text:?}");
     }
 }
 

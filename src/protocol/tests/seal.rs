@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{RECIPIENT, cases, keys, seals};
 use crate::protocol::{
-    Address, Amount, INTENT_ID_MAX, IntentId, IntentTerms, Network, RequestDigest, SealingKeyError, SealingKeys, Seals,
+    Address, Amount, INTENT_ID_MAX, IntentId, IntentTerms, Network, RequestDigest, SealingKeys, Seals,
 };
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -272,16 +272,17 @@ fn keys_as_text() {
         "é".repeat(32),
         "correct horse battery staple".to_owned(),
     ] {
-        assert_eq!(SealingKeys::parse(&text).unwrap_err(), SealingKeyError::Malformed, "{text:?}");
+        let error = SealingKeys::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("64 hexadecimal digits"), "{text:?}: {error}");
     }
-    assert_eq!(SealingKeys::parse(&format!("{one},{two},{one}")).unwrap_err(), SealingKeyError::Duplicate);
-    assert_eq!(keys(1).with_former([1; 32]).unwrap_err(), SealingKeyError::Duplicate);
+    let twice = SealingKeys::parse(&format!("{one},{two},{one}")).unwrap_err();
+    assert!(twice.to_string().contains("listed twice"), "{twice}");
+    assert_eq!(keys(1).with_former([1; 32]).unwrap_err(), twice);
 }
 
 #[test]
 fn a_missing_variable_is_named() {
     let error = SealingKeys::from_env("X402_NO_SUCH_VARIABLE").unwrap_err();
-    assert_eq!(error, SealingKeyError::MissingVariable { name: "X402_NO_SUCH_VARIABLE".to_owned() });
     assert!(error.to_string().contains("X402_NO_SUCH_VARIABLE"));
 }
 

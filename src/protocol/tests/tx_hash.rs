@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::cases;
-use crate::protocol::{ParseTxHashError, TxHash};
+use crate::protocol::TxHash;
 
 const DIGITS: &str = "9b1d2e3f4a5c60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8fa";
 
@@ -54,7 +54,7 @@ fn what_only_looks_like_hexadecimal_is_refused() {
         format!("0x{}１", &DIGITS[3..]),
         format!("0x{}", DIGITS.repeat(1000)),
     ] {
-        assert_eq!(text.parse::<TxHash>(), Err(ParseTxHashError), "{text:?}");
+        assert!(text.parse::<TxHash>().is_err(), "{text:?}");
     }
 }
 

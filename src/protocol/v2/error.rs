@@ -3,9 +3,8 @@
 /// The error returned when a header or a JSON text is not a message of the standard. It contains nothing of the text.
 ///
 /// ```
-/// use tower_x402::protocol::v2::{InvalidMessageKind, SettleResponse};
+/// use tower_x402::protocol::v2::SettleResponse;
 /// let error = SettleResponse::from_json(r#"{"success":"yes"}"#).unwrap_err();
-/// assert_eq!(error.kind(), InvalidMessageKind::Member("success"));
 /// assert_eq!(
 ///     error.to_string(),
 ///     "invalid x402 message: `success` is missing, given twice, or not of the standard's form; see the x402 specification, version 2"
@@ -19,8 +18,7 @@ pub struct InvalidMessage {
 
 /// The kind of a message's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidMessageKind {
+pub(crate) enum InvalidMessageKind {
     /// The header is sent more than once.
     #[error("its header is sent more than once; send it once")]
     Repeated,
@@ -42,9 +40,8 @@ pub enum InvalidMessageKind {
 }
 
 impl InvalidMessage {
-    /// Returns the kind of error.
-    #[must_use]
-    pub const fn kind(&self) -> InvalidMessageKind {
+    #[cfg(test)]
+    pub(crate) const fn kind(&self) -> InvalidMessageKind {
         self.kind
     }
 

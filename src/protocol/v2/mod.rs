@@ -77,7 +77,9 @@ pub(in crate::protocol) mod values;
 mod verify_response;
 
 pub use authorization::{Authorization, SignedAuthorization};
-pub use error::{InvalidMessage, InvalidMessageKind};
+pub use error::InvalidMessage;
+#[cfg(test)]
+pub(crate) use error::InvalidMessageKind;
 pub use extensions::Extensions;
 #[doc(hidden)]
 pub use facilitator::{FacilitatorRequest, Supported, SupportedKind};
@@ -86,7 +88,7 @@ pub use json_object::JsonObject;
 pub use payload::{PaymentPayload, SchemePayload};
 pub use payment_option::{OtherRequirements, PaymentOption};
 pub use payment_proof::PaymentProof;
-pub use reason::{ParseReasonError, Reason};
+pub use reason::Reason;
 pub use required::PaymentRequired;
 pub use requirements::PaymentRequirements;
 pub use resource::ResourceInfo;

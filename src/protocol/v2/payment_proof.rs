@@ -11,7 +11,7 @@ use crate::protocol::{PaymentSecret, PaymentSignature, TxHash};
 /// use tower_x402::protocol::{TxHash, v2::PaymentProof};
 /// let proof = PaymentProof::new(TxHash::new([0xab; 32])).with_secret("AAAAAAAAAAAAAAAA".parse()?);
 /// assert_eq!(proof.transaction, TxHash::new([0xab; 32]));
-/// # Ok::<(), tower_x402::protocol::ParsePaymentSecretError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,14 +4,13 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
+use crate::protocol::ParseError;
+
 /// The maximum length of a [`Reason`], in characters.
 const REASON_MAX: usize = 128;
 
-/// The error returned when a text is not a [`Reason`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid reason: it has 1 to {REASON_MAX} of the characters A to Z, a to z, 0 to 9, _ - . and :")]
-#[non_exhaustive]
-pub struct ParseReasonError;
+const INVALID: ParseError =
+    ParseError::new("invalid reason: it has 1 to 128 of the characters A to Z, a to z, 0 to 9, _ - . and :");
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
@@ -25,7 +24,7 @@ macro_rules! reasons {
         /// assert_eq!("insufficient_funds".parse(), Ok(Reason::INSUFFICIENT_FUNDS));
         /// assert_eq!("of_a_later_version".parse::<Reason>()?.as_str(), "of_a_later_version");
         /// assert!("connect to http://10.0.0.7 failed".parse::<Reason>().is_err());
-        /// # Ok::<(), tower_x402::protocol::v2::ParseReasonError>(())
+        /// # Ok::<(), tower_x402::protocol::ParseError>(())
         /// ```
         #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct Reason(Cow<'static, str>);
@@ -92,12 +91,12 @@ impl Reason {
 }
 
 impl FromStr for Reason {
-    type Err = ParseReasonError;
+    type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
         let fits = (1..=REASON_MAX).contains(&text.len()) && text.bytes().all(plain);
-        fits.then(|| Self(Cow::Owned(text.to_owned()))).ok_or(ParseReasonError)
+        fits.then(|| Self(Cow::Owned(text.to_owned()))).ok_or(INVALID)
     }
 }
 

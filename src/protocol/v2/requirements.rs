@@ -8,7 +8,7 @@ use super::{
     object::Object,
     values,
 };
-use crate::protocol::{Address, Amount, Asset, IntentId, Network, ParseIntentIdError};
+use crate::protocol::{Address, Amount, Asset, IntentId, Network, ParseError};
 
 /// The only scheme of these requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ enum Scheme {
 /// let mut cheaper = offered.clone();
 /// cheaper.amount = Amount::ZERO;
 /// assert!(!cheaper.echoes(&offered));
-/// # Ok::<(), tower_x402::protocol::ParseAddressError>(())
+/// # Ok::<(), tower_x402::protocol::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,8 +89,8 @@ impl PaymentRequirements {
     /// Returns the intent of the quote, if `extra` has one.
     ///
     /// # Errors
-    /// Returns [`ParseIntentIdError`] if `extra.intentId` is there and cannot be an intent id.
-    pub fn intent(&self) -> Result<Option<IntentId>, ParseIntentIdError> {
+    /// Returns [`ParseError`] if `extra.intentId` is there and cannot be an intent id.
+    pub fn intent(&self) -> Result<Option<IntentId>, ParseError> {
         let text = |value: &serde_json::Value| IntentId::new(value.as_str().unwrap_or_default());
         self.extra.get("intentId").map(text).transpose()
     }

@@ -13,26 +13,23 @@ const GAS_PER_PAYMENT: &str = "0.0002";
 /// The same for a day.
 const GAS_PER_DAY: &str = "0.002";
 
-/// The error of [`BudgetBuilder::build`].
+/// The error of [`BudgetBuilder::build`]. Its text names the setting, and says what to write instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BudgetError {
-    /// No asset is named.
+#[error(transparent)]
+pub struct BudgetError(#[from] Fault);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Fault {
     #[error("the budget has no asset: name at least one to pay with")]
     NoAsset,
-    /// The assets have different decimals, so one limit would not mean the same in all of them.
     #[error("the assets have different decimals: use assets of the same decimals, or one budget for each")]
     MixedDecimals,
-    /// A required limit is missing.
     #[error("the limit `{0}` is missing: set it, in decimals such as 0.50")]
     Missing(&'static str),
-    /// A limit is not an amount of the assets.
     #[error("the limit `{0}` is not an amount of the budget's assets: write decimals such as 0.50")]
     Malformed(&'static str),
-    /// A limit of network fees is not an amount of the chain's coin.
     #[error("the limit `{0}` is not an amount of the chain's coin: write decimals of ether such as 0.0002")]
     Gas(&'static str),
-    /// The name of a host is not valid.
     #[error("`{0}` was given something that is not a host: write a name such as seller.example")]
     Host(&'static str),
 }
@@ -173,35 +170,35 @@ impl BudgetBuilder {
     /// # Errors
     /// [`BudgetError`] if a limit or an asset is missing or not valid.
     pub fn build(self) -> Result<Budget, BudgetError> {
-        let decimals = self.assets.first().ok_or(BudgetError::NoAsset)?.decimals();
+        let decimals = self.assets.first().ok_or(Fault::NoAsset)?.decimals();
         if self.assets.iter().any(|asset| asset.decimals() != decimals) {
-            return Err(BudgetError::MixedDecimals);
+            return Err(Fault::MixedDecimals.into());
         }
         let limit = |text: Option<&String>, name| {
-            let text = text.ok_or(BudgetError::Missing(name))?;
-            Amount::parse_decimal(text, decimals).map_err(|_| BudgetError::Malformed(name))
+            let text = text.ok_or(Fault::Missing(name))?;
+            Amount::parse_decimal(text, decimals).map_err(|_| Fault::Malformed(name))
         };
-        let gas = |text: &str, name| Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| BudgetError::Gas(name));
+        let gas = |text: &str, name| Amount::parse_decimal(text, COIN_DECIMALS).map_err(|_| Fault::Gas(name));
         let limits = |per_payment, per_day| {
             let per_payment = gas(per_payment, "gas_per_payment")?;
-            Ok(GasLimits { per_payment, per_day: gas(per_day, "gas_per_day")? })
+            Ok::<_, Fault>(GasLimits { per_payment, per_day: gas(per_day, "gas_per_day")? })
         };
         let (gas_per_payment, gas_per_day) = (self.gas_per_payment.as_deref(), self.gas_per_day.as_deref());
         let gas_on = self.gas_on.iter().map(|(network, payment, day)| Ok((*network, limits(payment, day)?)));
         let per_day = limit(self.per_day.as_ref(), "per_day")?;
         let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
         for (host, recipient) in &self.recipients_for {
-            let host = host::without_port(host).ok_or(BudgetError::Host("recipient_for"))?;
+            let host = host::without_port(host).ok_or(Fault::Host("recipient_for"))?;
             recipients_for.entry(host).or_default().push(recipient.to_owned());
         }
-        let domain = |domain: &String| host::without_port(domain).ok_or(BudgetError::Host("group_subdomains"));
+        let domain = |domain: &String| host::without_port(domain).ok_or(Fault::Host("group_subdomains"));
         Ok(Budget {
             decimals,
             per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
             gas: limits(gas_per_payment.unwrap_or(GAS_PER_PAYMENT), gas_per_day.unwrap_or(GAS_PER_DAY))?,
-            gas_on: gas_on.collect::<Result<_, _>>()?,
+            gas_on: gas_on.collect::<Result<_, Fault>>()?,
             domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,
             recipients_for,
             assets: self.assets,
