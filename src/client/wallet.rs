@@ -35,7 +35,7 @@ use crate::{
 ///
 /// All transactions of a payment have the same nonce, so the chain itself ensures that it is paid once. The call data
 /// ends with the purchase's [tag](crate::protocol::PaymentTag), which distinguishes the transaction from others of the
-/// same amount and binds it to the purchase's intent. If a seller asks for more, the wallet [signs](Payer::sign) for
+/// same amount and binds it to the purchase's intent. If a seller asks for more, the wallet [signs](crate::client::Payer::sign) for
 /// the transaction.
 ///
 /// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
