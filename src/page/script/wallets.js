@@ -43,6 +43,7 @@
   }
 
   function findWallets() {
+    show("will", false);
     addEventListener("eip6963:announceProvider", ({ detail }) =>
       announce(String(detail?.info?.uuid ?? ""), detail?.info ?? {}, detail?.provider));
     dispatchEvent(new Event("eip6963:requestProvider"));
@@ -50,7 +51,6 @@
       if (!wallets.size) announce("injected", {}, window.ethereum);
       show("none", !wallets.size);
     };
-    show("will", false);
     byId("apps").replaceChildren(...APPS.map(([wallet, address]) => {
       const app = link(say("open_in", { wallet }), address());
       app.className = "button plain";

@@ -29,6 +29,7 @@ async fn each_wallet_has_one_button_and_the_last_one_comes_first() {
     let buttons = |name: &str| json!([format!("Pay with {name}, without network fee"), "Send a transaction instead"]);
     assert_eq!(told["before"], json!([buttons("One"), buttons("One 1")]), "{told}");
     assert_eq!(told["after"], json!([buttons("One 1"), buttons("One")]), "{told}");
+    assert!(told["will"].as_str().unwrap().starts_with("Your wallet will show 0.49 USDC to 0x5e5E"), "{told}");
     assert_eq!((&told["icons"], &told["folded"]), (&json!(2), &json!([false, false])), "{told}");
     let at = |width: &str, part: &str, edge: &str| told[width][part][edge].as_f64().unwrap();
     assert!(at("wide", "sum", "right") <= at("wide", "way", "left"), "beside each other: {told}");

@@ -79,6 +79,7 @@ const scenarios = {
       return { left, right, top, bottom };
     });
     const before = await rows();
+    const will = await textOf(page, "#will");
     const icons = await page.$$eval("#wallets img", (all) => all.filter((image) => image.naturalWidth > 0).length);
     const folded = await page.$$eval("details", (all) => all.map((each) => each.open));
     await page.setViewport({ width: 1280, height: 800 });
@@ -94,7 +95,7 @@ const scenarios = {
     await page.evaluate(() => sessionStorage.clear());
     await page.reload();
     await page.waitForFunction(() => document.querySelectorAll("#wallets button").length === 4);
-    return { before, icons, folded, wide, narrow, ...shown, receipt, title, first, after: await rows(), ...seen };
+    return { before, will, icons, folded, wide, narrow, ...shown, receipt, title, first, after: await rows(), ...seen };
   },
 
   // Without a wallet: what opens the page where there is one.
