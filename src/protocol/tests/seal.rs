@@ -294,19 +294,19 @@ fn keys_from_the_environment() {
     if let Ok(expected) = std::env::var(EXPECTED) {
         let found = match SealingKeys::from_env(KEYS) {
             Ok(keys) => format!("{keys:?}"),
-            Err(error) => format!("{error:?}"),
+            Err(error) => error.to_string(),
         };
-        assert!(found.starts_with(&expected), "{found}");
+        assert!(found.contains(&expected), "{found}");
         return;
     }
     let (one, two) = ("01".repeat(32), "02".repeat(32));
     for (value, expected) in [
         (one.clone(), "SealingKeys { keys: 1"),
         (format!(" {one},{two}\n"), "SealingKeys { keys: 2"),
-        (String::new(), "MissingVariable"),
-        (" \n".to_owned(), "MissingVariable"),
-        (one[1..].to_owned(), "Malformed"),
-        (format!("{one},{one}"), "Duplicate"),
+        (String::new(), "holds no sealing key"),
+        (" \n".to_owned(), "holds no sealing key"),
+        (one[1..].to_owned(), "a sealing key is 64"),
+        (format!("{one},{one}"), "listed twice"),
     ] {
         let run = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "protocol::tests::seal::keys_from_the_environment"])
