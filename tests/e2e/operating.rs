@@ -33,7 +33,7 @@ async fn it_says_whom_it_pays_and_how() {
     let said = app.said();
     for fact in [
         &format!("recipient={SELLER}"),
-        "chain=eip155:8453",
+        "chains=\"eip155:8453\"",
         "sqlite:x402-ledger.db",
         "3 blocks",
         "endpoints=2",
