@@ -11,7 +11,7 @@ use crate::{
             kept::{Shown, sold_before},
             reservation::{LeaseGuard, PendingReservation},
         },
-        seller::{route::Route, time_limits::ledger_in_time},
+        seller::{attempts::Claimed, route::Route, time_limits::ledger_in_time},
     },
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, Payment, PaymentId, ProblemCode, RouteSeal,
@@ -121,8 +121,12 @@ impl<'a> Opened<'a> {
             .lease(merchant.lease)
     }
 
-    /// Reserves the claimed payment.
-    pub(crate) async fn grant(&self, claim: ClaimBuilder) -> Result<LeaseGuard, Problem> {
+    /// Reserves the first of the claimed payments that is free. `claimed` tells whose claim on it that is.
+    pub(crate) async fn grant(
+        &self,
+        claim: ClaimBuilder,
+        claimed: impl FnOnce(PaymentId) -> Claimed,
+    ) -> Result<LeaseGuard, Problem> {
         let (ledger, claim) = (&self.route.merchant.ledger, claim.build());
         // First: a client that leaves meanwhile leaves its reservation behind.
         if let Some(chain) = claim.payments().first().and_then(|paid| self.route.merchant.on(paid.network())) {
@@ -132,7 +136,8 @@ impl<'a> Opened<'a> {
         tracing::debug!(intent = %self.key, ?reservation, "reserved");
         Err(match reservation {
             Ok(ReserveOutcome::Granted(lease)) => {
-                let guard = LeaseGuard::new(Arc::clone(ledger), lease, &self.route.merchant.attempts);
+                let claimed = claimed(lease.payment().id());
+                let guard = LeaseGuard::new(Arc::clone(ledger), lease, claimed, &self.route.merchant.attempts);
                 let Some(retry_after) = guard.cooling() else { return Ok(guard) };
                 // Boxed: it is rare, and would make every redemption's future larger.
                 Box::pin(guard.release()).await;

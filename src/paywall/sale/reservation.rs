@@ -24,7 +24,7 @@ use crate::{
         Settling,
     },
     metrics::HeldLease,
-    paywall::seller::attempts::Attempts,
+    paywall::seller::attempts::{Attempts, Claimed},
     protocol::{ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
@@ -93,6 +93,7 @@ impl Drop for PendingReservation {
 pub(crate) struct LeaseGuard {
     ledger: Arc<dyn ErasedLedger>,
     lease: Lease,
+    claimed: Claimed,
     /// Committed, released or lost: nothing is left to do.
     settled: bool,
     runtime: Option<Handle>,
@@ -154,10 +155,11 @@ pub(crate) enum Committed {
 }
 
 impl LeaseGuard {
-    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease, attempts: &Arc<Attempts>) -> Self {
+    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: Lease, claimed: Claimed, attempts: &Arc<Attempts>) -> Self {
         Self {
             ledger,
             lease,
+            claimed,
             settled: false,
             runtime: Handle::try_current().ok(),
             attempts: Arc::clone(attempts),
@@ -256,9 +258,9 @@ impl LeaseGuard {
         self.lease = self.lease.clone().announcing();
     }
 
-    /// Returns how long intent and payment have to cool down before another attempt.
+    /// Returns how long the payment has to cool down before another attempt by this claim.
     pub(crate) fn cooling(&self) -> Option<Duration> {
-        self.attempts.cooling(&self.lease)
+        self.attempts.cooling(&self.lease, self.claimed)
     }
 
     /// Counts this attempt from here on.
@@ -366,7 +368,7 @@ async fn notified(late: Option<&Notify>) {
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
         if *self.started.get_mut() {
-            self.attempts.failed(&self.lease);
+            self.attempts.failed(&self.lease, self.claimed);
         }
         let Some(runtime) = self.runtime.take().filter(|_| !self.settled && !self.kept) else { return };
         let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());

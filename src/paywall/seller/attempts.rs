@@ -1,4 +1,4 @@
-//! `Attempts`: how often a handler was started in vain for one intent and one payment, and the pause that follows.
+//! `Attempts`: how often a handler was started in vain for a payment, and the pause that follows.
 
 use std::{
     collections::VecDeque,
@@ -11,34 +11,58 @@ use tokio::time::Instant;
 
 use crate::{
     ledger::Lease,
-    protocol::{CompactPaymentId, IntentKey},
+    protocol::{CompactPaymentId, IntentKey, PaymentId},
 };
 
-/// So many handlers may be started for one intent and one payment before the pair has to cool down.
+/// So many handlers may be started for one key before it has to cool down.
 const FREE: u32 = 16;
+/// The same, for all who show no proof of the payer together: each of them alone cannot use this up.
+const FREE_TO_ANYONE: u32 = 64;
 /// The first cool-down; each further attempt doubles it.
 const FIRST: Duration = Duration::from_secs(60);
 /// The longest cool-down.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// How long a pair is remembered after its last attempt.
+/// How long those without proof stand back after a payer with one found its payment held.
+const STAND_BACK: Duration = Duration::from_secs(30);
+/// How long a key is remembered after its last attempt.
 const KEPT: Duration = Duration::from_secs(60 * 60);
-const _: () = assert!(KEPT.as_secs() > LONGEST.as_secs());
-/// How many pairs are remembered: intents cost nothing, so the owner of one payment can make any number of pairs.
+const _: () = assert!(KEPT.as_secs() > LONGEST.as_secs() && KEPT.as_secs() > STAND_BACK.as_secs());
+/// How many keys are remembered: intents cost nothing, so anyone can make any number of them.
 const MOST: usize = 1 << 16;
-/// How many pairs one attempt looks at to forget them: more than it can add.
+/// How many keys one attempt looks at to forget them: more than it can add.
 const BATCH: usize = 4;
 
 /// The attempts of a merchant in this process. A restart forgets them, and replicas count apart.
 #[derive(Default)]
 pub(crate) struct Attempts(Mutex<Log>);
 
-type Pair = (IntentKey, CompactPaymentId);
+/// Whose claim a lease was granted to. Strangers can make the attempts of anyone, and must not use up those of the payer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// The payer's, as its proof shows.
+    ByPayer,
+    /// Anyone's who knows the transaction.
+    ByAnyone,
+}
+
+/// What attempts are counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// The payer's attempts, whatever the intent.
+    Payer(CompactPaymentId),
+    /// Those of anyone who has this intent.
+    Pair(CompactPaymentId, IntentKey),
+    /// Those of all without proof.
+    Anyone(CompactPaymentId),
+}
 
 #[derive(Default)]
 struct Log {
-    pairs: HashMap<Pair, Tried>,
-    /// Every pair once, in the order in which they may be due to be forgotten.
-    due: VecDeque<(Instant, Pair)>,
+    keys: HashMap<Key, Tried>,
+    /// Every key once, in the order in which they may be due to be forgotten.
+    due: VecDeque<(Instant, Key)>,
+    /// When a payer with a proof last found its payment held by another request.
+    awaited: HashMap<CompactPaymentId, Instant>,
 }
 
 struct Tried {
@@ -49,27 +73,47 @@ struct Tried {
 
 impl Attempts {
     /// Returns how long what this lease holds still has to cool down.
-    pub(crate) fn cooling(&self, lease: &Lease) -> Option<Duration> {
+    pub(crate) fn cooling(&self, lease: &Lease, claimed: Claimed) -> Option<Duration> {
         let log = self.log();
-        // To name a pair costs more than all of this, and mostly there is none.
-        if log.pairs.is_empty() {
+        // To name a key costs more than all of this, and mostly there is none.
+        if log.keys.is_empty() {
             return None;
         }
-        let tried = log.pairs.get(&pair(lease))?;
-        cool_down(tried.times).checked_sub(tried.ended.elapsed()).filter(|rest| !rest.is_zero())
+        keys(lease, claimed)
+            .filter_map(|key| log.keys.get(&key).map(|tried| tried.cooling(key)))
+            .max()
+            .filter(|rest| !rest.is_zero())
     }
 
     /// Counts an attempt that ends now, in vain.
-    pub(crate) fn failed(&self, lease: &Lease) {
-        self.log().failed(pair(lease), Instant::now());
+    pub(crate) fn failed(&self, lease: &Lease, claimed: Claimed) {
+        let mut log = self.log();
+        keys(lease, claimed).for_each(|key| log.failed(key, Instant::now()));
     }
 
-    /// The pair is sold, and will not be tried again.
+    /// The payment is sold, and will not be tried again.
     pub(crate) fn sold(&self, lease: &Lease) {
         let mut log = self.log();
-        if !log.pairs.is_empty() {
-            log.pairs.remove(&pair(lease));
+        if !log.keys.is_empty() {
+            keys(lease, Claimed::ByPayer)
+                .chain(keys(lease, Claimed::ByAnyone))
+                .for_each(|key| drop(log.keys.remove(&key)));
         }
+    }
+
+    /// Another request holds this payment, and its payer, who showed a proof, has to wait.
+    pub(crate) fn payer_waits(&self, payment: PaymentId) {
+        let awaited = &mut self.log().awaited;
+        // Each of them was paid for: there are never many.
+        awaited.retain(|_, since| since.elapsed() < STAND_BACK);
+        awaited.insert(payment.compact(), Instant::now());
+    }
+
+    /// Whether the payer waits for this payment, so that nobody else may reserve it.
+    pub(crate) fn is_awaited(&self, payment: PaymentId) -> bool {
+        let log = self.log();
+        let since = if log.awaited.is_empty() { None } else { log.awaited.get(&payment.compact()) };
+        since.is_some_and(|since| since.elapsed() < STAND_BACK)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -77,37 +121,60 @@ impl Attempts {
     }
 }
 
-fn pair(lease: &Lease) -> Pair {
-    (lease.intent(), lease.payment().id().compact())
+/// What an attempt is counted for.
+fn keys(lease: &Lease, claimed: Claimed) -> impl Iterator<Item = Key> {
+    let payment = lease.payment().id().compact();
+    let [first, second] = match claimed {
+        Claimed::ByPayer => [Some(Key::Payer(payment)), None],
+        Claimed::ByAnyone => [Some(Key::Pair(payment, lease.intent())), Some(Key::Anyone(payment))],
+    };
+    first.into_iter().chain(second)
+}
+
+impl Key {
+    /// How many attempts it has before a pause.
+    const fn free(self) -> u32 {
+        match self {
+            Self::Payer(_) | Self::Pair(..) => FREE,
+            Self::Anyone(_) => FREE_TO_ANYONE,
+        }
+    }
+}
+
+impl Tried {
+    /// What is left of the pause.
+    fn cooling(&self, key: Key) -> Duration {
+        cool_down(self.times, key.free()).saturating_sub(self.ended.elapsed())
+    }
 }
 
 impl Log {
-    fn failed(&mut self, pair: Pair, now: Instant) {
+    fn failed(&mut self, key: Key, now: Instant) {
         for _ in 0..BATCH {
             self.forget_one(now);
         }
-        let tried = self.pairs.entry(pair).or_insert_with(|| {
-            self.due.push_back((now + KEPT, pair));
+        let tried = self.keys.entry(key).or_insert_with(|| {
+            self.due.push_back((now + KEPT, key));
             Tried { times: 0, ended: now }
         });
         *tried = Tried { times: tried.times.saturating_add(1), ended: now };
     }
 
-    /// Forgets the next pair that is due, if it was not tried since and there is room.
+    /// Forgets the next key that is due, if it was not tried since and there is room.
     fn forget_one(&mut self, now: Instant) {
         let is_full = self.due.len() >= MOST;
-        let Some((_, pair)) = self.due.pop_front_if(|(due, _)| *due <= now || is_full) else { return };
-        match self.pairs.get(&pair).map(|tried| tried.ended + KEPT) {
-            Some(end) if end > now && !is_full => self.due.push_back((end, pair)),
-            _ => drop(self.pairs.remove(&pair)),
+        let Some((_, key)) = self.due.pop_front_if(|(due, _)| *due <= now || is_full) else { return };
+        match self.keys.get(&key).map(|tried| tried.ended + KEPT) {
+            Some(end) if end > now && !is_full => self.due.push_back((end, key)),
+            _ => drop(self.keys.remove(&key)),
         }
     }
 }
 
-/// How long a pair has to cool down after so many attempts, from the end of the last one: nothing up to 15, a minute after 16, then
-/// twice as long after each further one, up to 15 minutes.
-fn cool_down(times: u32) -> Duration {
-    match times.checked_sub(FREE) {
+/// How long a key has to cool down after so many attempts, from the end of the last one: nothing while fewer than `free`, then a minute,
+/// then twice as long after each further one, up to 15 minutes.
+fn cool_down(times: u32, free: u32) -> Duration {
+    match times.checked_sub(free) {
         None => Duration::ZERO,
         Some(beyond) => FIRST.saturating_mul(1 << beyond.min(4)).min(LONGEST),
     }
@@ -115,7 +182,7 @@ fn cool_down(times: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Claimed::*, *};
     use crate::{
         ledger::Claim,
         protocol::{Network, Transfer, TxHash},
@@ -130,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_pause_doubles_from_a_minute_to_a_quarter_of_an_hour() {
-        let seconds = |started| cool_down(started).as_secs();
+        let seconds = |started| cool_down(started, FREE).as_secs();
         assert_eq!([0, 1, 15].map(seconds), [0, 0, 0]);
         assert_eq!([16, 17, 18, 19, 20, 21, u32::MAX].map(seconds), [60, 120, 240, 480, 900, 900, 900]);
     }
@@ -138,33 +205,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn sixteen_attempts_on_one_pair_and_then_a_pause() {
         let attempts = Attempts::default();
-        (0..15).for_each(|_| attempts.failed(&lease(1, 0)));
-        assert_eq!(attempts.cooling(&lease(1, 0)), None);
-        attempts.failed(&lease(1, 0));
-        assert_eq!(attempts.cooling(&lease(1, 0)), Some(FIRST));
-        assert_eq!(attempts.cooling(&lease(2, 0)), None, "another intent");
-        assert_eq!(attempts.cooling(&lease(1, 1)), None, "another payment");
+        (0..15).for_each(|_| attempts.failed(&lease(1, 0), ByAnyone));
+        assert_eq!(attempts.cooling(&lease(1, 0), ByAnyone), None);
+        attempts.failed(&lease(1, 0), ByAnyone);
+        assert_eq!(attempts.cooling(&lease(1, 0), ByAnyone), Some(FIRST));
+        assert_eq!(attempts.cooling(&lease(2, 0), ByAnyone), None, "another intent");
+        assert_eq!(attempts.cooling(&lease(1, 1), ByAnyone), None, "another payment");
         tokio::time::advance(FIRST).await;
-        assert_eq!(attempts.cooling(&lease(1, 0)), None);
-        attempts.failed(&lease(1, 0));
-        assert_eq!(attempts.cooling(&lease(1, 0)), Some(2 * FIRST));
+        assert_eq!(attempts.cooling(&lease(1, 0), ByAnyone), None);
+        attempts.failed(&lease(1, 0), ByAnyone);
+        assert_eq!(attempts.cooling(&lease(1, 0), ByAnyone), Some(2 * FIRST));
         attempts.sold(&lease(1, 0));
-        assert_eq!(attempts.cooling(&lease(1, 0)), None);
+        assert_eq!(attempts.cooling(&lease(1, 0), ByAnyone), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pair_is_remembered_for_an_hour_after_its_last_attempt() {
         let attempts = Attempts::default();
-        (0..16).for_each(|_| attempts.failed(&lease(1, 0)));
+        (0..16).for_each(|_| attempts.failed(&lease(1, 0), ByAnyone));
         tokio::time::advance(KEPT - FIRST).await;
-        attempts.failed(&lease(1, 0));
+        attempts.failed(&lease(1, 0), ByAnyone);
         tokio::time::advance(KEPT - FIRST).await;
-        attempts.failed(&lease(2, 0));
-        attempts.failed(&lease(1, 0));
-        assert_eq!(attempts.cooling(&lease(1, 0)), Some(4 * FIRST), "its last attempt was later than its first");
+        attempts.failed(&lease(2, 0), ByAnyone);
+        attempts.failed(&lease(1, 0), ByAnyone);
+        assert_eq!(
+            attempts.cooling(&lease(1, 0), ByAnyone),
+            Some(4 * FIRST),
+            "its last attempt was later than its first"
+        );
         tokio::time::advance(2 * KEPT).await;
-        attempts.failed(&lease(3, 0));
-        assert_eq!(attempts.log().pairs.len(), 1, "a fresh start");
+        attempts.failed(&lease(3, 0), ByAnyone);
+        assert_eq!(attempts.log().keys.len(), 1, "a fresh start");
     }
 
     /// The owner of one payment can make any number of intents, and let a handler fail for each.
@@ -172,9 +243,9 @@ mod tests {
     async fn the_log_is_bounded() {
         let attempts = Attempts::default();
         for intent in 0..200_000 {
-            attempts.failed(&lease(intent, 0));
+            attempts.failed(&lease(intent, 0), ByAnyone);
         }
         let log = attempts.log();
-        assert!(log.pairs.len() <= MOST && log.due.len() <= MOST, "{} pairs, {} due", log.pairs.len(), log.due.len());
+        assert!(log.keys.len() <= MOST && log.due.len() <= MOST, "{} keys, {} due", log.keys.len(), log.due.len());
     }
 }

@@ -12,6 +12,7 @@ use crate::{
             reservation::{HoldOutcome, LeaseGuard},
         },
         seller::{
+            attempts::Claimed,
             chain::SellingChain,
             standard::Standard,
             time_limits::{SETTLER, verifier_in_time},
@@ -51,7 +52,7 @@ pub(super) async fn reserve_signed(
     reserved.begin().await;
     // In a future block, so after everything that this ledger has forgotten.
     let signed = reserved.signed(ChainTime::from_unix(head.unix() + 1));
-    let mut guard = match opened.grant(opened.claim(head).payments([signed])).await {
+    let mut guard = match opened.grant(opened.claim(head).payments([signed]), |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };

@@ -16,7 +16,7 @@ use crate::{
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
-        seller::{chain::SellingChain, inner::MerchantInner},
+        seller::{attempts::Claimed, chain::SellingChain, inner::MerchantInner},
         way::way_to_pay::WayToPay,
     },
     protocol::{
@@ -76,7 +76,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amoun
         .with_amount(accepted.amount)
         .with_shown(ChainTime::from_unix(head.unix() + 1));
     let shown = Shown::Authorization(payment.payment_id());
-    let guard = match opened.grant(opened.claim(head).payments([payment.clone()])).await {
+    let guard = match opened.grant(opened.claim(head).payments([payment.clone()]), |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };

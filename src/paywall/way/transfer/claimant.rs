@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     ledger::ClaimBuilder,
-    paywall::seller::unbound::UnboundPolicy,
+    paywall::seller::{attempts::Claimed, unbound::UnboundPolicy},
     protocol::{Address, Binding, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer},
 };
 
@@ -126,6 +126,12 @@ impl Claimable {
         Self { proven: vec![(transfer, ProvedBy::Authorization)], unbound: Vec::new(), others: None }
     }
 
+    /// Leaves out those that are anyone's and that somebody else comes first with; tells whether any is left.
+    pub(crate) fn stand_back(&mut self, is_awaited: impl Fn(PaymentId) -> bool) -> bool {
+        self.unbound.retain(|transfer| !is_awaited(transfer.payment_id()));
+        !self.proven.is_empty() || !self.unbound.is_empty()
+    }
+
     /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.
     pub(crate) fn add_to(self, claim: ClaimBuilder) -> (ClaimBuilder, Proofs) {
         let proofs = self.proven.iter().map(|(transfer, proof)| (transfer.payment_id(), *proof)).collect();
@@ -139,6 +145,19 @@ impl Claimable {
 pub(crate) struct Proofs(Vec<(PaymentId, ProvedBy)>);
 
 impl Proofs {
+    /// Those that the claimant showed to be its own.
+    pub(crate) fn payments(&self) -> impl Iterator<Item = PaymentId> {
+        self.0.iter().map(|(payment, _)| *payment)
+    }
+
+    /// Whose claim on this payment it is.
+    pub(crate) fn claimed(&self, payment: PaymentId) -> Claimed {
+        match self.of(payment) {
+            ProvedBy::Nothing => Claimed::ByAnyone,
+            _ => Claimed::ByPayer,
+        }
+    }
+
     pub(crate) fn of(&self, payment: PaymentId) -> ProvedBy {
         let proof = self.0.iter().find(|(proven, _)| *proven == payment);
         proof.map_or(ProvedBy::Nothing, |(_, proof)| *proof)

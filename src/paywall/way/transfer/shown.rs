@@ -58,12 +58,15 @@ impl ShownTransfer<'_> {
     /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
     pub(super) async fn reserve(
         &self,
-        claimable: Claimable,
+        mut claimable: Claimable,
         head: ChainTime,
     ) -> Result<(LeaseGuard, ProvedBy), Problem> {
-        let others = claimable.others;
+        let (others, attempts) = (claimable.others, &self.opened.route.merchant.attempts);
+        if !claimable.stand_back(|payment| attempts.is_awaited(payment)) {
+            return Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN));
+        }
         let (claim, proofs) = claimable.add_to(self.opened.claim(head));
-        match (self.opened.grant(claim).await, others) {
+        match (self.opened.grant(claim, |payment| proofs.claimed(payment)).await, others) {
             (Ok(guard), _) => {
                 let proved_by = proofs.of(guard.payment().id());
                 Ok((guard, proved_by))
@@ -72,7 +75,12 @@ impl ShownTransfer<'_> {
             (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
                 Err(self.not_claimable(&self.presented.redemption, others))
             }
-            (Err(problem), _) => Err(problem),
+            (Err(problem), _) => {
+                if problem.code == ProblemCode::RedemptionInProgress {
+                    proofs.payments().for_each(|payment| attempts.payer_waits(payment));
+                }
+                Err(problem)
+            }
         }
     }
 
