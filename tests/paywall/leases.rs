@@ -21,11 +21,11 @@ use tokio::{
     time::{Instant, advance, sleep, timeout},
 };
 use tower::Service;
-use tower_x402::{RequestBody, protocol::ChainTime};
+use tower_x402::RequestBody;
 
 use crate::{
-    support::faults::{Fault, Gone, Op, Stage, failed, handler, ok, quoted, settle, start},
-    support::{NOW, ask, assert_problem, layered, redemption},
+    support::faults::{Fault, Gone, Op, Stage, handler, ok, quoted, settle, start},
+    support::{ask, assert_problem, layered, redemption},
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -311,90 +311,6 @@ async fn waiting_for_a_handler_with_no_room_is_held_and_is_no_attempt() {
     }
     open.store(true, Ordering::SeqCst);
     assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn sixteen_failures_then_a_cool_down_that_doubles_to_a_quarter_of_an_hour() {
-    let stage = Stage::open().await;
-    let service = layered(&stage.layer(), handler(|run| async move { if run == 24 { ok() } else { failed() } }));
-    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
-    for _ in 0..16 {
-        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
-    }
-    for cool_down in [60, 120, 240, 480, 900, 900, 900] {
-        let refused = ask(&service, redemption(&intent, tx)).await;
-        assert_eq!(retry_after(&refused), cool_down);
-        assert_problem(refused, 429, "too_many_attempts").await;
-        sleep(seconds(cool_down) - Duration::from_millis(1)).await;
-        assert_problem(ask(&service, redemption(&intent, tx)).await, 429, "too_many_attempts").await;
-        sleep(Duration::from_millis(1)).await;
-        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
-    }
-    sleep(seconds(900)).await;
-    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200, "the payment stays good");
-}
-
-/// A sale is no failed attempt, and ends the count of those before it: should its ledger lose the sale, the pair begins anew.
-#[tokio::test(start_paused = true)]
-async fn a_sale_is_not_counted_among_the_attempts() {
-    let stage = Stage::open().await;
-    let service = layered(&stage.layer(), handler(|run| async move { if run == 16 { ok() } else { failed() } }));
-    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
-    stage.ledger.forgets_sales();
-    for _ in 0..15 {
-        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
-    }
-    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 200);
-    for _ in 0..16 {
-        assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 500);
-    }
-    assert_problem(ask(&service, redemption(&intent, tx)).await, 429, "too_many_attempts").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn polls_and_refusals_are_no_attempts() {
-    let stage = Stage::open().await;
-    let service = layered(
-        &stage.layer(),
-        handler(|_| async {
-            sleep(seconds(1)).await;
-            failed()
-        }),
-    );
-    let (intent, tx) = (quoted(&service).await, stage.shop.pay_at(490_000, NOW + 10));
-    for _ in 0..40 {
-        assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "tx_not_confirmed").await;
-    }
-    stage.shop.chain.set_head(ChainTime::from_unix(NOW + 10));
-    stage.ledger.next(Op::Reserve, [Fault::Fail; 40]);
-    for _ in 0..40 {
-        assert_problem(ask(&service, redemption(&intent, tx)).await, 503, "ledger_unavailable").await;
-    }
-    for _ in 0..16 {
-        let attempt = start(&service, redemption(&intent, tx));
-        settle().await;
-        for _ in 0..40 {
-            assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "redemption_in_progress").await;
-        }
-        assert_eq!(attempt.await.unwrap().status(), 500);
-    }
-    for _ in 0..40 {
-        let refused = ask(&service, redemption(&intent, tx)).await;
-        assert_eq!(retry_after(&refused), 60);
-        assert_problem(refused, 429, "too_many_attempts").await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_strangers_failures_do_not_use_up_the_payers_attempts() {
-    let stage = Stage::open().await;
-    let service = layered(&stage.layer(), handler(|run| async move { if run > 16 { ok() } else { failed() } }));
-    let (stranger, payer, tx) = (quoted(&service).await, quoted(&service).await, stage.shop.pay(490_000));
-    for _ in 0..16 {
-        assert_eq!(ask(&service, redemption(&stranger, tx)).await.status(), 500);
-    }
-    assert_problem(ask(&service, redemption(&stranger, tx)).await, 429, "too_many_attempts").await;
-    assert_eq!(ask(&service, redemption(&payer, tx)).await.status(), 200);
 }
 
 /// Invariant 5, where nothing else works: the ledger takes nothing back, and nobody renews.

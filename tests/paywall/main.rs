@@ -21,6 +21,7 @@
     unreachable_pub
 )]
 
+mod attempts;
 mod binding;
 mod bodies;
 mod body_rules;

@@ -191,8 +191,11 @@ mod tests {
     fn lease(intent: u64, position: u32) -> Lease {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&intent.to_be_bytes());
-        let paid = Transfer::new(Network::BASE, TxHash::new([7; 32]), position).into();
-        Lease::new(&Claim::builder("r", IntentKey::new(key)).build(), &paid, 1)
+        Lease::new(&Claim::builder("r", IntentKey::new(key)).build(), &paid(position).into(), 1)
+    }
+
+    fn paid(position: u32) -> Transfer {
+        Transfer::new(Network::BASE, TxHash::new([7; 32]), position)
     }
 
     #[test]
@@ -235,7 +238,7 @@ mod tests {
         );
         tokio::time::advance(2 * KEPT).await;
         attempts.failed(&lease(3, 0), ByAnyone);
-        assert_eq!(attempts.log().keys.len(), 1, "a fresh start");
+        assert_eq!(attempts.log().keys.len(), 2, "a fresh start: the pair, and anyone");
     }
 
     /// The owner of one payment can make any number of intents, and let a handler fail for each.
@@ -247,5 +250,42 @@ mod tests {
         }
         let log = attempts.log();
         assert!(log.keys.len() <= MOST && log.due.len() <= MOST, "{} keys, {} due", log.keys.len(), log.due.len());
+    }
+
+    /// The payer of one payment can have it redeemed with any number of intents.
+    #[tokio::test(start_paused = true)]
+    async fn the_payers_attempts_count_for_the_payment_whatever_the_intent() {
+        let attempts = Attempts::default();
+        (0..16).for_each(|intent| attempts.failed(&lease(intent, 0), ByPayer));
+        assert_eq!(attempts.cooling(&lease(99, 0), ByPayer), Some(FIRST));
+        assert_eq!(attempts.cooling(&lease(99, 1), ByPayer), None, "another payment");
+        assert_eq!(attempts.cooling(&lease(99, 0), ByAnyone), None, "counted apart");
+        attempts.sold(&lease(99, 0));
+        assert_eq!(attempts.cooling(&lease(99, 0), ByPayer), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_without_proof_have_64_attempts_together_and_take_none_from_the_payer() {
+        let attempts = Attempts::default();
+        (0..63).for_each(|intent| attempts.failed(&lease(intent, 0), ByAnyone));
+        assert_eq!(attempts.cooling(&lease(99, 0), ByAnyone), None);
+        attempts.failed(&lease(63, 0), ByAnyone);
+        assert_eq!(attempts.cooling(&lease(99, 0), ByAnyone), Some(FIRST));
+        assert_eq!(attempts.cooling(&lease(99, 1), ByAnyone), None, "another payment");
+        assert_eq!(attempts.cooling(&lease(99, 0), ByPayer), None);
+        attempts.sold(&lease(99, 0));
+        assert_eq!(attempts.cooling(&lease(99, 0), ByAnyone), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_payer_that_waits_comes_first_for_half_a_minute() {
+        let (attempts, payment, other) = (Attempts::default(), paid(0).payment_id(), paid(1).payment_id());
+        attempts.payer_waits(payment);
+        tokio::time::advance(STAND_BACK - Duration::from_millis(1)).await;
+        assert!(attempts.is_awaited(payment) && !attempts.is_awaited(other));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!attempts.is_awaited(payment));
+        attempts.payer_waits(other);
+        assert_eq!(attempts.log().awaited.len(), 1, "the other's time is over");
     }
 }

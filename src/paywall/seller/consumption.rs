@@ -25,7 +25,7 @@ pub enum Consumption {
     Consume,
     /// The answer is given away: intent and payment stay good.
     ///
-    /// The run counts as an attempt, like a failure: after 16 attempts for one intent and payment in one process the layer
+    /// The run counts as an attempt, like a failure: after 16 attempts on one payment in one process the layer
     /// answers 429 `too_many_attempts` for a while. To give away more answers on purpose, use
     /// [`free_when`](crate::X402Layer::free_when).
     Keep,
