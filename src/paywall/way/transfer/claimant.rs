@@ -37,6 +37,8 @@ pub(crate) enum NotClaimable {
     ProofRequired,
     /// One is unbound, and becomes anyone's then.
     Held(Duration),
+    /// One is anyone's, and its payer waits for it.
+    Awaited,
 }
 
 impl Claimant<'_> {
@@ -126,10 +128,14 @@ impl Claimable {
         Self { proven: vec![(transfer, ProvedBy::Authorization)], unbound: Vec::new(), others: None }
     }
 
-    /// Leaves out those that are anyone's and that somebody else comes first with; tells whether any is left.
-    pub(crate) fn stand_back(&mut self, is_awaited: impl Fn(PaymentId) -> bool) -> bool {
+    /// Leaves out those that are anyone's and for which their payer waits.
+    pub(crate) fn stand_back(mut self, is_awaited: impl Fn(PaymentId) -> bool) -> Result<Self, NotClaimable> {
+        let before = self.unbound.len();
         self.unbound.retain(|transfer| !is_awaited(transfer.payment_id()));
-        !self.proven.is_empty() || !self.unbound.is_empty()
+        if self.unbound.len() < before {
+            self.others = Some(NotClaimable::Awaited);
+        }
+        if self.proven.is_empty() && self.unbound.is_empty() { Err(NotClaimable::Awaited) } else { Ok(self) }
     }
 
     /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.

@@ -58,13 +58,14 @@ impl ShownTransfer<'_> {
     /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
     pub(super) async fn reserve(
         &self,
-        mut claimable: Claimable,
+        claimable: Claimable,
         head: ChainTime,
     ) -> Result<(LeaseGuard, ProvedBy), Problem> {
-        let (others, attempts) = (claimable.others, &self.opened.route.merchant.attempts);
-        if !claimable.stand_back(|payment| attempts.is_awaited(payment)) {
-            return Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN));
-        }
+        let attempts = &self.opened.route.merchant.attempts;
+        let claimable = claimable
+            .stand_back(|payment| attempts.is_awaited(payment))
+            .map_err(|reason| self.not_claimable(&self.presented.redemption, reason))?;
+        let others = claimable.others;
         let (claim, proofs) = claimable.add_to(self.opened.claim(head));
         match (self.opened.grant(claim, |payment| proofs.claimed(payment)).await, others) {
             (Ok(guard), _) => {
@@ -130,6 +131,7 @@ impl ShownTransfer<'_> {
             NotClaimable::Bound => prove(ProblemCode::PaymentBound),
             NotClaimable::ProofRequired => prove(ProblemCode::PayerProofRequired),
             NotClaimable::Held(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait),
+            NotClaimable::Awaited => Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN),
         }
     }
 

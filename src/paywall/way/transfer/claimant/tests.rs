@@ -159,3 +159,27 @@ fn call_data_is_looked_through_once_however_many_transfers_share_it() {
     assert_eq!(claim((Some("a-secret-of-the-payer"), None), paid, PAID, HOLD), Err(NotClaimable::Bound));
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_claimant_stands_back_where_another_payer_waits_and_keeps_its_own() {
+    let stand_back = |signer, awaited: &[u32]| {
+        let transfers = vec![transfer(0, PAYER, Binding::none()), transfer(1, OTHER, Binding::none())];
+        let claimant = Claimant { intent: &intent(), secret: None, signer };
+        let claimable = claimant.claimable(transfers, ChainTime::from_unix(PAID), NO_HOLD).unwrap();
+        let is_awaited = |payment| {
+            awaited.iter().any(|position| transfer(*position, PAYER, Binding::none()).payment_id() == payment)
+        };
+        let claimable = claimable.stand_back(is_awaited)?;
+        let position = |transfer: &Transfer| transfer.position;
+        Ok((
+            claimable.proven.iter().map(|(own, _)| position(own)).collect(),
+            claimable.unbound.iter().map(position).collect(),
+            claimable.others,
+        ))
+    };
+    let awaited = Some(NotClaimable::Awaited);
+    assert_eq!(stand_back(None, &[]), Ok((vec![], vec![0, 1], None)));
+    assert_eq!(stand_back(None, &[0]), Ok((vec![], vec![1], awaited)));
+    assert_eq!(stand_back(None, &[0, 1]), Err(NotClaimable::Awaited));
+    assert_eq!(stand_back(Some(PAYER), &[0, 1]), Ok((vec![0], vec![], awaited)), "its own stays");
+}
