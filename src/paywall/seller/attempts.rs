@@ -95,9 +95,9 @@ impl Attempts {
     pub(crate) fn sold(&self, lease: &Lease) {
         let mut log = self.log();
         if !log.keys.is_empty() {
-            keys(lease, Claimed::ByPayer)
-                .chain(keys(lease, Claimed::ByAnyone))
-                .for_each(|key| drop(log.keys.remove(&key)));
+            for key in keys(lease, Claimed::ByPayer).chain(keys(lease, Claimed::ByAnyone)) {
+                log.keys.remove(&key);
+            }
         }
     }
 
