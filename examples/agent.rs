@@ -28,8 +28,8 @@ use http_body_util::{BodyExt as _, Limited};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        Budget, FileJournal, Money, Pay, PayError, PayLayer, Purchase, PurchaseState, ReqwestClient, WalletPayer,
-        reqwest,
+        Budget, FileJournal, Money, Pay, PayError, PayErrorKind, PayLayer, Purchase, PurchaseState, ReqwestClient,
+        WalletPayer, reqwest,
     },
     protocol::Asset,
 };
@@ -141,7 +141,7 @@ fn told(outcome: Result<Told, BoxError>) -> [String; 3] {
         Ok(told) => told,
         Err(error) => {
             let why = match error.downcast_ref::<PayError>() {
-                Some(PayError::Declined(denial)) => format!("declined: {denial}"),
+                Some(error) if error.kind() == PayErrorKind::Declined => format!("declined: {error}"),
                 Some(error) if error.is_resumable() => format!("under way: {error}"),
                 Some(error) if error.money() != Money::Untouched => format!("paid, and lost: {error}"),
                 _ => format!("failed: {error}"),

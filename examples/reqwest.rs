@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        Budget, FileJournal, FollowsNoRedirects, Money, Pay, PayError, PayLayer, Purchase, ReqwestClient, WalletPayer,
+        Budget, FileJournal, FollowsNoRedirects, Money, Pay, PayError, PayErrorKind, PayLayer, Purchase, ReqwestClient,
+        WalletPayer,
         reqwest::{self, Client, RequestBuilder, Response, redirect::Policy},
     },
     protocol::Asset,
@@ -71,18 +72,18 @@ async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestCli
 }
 
 /// Sends what reqwest has built; gives what reqwest gives.
-async fn send(client: &Pay<ReqwestClient>, request: RequestBuilder) -> Result<Response, PayError> {
-    let unbuilt = |error: reqwest::Error| PayError::Http(error.into());
-    let request: http::Request<reqwest::Body> = request.build().and_then(TryInto::try_into).map_err(unbuilt)?;
+async fn send(client: &Pay<ReqwestClient>, request: RequestBuilder) -> Result<Response, BoxError> {
+    let request: http::Request<reqwest::Body> = request.build()?.try_into()?;
     Ok(client.clone().oneshot(request).await?.into())
 }
 
 /// An error says where the money is.
-fn advice(error: &PayError) -> String {
-    match error {
-        PayError::Declined(denial) => format!("the budget does not allow it: {denial}"),
-        error if error.is_resumable() => format!("run this again, and nothing more is paid: {error}"),
-        error if error.money() == Money::Untouched => format!("nothing was paid: {error}"),
-        error => format!("paid, or perhaps paid; ask the seller: {error}"),
+fn advice(error: &BoxError) -> String {
+    let Some(error) = error.downcast_ref::<PayError>() else { return format!("nothing was sent: {error}") };
+    match error.kind() {
+        PayErrorKind::Declined => format!("the budget does not allow it: {error}"),
+        _ if error.is_resumable() => format!("run this again, and nothing more is paid: {error}"),
+        _ if error.money() == Money::Untouched => format!("nothing was paid: {error}"),
+        _ => format!("paid, or perhaps paid; ask the seller: {error}"),
     }
 }

@@ -110,7 +110,7 @@
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
 //! | `redis`, `redis-tls` | [`ledger`]`::RedisLedger`: shared by replicas, on Redis 7 or Valkey; with TLS |
 //! | `client` | `client`: a tower layer that pays for answers, with budget and journal |
-//! | `wallet` | `client::WalletPayer` and [`settle`]`::WalletSettler`: pays, or settles signed payments, from a key of your own or any alloy signer; with `client` |
+//! | `wallet` | [`settle`]`::WalletSettler`, and with `client` `client::WalletPayer`: settles, or pays, from a key of your own or any alloy signer |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
@@ -125,6 +125,10 @@ pub mod client;
 pub mod clock;
 pub mod discovery;
 #[cfg(any(feature = "evm", feature = "wallet"))]
+#[cfg_attr(
+    not(all(feature = "evm", feature = "wallet", feature = "client")),
+    allow(dead_code, unused_imports, reason = "each of the rooms that pay, settle and verify needs a part of it")
+)]
 mod evm;
 #[cfg(doc)]
 pub mod guide;

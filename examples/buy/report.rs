@@ -3,7 +3,10 @@
 use std::fmt;
 
 use serde_json::{Value, json};
-use tower_x402::client::{PayError, Purchase, PurchaseState};
+use tower_x402::{
+    client::{Money, PayError, PayErrorKind, Purchase, PurchaseId, PurchaseState},
+    protocol::ChainTime,
+};
 
 use super::{BoxError, screen, when};
 
@@ -118,9 +121,9 @@ pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
 /// The exit code of a failure.
 pub(crate) fn failure(error: &BoxError) -> u8 {
     match error.downcast_ref::<PayError>() {
-        Some(PayError::Declined(_)) => 3,
+        Some(error) if error.kind() == PayErrorKind::Declined => 3,
         // Nothing was transferred.
-        Some(PayError::Reverted { .. }) => 1,
+        Some(error) if error.kind() == PayErrorKind::Reverted => 1,
         Some(error) if error.is_resumable() => 4,
         Some(error) if error.transaction().is_some() => 5,
         Some(_) => 1,
@@ -154,33 +157,46 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let mut told = json!({
         "error": text, "purchase": purchase, "transaction": transaction, "resumable": resumable, "answer": part,
     });
-    if let Some(PayError::Outstanding { purchase, valid_before, .. }) = error {
+    if let Some((purchase, valid_before)) = error.and_then(outstanding) {
         told["outstanding"] = json!({ "purchase": purchase.to_string(), "validBefore": valid_before.unix() });
     }
     line(&told)
 }
 
+/// The purchase whose signed payment the seller can still use, and until when.
+fn outstanding(error: &PayError) -> Option<(PurchaseId, ChainTime)> {
+    match error.money() {
+        Money::AtRisk { until: Some(until) } if error.kind() == PayErrorKind::Outstanding => {
+            Some((error.purchase()?, until))
+        }
+        _ => None,
+    }
+}
+
 /// What can be done about it.
 fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
-    match error {
-        Some(PayError::NotCovered { purchase, .. }) => Some(format!(
+    if let Some((purchase, valid_before)) = error.and_then(outstanding) {
+        return Some(format!(
+            "Nothing is paid as far as the chain says, but the seller can use the signed payment until {} UTC. The same command with \
+             --resume, or `buy resume`, shows it again. `buy cancel {purchase} --yes` makes it void at once, for gas. After that \
+             time the same command signs another one.",
+            when::utc(valid_before)
+        ));
+    }
+    let purchase = error.and_then(PayError::purchase);
+    match error.map(PayError::kind) {
+        Some(PayErrorKind::NotCovered) => purchase.map(|purchase| format!(
             "The same command pays nothing while that payment is kept. With --resume it presents the payment once more, \
              under the quote that it was made for. --abandon {purchase} gives the payment up; then the same command pays \
              the new price."
         )),
-        Some(PayError::Unproven { .. }) => Some(
+        Some(PayErrorKind::Unproven) => Some(
             "Do not pay again. Sign the redemption with the account that paid (EIP-191; the four lines are those of \
              tower_x402::protocol::redemption_message), and send it with paymentSignature beside intentId and txHash."
                 .to_owned(),
         ),
-        Some(PayError::Outstanding { purchase, valid_before, .. }) => Some(format!(
-            "Nothing is paid as far as the chain says, but the seller can use the signed payment until {} UTC. The same command with \
-             --resume, or `buy resume`, shows it again. `buy cancel {purchase} --yes` makes it void at once, for gas. After that \
-             time the same command signs another one.",
-            when::utc(*valid_before)
-        )),
-        Some(PayError::Lapsed { .. }) => Some("To buy, give the same command again: it signs another payment.".to_owned()),
-        Some(PayError::NothingToResume) => Some(
+        Some(PayErrorKind::Lapsed) => Some("To buy, give the same command again: it signs another payment.".to_owned()),
+        Some(PayErrorKind::NothingToResume) => Some(
             "--resume finds a purchase by its URL, BODY and --journal: check that they are the same, or see --unfinished. \
              To buy, leave --resume out."
                 .to_owned(),

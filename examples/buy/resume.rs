@@ -6,8 +6,8 @@ use std::{
 };
 
 use tower_x402::client::{
-    JournalEntry, Pay, PayError, PayLayer, PaymentMethod, PurchaseEvent, PurchaseId, PurchaseProgress, ReqwestClient,
-    ResumeOnly,
+    JournalEntry, Pay, PayError, PayErrorKind, PayLayer, PaymentMethod, PurchaseEvent, PurchaseId, PurchaseProgress,
+    ReqwestClient, ResumeOnly,
 };
 
 use super::{
@@ -76,7 +76,8 @@ async fn finish(
         let mut request = order.request()?;
         request.extensions_mut().insert(ResumeOnly);
         let outcome = purchase::buy(client, request, reading).await;
-        if matches!(&outcome, Err(error) if matches!(error.downcast_ref(), Some(PayError::NothingToResume))) {
+        if matches!(&outcome, Err(error) if error.downcast_ref().is_some_and(|error: &PayError| error.kind() == PayErrorKind::NothingToResume))
+        {
             return Ok(worst);
         }
         worst = worse(worst, purchase::say(layer, &outcome, reading).await);

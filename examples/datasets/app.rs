@@ -301,7 +301,7 @@ mod tests {
             .await
             .unwrap();
         let service = Service::new(Data::example().unwrap()).await.unwrap();
-        let kept = Redelivery::for_(Duration::from_secs(60));
+        let kept = Redelivery::lasting(Duration::from_secs(60));
         let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(serve::cors());
         Shop { app, chain, now }
     }

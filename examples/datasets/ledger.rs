@@ -9,7 +9,7 @@ use http::Uri;
 use tower_x402::{
     MerchantBuilder,
     ledger::{
-        AnyLedger, LedgerError, Maintenance as _, MemoryLedger, PostgresLedger, RedisConnectErrorKind, RedisLedger,
+        AnyLedger, LedgerError, LedgerErrorKind, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger,
         SqliteLedger, sqlx::postgres::PgConnectOptions,
     },
     protocol::{ChainTime, Network},
@@ -168,12 +168,12 @@ async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
 
 async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
     RedisLedger::builder().keep_book(keep_book).connect(url).await.map_err(|error| match error.kind() {
-        RedisConnectErrorKind::Url => Failure::flags(format!("--ledger: {error}")),
-        RedisConnectErrorKind::Ledger(kind) => failed(
-            kind.into(),
+        LedgerErrorKind::Setting => Failure::flags(format!("--ledger: {error}")),
+        LedgerErrorKind::Unsafe => Failure::world(format!("the Redis of --ledger: {error}")),
+        _ => failed(
+            error,
             || "the Redis of --ledger cannot be reached: see that it runs, and that host, user and password are right",
         ),
-        _ => Failure::world(format!("the Redis of --ledger: {error}")),
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         builder = builder.require_bound();
     }
     if args.client_submitted {
-        builder = builder.client_submitted();
+        builder = builder.accept_submitted_transfers();
     }
     if let Some(url) = &args.public_url {
         builder = builder.public_url(url);

@@ -100,7 +100,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     }
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
-    let kept = Redelivery::for_(args.redeliver);
+    let kept = Redelivery::lasting(args.redeliver);
     let app = router(Arc::new(service), &merchant, args.price(), kept).map_err(|error| match error {
         BuildError::InvalidPrice { decimals } => {
             Failure::flags(format!("--price is a positive number such as 0.49, with at most {decimals} decimals"))

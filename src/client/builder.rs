@@ -29,7 +29,7 @@ impl PayLayer {
 
     /// Returns a builder for a layer without a wallet, which redeems payments that were made elsewhere. Each request
     /// names its transaction in an [`AlreadyPaid`](super::AlreadyPaid) extension. Without the extension, a request with
-    /// a price ends in [`PayError::Declined`](super::PayError::Declined).
+    /// a price ends in [`PayErrorKind::Declined`](super::PayErrorKind::Declined).
     ///
     /// It remembers its purchases until the process ends, or for good with a [`journal`](PayLayerBuilder::journal).
     ///
@@ -130,7 +130,7 @@ impl PayLayerBuilder {
     /// Sets how long a call waits. Default: 15 min.
     ///
     /// It counts twice: from the call until money moves (the seller's first answer, the payer's turn, preparing the
-    /// transfer), after which the call ends in [`PayError::TimedOut`](super::PayError::TimedOut) and nothing was paid;
+    /// transfer), after which the call ends in [`PayErrorKind::TimedOut`](super::PayErrorKind::TimedOut) and nothing was paid;
     /// and from the payment until the answer is there, after which the call ends in an error that names the payment. It
     /// does not count while the approval hook is asked, nor for the body of an answer.
     pub const fn patience(mut self, patience: Duration) -> Self {
@@ -174,7 +174,7 @@ impl PayLayerBuilder {
     ///
     /// After a broken answer, or a crash during its reading, the layer asks again with the same payment: a seller that
     /// keeps its answers delivers it again. Otherwise the call ends in
-    /// [`PayError::AnswerLost`](super::PayError::AnswerLost). Larger answers, and answers that take longer than two
+    /// [`PayErrorKind::AnswerLost`](super::PayErrorKind::AnswerLost). Larger answers, and answers that take longer than two
     /// seconds, are streamed; if such an answer breaks off, the same request asks for it again.
     pub const fn read_ahead(mut self, bytes: usize) -> Self {
         self.settings.read_ahead = bytes;

@@ -7,15 +7,15 @@ use crate::protocol::{Amount, TxHash};
 
 /// A request extension: finishes an unfinished purchase of this request, and pays nothing new.
 ///
-/// If the journal has none, the call ends in [`PayError::NothingToResume`](super::PayError::NothingToResume).
+/// If the journal has none, the call ends in [`PayErrorKind::NothingToResume`](super::PayErrorKind::NothingToResume).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResumeOnly;
 
 /// A request extension: asks once more for the answer of a finished purchase of this request, and pays nothing. A seller that keeps its
 /// answers gives it again.
 ///
-/// The journal knows finished purchases for [about a day](super::RETENTION). If it does not know this one, or the purchase was made by
-/// another request, the call ends in [`PayError::NothingToResume`](super::PayError::NothingToResume). A refusal leaves the purchase as
+/// The journal knows finished purchases for about a day. If it does not know this one, or the purchase was made by
+/// another request, the call ends in [`PayErrorKind::NothingToResume`](super::PayErrorKind::NothingToResume). A refusal leaves the purchase as
 /// it is. An unfinished purchase is resumed instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskAgain(pub PurchaseId);
@@ -27,7 +27,7 @@ pub struct AlreadyPaid(pub TxHash);
 
 /// A request extension: the most that this request may cost, in base units, within what the budget allows. A higher
 /// quote ends the call in [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice), and an unfinished purchase that
-/// may still cost more in [`PayError::AboveMaxPrice`](super::PayError::AboveMaxPrice). A purchase that is already paid
+/// may still cost more in [`PayErrorKind::AboveMaxPrice`](super::PayErrorKind::AboveMaxPrice). A purchase that is already paid
 /// costs nothing more and is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPrice(pub Amount);

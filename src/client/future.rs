@@ -17,7 +17,7 @@ use tower_service::Service;
 use tracing::{Instrument as _, field::Empty, info_span};
 
 use super::{
-    PayError, ReplayBody, ResponseBody,
+    Failure, PayError, ReplayBody, ResponseBody,
     box_error::BoxError,
     flow::purchase::{FirstAnswer, PurchaseFlow},
     http::replay_request::ReplayRequest,
@@ -51,8 +51,8 @@ pin_project! {
     }
 }
 
-type Outcome<R> = Result<Response<ResponseBody<R>>, PayError>;
-type Flow<R> = Pin<Box<dyn Future<Output = Outcome<R>> + Send>>;
+type Answer<R> = Response<ResponseBody<R>>;
+type Flow<R> = Pin<Box<dyn Future<Output = Result<Answer<R>, Failure>> + Send>>;
 
 /// What goes on after a bill.
 struct AfterBill<S, B> {
@@ -107,13 +107,13 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
-    type Output = Outcome<R>;
+    type Output = Result<Answer<R>, PayError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
             let flow = match this.state.as_mut().project() {
-                StateProjection::Purchase { flow } => return flow.as_mut().poll(cx),
+                StateProjection::Purchase { flow } => return flow.as_mut().poll(cx).map_err(PayError::from),
                 StateProjection::Asking { asked, mut patience, started, rest } => {
                     let Poll::Ready(answer) = asked.poll(cx) else {
                         if patience.is_none() {
@@ -124,11 +124,11 @@ where
                         if let Some(patience) = patience.as_pin_mut() {
                             ready!(patience.poll(cx));
                         }
-                        return Poll::Ready(Err(PayError::TimedOut("the seller's first answer")));
+                        return Poll::Ready(Err(Failure::TimedOut("the seller's first answer").into()));
                     };
                     let answer = match answer {
                         Ok(answer) => answer,
-                        Err(error) => return Poll::Ready(Err(PayError::Http(error.into()))),
+                        Err(error) => return Poll::Ready(Err(Failure::Http(error.into()).into())),
                     };
                     let status = answer.status();
                     let Some(AfterBill { service, kept, inner }) = rest.take_if(|rest| rest.kept.is_billed(status))

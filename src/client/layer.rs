@@ -121,18 +121,18 @@ impl PayLayer {
     /// dropped leaves it to the next one for the same purchase, also after a restart. Its gas counts against the budget's
     /// [limits](super::BudgetBuilder::gas_per_day).
     ///
-    /// Meanwhile the same request pays nothing: it ends in [`PayError::Outstanding`].
+    /// Meanwhile the same request pays nothing: it ends in [`PayErrorKind::Outstanding`](super::PayErrorKind::Outstanding).
     ///
     /// Returns [`PurchaseState::Void`] where it was cancelled: the same request then pays anew. Returns [`PurchaseState::Redeeming`]
     /// where it had been used before: the same request asks for its answer. Returns `None` if there is no unfinished purchase of that
     /// name with an authorization that is not known to be used, or a call is working on it.
     ///
     /// # Errors
-    /// [`PayError::NotCancelled`] if no transaction was sent; [`PayError::Unsettled`] if its outcome is unknown within
+    /// [`PayErrorKind::NotCancelled`](super::PayErrorKind::NotCancelled) if no transaction was sent; [`PayErrorKind::Unsettled`](super::PayErrorKind::Unsettled) if its outcome is unknown within
     /// the layer's [patience](super::PayLayerBuilder::patience). The purchase stays as it is.
     pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
         let Some(guard) = self.inner.registry.to_cancel(purchase) else { return Ok(None) };
-        cancel::cancel(&self.inner, guard).await
+        Ok(cancel::cancel(&self.inner, guard).await?)
     }
 }
 

@@ -62,22 +62,22 @@
 //! - **At most one authorization is open for one request.** The journal has it, durably, before any seller sees it, and
 //!   every repetition shows the same one. The client does not trust the seller's reports about it, and asks the chain.
 //!   It signs another one only after the chain shows that the first was not used and never can be, because it has
-//!   expired at a final block or was [cancelled](PayLayer::cancel); until then a refusal is [`PayError::Outstanding`].
+//!   expired at a final block or was [cancelled](PayLayer::cancel); until then a refusal is [`PayErrorKind::Outstanding`].
 //!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it. Its
 //!   validity is limited by the seller's request and by the layer's patience.
 //! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
 //!   one is not paid.
-//! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayError::BilledAgain`]; a refusal is an
+//! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayErrorKind::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
 //! - **Payments are bound to their payer, if the payer supports it.** [`WalletPayer`] tags each transfer with its
 //!   intent, so that strangers cannot redeem it; a fresh intent is accompanied by the tag's secret. If a seller demands
 //!   more ([`payment_bound`](crate::protocol::ProblemCode::PaymentBound),
 //!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)), the payer signs a text that the layer
-//!   writes; it never signs a text from the seller. If the payer cannot sign, the call ends in [`PayError::Unproven`],
+//!   writes; it never signs a text from the seller. If the payer cannot sign, the call ends in [`PayErrorKind::Unproven`],
 //!   and the payment is kept.
 //! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. Small answers
 //!   are read to their end before they are handed on; larger and slower ones are handed on as they come
-//!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayError::AnswerLost`].
+//!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayErrorKind::AnswerLost`].
 //! - **A purchase is closed only once its caller has the answer.** It stays open until the [body](ResponseBody) is read
 //!   to its end, or until it is [acknowledged](PayLayer::acknowledge). After a crash, or a dropped or broken body, the
 //!   same request asks for the same answer and pays nothing. [`PayLayerBuilder::acknowledged_by_caller`] is for callers
@@ -88,8 +88,8 @@
 //!
 //! # Features
 //!
-//! `client` alone has the layer, the budget and the journals. `wallet` adds [`WalletPayer`], and `reqwest` [`ReqwestClient`]; each
-//! implies `client`. A custodian's payer and another HTTP client need neither.
+//! `client` alone has the layer, the budget and the journals. With `wallet` it has [`WalletPayer`] as well, and with `reqwest`
+//! [`ReqwestClient`]. A custodian's payer and another HTTP client need neither.
 //!
 //! # The same request
 //!
@@ -100,14 +100,14 @@
 //! answer. During a [cancellation](PayLayer::cancel), the same request pays nothing. [`ResumeOnly`] finishes a purchase
 //! without a new payment. If the seller answers without a confirmation that it took the payment (the service's own 400,
 //! a 200 without `PAYMENT-RESPONSE`), the call returns the response and keeps the payment. The same request uses it for
-//! the seller's next quote if the payment covers it; otherwise the call ends in [`PayError::NotCovered`] and pays
+//! the seller's next quote if the payment covers it; otherwise the call ends in [`PayErrorKind::NotCovered`] and pays
 //! nothing. Another request to the same seller uses it for exactly the same price. The payment is kept for as long as
 //! sellers accept it: [`PayLayerBuilder::payment_age`]. An authorization is kept for as long as it can be used.
 //!
 //! # Bodies
 //!
 //! A request is sent twice at least, so its body must be one that can be sent again ([`ReplayBody`]): bytes in memory, or
-//! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayError::NotReplayable`] when the answer
+//! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayErrorKind::NotReplayable`] when the answer
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
 //! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, or `X-PAYMENT` in version 1.
 //!
@@ -138,7 +138,9 @@ mod builder;
 mod dialect;
 mod directives;
 mod error;
+mod error_kind;
 mod events;
+mod failure;
 mod flow;
 mod future;
 mod http;
@@ -158,12 +160,16 @@ mod way;
 pub use ::reqwest;
 pub use builder::PayLayerBuilder;
 pub use directives::{AlreadyPaid, AskAgain, Deadline, MaxPrice, QuoteOnly, ResumeOnly};
-pub use error::{Money, NotCovered, PayError};
+pub use error::PayError;
+pub use error_kind::{Money, PayErrorKind};
 pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
+pub(crate) use failure::{Failure, NotCovered};
+pub(crate) use flow::budget::Denial;
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
-pub use flow::journal::{
-    FileJournal, Journal, JournalEntry, JournalError, JournalPayment, MemoryJournal, PurchaseState, RETENTION,
-};
+pub(crate) use flow::journal::JournalPayment;
+#[cfg(test)]
+pub(crate) use flow::journal::RETENTION;
+pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
 pub use future::ResponseFuture;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
@@ -173,7 +179,7 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use payer::{
     AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-    SubmitGuard, TransferOrder, TransferRequest, TransferStatus,
+    SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

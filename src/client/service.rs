@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, http::request_copy::RequestCopy,
+    Failure, PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, http::request_copy::RequestCopy,
     inner::ClientInner,
 };
 
@@ -58,7 +58,7 @@ where
     type Future = ResponseFuture<S::Future, S, B, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PayError>> {
-        self.service.poll_ready(cx).map_err(|error| PayError::Http(error.into()))
+        self.service.poll_ready(cx).map_err(|error| Failure::Http(error.into()).into())
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {

@@ -1,9 +1,7 @@
 //! What the verifier and the wallet both need of an EVM chain: calls to its nodes, what nodes say, and the ABI of contracts.
 
 pub(crate) mod block;
-#[allow(dead_code, reason = "for one of them alone, a part of it")]
 pub(crate) mod block_range;
-#[allow(dead_code, unused_imports, reason = "each of the rooms that pay, settle and verify needs a part of it")]
 pub(crate) mod eip3009;
 pub(crate) mod erc1271;
 pub(crate) mod erc20;

@@ -32,25 +32,23 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone)]
 pub struct LedgerError {
     kind: LedgerErrorKind,
+    says: &'static str,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// The kind of failure of a ledger.
+/// The kind of failure of a ledger: what is to be done about it. The error's text says it in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
-    /// The backend did not answer, or failed.
+    /// The backend did not answer, or failed. Asking again may help.
     Unavailable,
-    /// The backend's contents are not what this version reads and writes.
+    /// The backend's contents are not what this version reads and writes. Migrate them, or restore a backup.
     Incompatible,
-    /// The ledger's file was mounted into a container without its folder, where its write-ahead log lies. Two such containers
-    /// would have a log each, and one would sell what the other has sold.
-    MountedAlone,
-    /// The ledger's path names something other than a regular file, such as a device, a pipe or a folder.
-    NotAFile,
-    /// The ledger's file has a second name, a hard link. A process that opens it by the other name has a write-ahead log of its
-    /// own, and would sell what the first has sold.
-    HardLinked,
+    /// The backend could lose a sale, or two processes could sell from it without seeing each other: a Redis server that evicts, a
+    /// file that is mounted alone or has a second name. Change the backend.
+    Unsafe,
+    /// The address or a setting is wrong, or the crate was built without the feature of this ledger. Change the program's settings.
+    Setting,
     /// Another failure, of a ledger from outside this crate.
     Other,
 }
@@ -59,18 +57,32 @@ impl LedgerError {
     /// Creates the error of a backend that did not answer, or failed.
     #[must_use]
     pub const fn unavailable() -> Self {
-        Self::new(LedgerErrorKind::Unavailable)
+        Self::new(LedgerErrorKind::Unavailable, "the ledger cannot be reached: check its backend")
     }
 
     /// Creates the error of a backend with contents of another version.
     #[must_use]
     pub const fn incompatible() -> Self {
-        Self::new(LedgerErrorKind::Incompatible)
+        Self::new(
+            LedgerErrorKind::Incompatible,
+            "the ledger's contents cannot be read by this version: migrate it, or restore a backup",
+        )
     }
 
     /// Creates an error of any other kind from its cause.
     pub fn other(source: impl Into<BoxError>) -> Self {
-        Self::new(LedgerErrorKind::Other).because(source)
+        Self::new(LedgerErrorKind::Other, "the ledger failed: see the error's source").because(source)
+    }
+
+    /// The error of a backend that could sell twice.
+    #[cfg(any(feature = "sqlite", feature = "redis", test))]
+    pub(crate) const fn not_safe(says: &'static str) -> Self {
+        Self::new(LedgerErrorKind::Unsafe, says)
+    }
+
+    /// The error of a setting.
+    pub(crate) const fn setting(says: &'static str) -> Self {
+        Self::new(LedgerErrorKind::Setting, says)
     }
 
     /// Attaches the cause, which [`source`](Error::source) returns.
@@ -79,8 +91,8 @@ impl LedgerError {
         Self { source: Some(source.into().into()), ..self }
     }
 
-    pub(crate) const fn new(kind: LedgerErrorKind) -> Self {
-        Self { kind, source: None }
+    const fn new(kind: LedgerErrorKind, says: &'static str) -> Self {
+        Self { kind, says, source: None }
     }
 
     /// Returns the kind of failure.
@@ -96,13 +108,7 @@ impl LedgerError {
     }
 }
 
-impl From<LedgerErrorKind> for LedgerError {
-    fn from(kind: LedgerErrorKind) -> Self {
-        Self::new(kind)
-    }
-}
-
-/// Errors are equal if they are of one kind and share their source, as the clones of an error do.
+/// Errors are equal if they say the same and share their source, as the clones of an error do.
 impl PartialEq for LedgerError {
     fn eq(&self, other: &Self) -> bool {
         let same_source = match (&self.source, &other.source) {
@@ -110,36 +116,15 @@ impl PartialEq for LedgerError {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
-        self.kind == other.kind && same_source
+        (self.kind, self.says) == (other.kind, other.says) && same_source
     }
 }
 
 impl Eq for LedgerError {}
 
-impl fmt::Display for LedgerErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unavailable => "the ledger cannot be reached: check its backend",
-            Self::Incompatible => {
-                "the ledger's contents cannot be read by this version: migrate it, or restore a backup"
-            }
-            Self::MountedAlone => {
-                "the ledger's file is mounted alone, without the log beside it, and could be sold from twice: mount the \
-                 folder that it lies in instead"
-            }
-            Self::NotAFile => "the ledger's path is no regular file: name one, or a new one in a folder that exists",
-            Self::HardLinked => {
-                "the ledger's file has a second name, a hard link, and could be sold from twice: remove the other name, \
-                 and copy the file with SQLite's .backup instead"
-            }
-            Self::Other => "the ledger failed: see the error's source",
-        })
-    }
-}
-
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
+        f.write_str(self.says)
     }
 }
 
@@ -163,9 +148,12 @@ mod tests {
     fn only_an_outage_is_transient() {
         let lost = LedgerError::unavailable().because("connection reset");
         assert!(lost.is_transient() && LedgerError::unavailable().is_transient());
-        let kinds = [LedgerErrorKind::MountedAlone, LedgerErrorKind::NotAFile, LedgerErrorKind::HardLinked];
-        let wrong = [LedgerError::incompatible(), LedgerError::other("no table")];
-        let wrong = wrong.into_iter().chain(kinds.map(LedgerError::from)).collect::<Vec<_>>();
+        let wrong = [
+            LedgerError::incompatible(),
+            LedgerError::other("no table"),
+            LedgerError::not_safe("x"),
+            LedgerError::setting("x"),
+        ];
         assert!(wrong.iter().all(|error| !error.is_transient()));
     }
 
@@ -176,6 +164,6 @@ mod tests {
         assert!(!error.to_string().contains("canary"));
         assert_eq!(error, error.clone());
         assert_ne!(error, LedgerError::other("postgres://seller:canary@host"));
-        assert_ne!(error, LedgerErrorKind::Other.into());
+        assert_ne!(LedgerError::setting("one"), LedgerError::setting("other"));
     }
 }

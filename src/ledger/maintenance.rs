@@ -39,7 +39,7 @@ pub trait Maintenance: Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
-    fn holdings(&self) -> impl Future<Output = Result<Holdings, LedgerError>> + Send;
+    fn size(&self) -> impl Future<Output = Result<LedgerSize, LedgerError>> + Send;
 
     /// Returns the low-water mark of a network: its payments up to this block time are refused unless the ledger knows them as sold.
     /// `None` until the ledger has [begun](Ledger::begin) there.
@@ -82,7 +82,7 @@ pub trait Maintenance: Ledger {
 /// The number of records of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holdings {
+pub struct LedgerSize {
     /// Leases that are held, including expired ones that were not taken over.
     pub held: u64,
     /// Sales on record, without those that are only in the book of sales.
@@ -91,8 +91,8 @@ pub struct Holdings {
 
 /// A shared handle.
 impl<L: Maintenance> Maintenance for Arc<L> {
-    fn holdings(&self) -> impl Future<Output = Result<Holdings, LedgerError>> + Send {
-        L::holdings(self)
+    fn size(&self) -> impl Future<Output = Result<LedgerSize, LedgerError>> + Send {
+        L::size(self)
     }
 
     fn low_water_mark(&self, network: Network) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send {

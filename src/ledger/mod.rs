@@ -50,22 +50,21 @@ use std::{future::Future, sync::Arc, time::Duration};
 #[cfg(feature = "redis")]
 pub use ::redis as redis_driver;
 pub use announcements::Announcements;
-pub use any::{AnyLedger, OpenLedgerError, OpenLedgerErrorKind};
+pub use any::AnyLedger;
 pub use book::{BookedSale, DayTotal, KnownPayment, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay};
 pub(crate) use claim::LONGEST_LEASE;
 pub use claim::{Claim, ClaimBuilder, Lease};
 pub(crate) use erased::{Boxed, ErasedLedger};
 pub use error::{LedgerError, LedgerErrorKind};
-pub use maintenance::{Holdings, Maintenance};
-pub use memory::{Counts, MemoryLedger};
+pub use maintenance::{LedgerSize, Maintenance};
+pub use memory::{LedgerCounts, MemoryLedger};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresLedger, PostgresLedgerBuilder};
 #[cfg(feature = "redis")]
-pub use redis::{Durability, RedisConnectError, RedisConnectErrorKind, RedisLedger, RedisLedgerBuilder};
+pub use redis::{Durability, RedisLedger, RedisLedgerBuilder};
 pub use sale::{KeptAnswer, Sale};
 pub use settling::Settling;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub use sql::TablePrefixError;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
 /// The driver of the SQL ledgers, for a pool of your own.

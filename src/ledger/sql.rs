@@ -36,18 +36,16 @@ const TRIES: usize = 16;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The error of a table prefix, or of a schema's name, that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit")]
-#[non_exhaustive]
-pub struct TablePrefixError;
+pub(super) const TABLE_PREFIX: LedgerError =
+    LedgerError::setting("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit");
 
 /// Lets a prefix through that can stand in a statement as it is.
-pub(super) fn table_prefix(prefix: &str) -> Result<&str, TablePrefixError> {
+pub(super) fn table_prefix(prefix: &str) -> Result<&str, LedgerError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let begins = |byte: &u8| !byte.is_ascii_digit();
     match prefix.len() <= 32 && prefix.bytes().all(plain) && prefix.as_bytes().first().is_some_and(begins) {
         true => Ok(prefix),
-        false => Err(TablePrefixError),
+        false => Err(TABLE_PREFIX),
     }
 }
 

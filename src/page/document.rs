@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Offer,
-    protocol::{Network, Quote, Redemption, headers::X_PRICE_INTENT},
+    protocol::{Asset, Network, Quote, Redemption, headers::X_PRICE_INTENT},
 };
 
 /// The page for a quote.
@@ -101,11 +101,11 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
     let _ = write!(
         out,
-        r#"<section class="card"><p class="label" id="host"></p><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price"><strong>{}</strong> {} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        r#"<section class="card"><p class="label" id="host"></p><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price">{}{} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
         words.of(Text::Buying),
         Escaped(&quote.label),
         question(words, uri, offer),
-        Escaped(&grouped(&data::price(quote))),
+        price(offer),
         Escaped(&quote.symbol),
         words.on(Text::OnNetwork, &data::network_names(offer)),
         testnet(words, quote),
@@ -119,6 +119,16 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     }
     if !offer.takes_transfers {
         let _ = write!(out, r#"<p class="card" id="needed">{}</p>"#, words.of(Text::SignedOnly));
+    }
+}
+
+/// The price as people read it: in dollars too, where the token is USDC on a network where it has a value.
+fn price(offer: &Offer) -> String {
+    let (quote, amount) = (&offer.quote, grouped(&data::price(&offer.quote)));
+    let dollars = Asset::usdc_of(quote.network).filter(|_| quote.network != Network::BASE_SEPOLIA);
+    match dollars.is_some_and(|usdc| quote.contracts.first() == Some(&usdc.contract())) {
+        true => format!("<strong>${amount}</strong> · {amount} "),
+        false => format!("<strong>{amount}</strong> "),
     }
 }
 

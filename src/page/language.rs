@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use http::{HeaderMap, header};
 
-use super::text::Text;
+use super::text::{self, Text};
 use crate::quality::quality;
 
 /// The language of a page without another wish.
@@ -23,11 +23,10 @@ const TRANSLATIONS: [(&str, &str); 6] = [
 /// Every language that the page speaks without a translation by the shop.
 pub(super) const SPOKEN: [&str; 7] = ["ar", "de", ENGLISH, "es", "fr", "ja", "zh"];
 
-type Texts = HashMap<&'static str, &'static str>;
+type Texts = HashMap<Text, &'static str>;
 
 static TEXTS: LazyLock<HashMap<&str, Texts>> = LazyLock::new(|| {
-    let texts = |lines: &'static str| lines.lines().filter_map(|line| line.split_once(" = ")).collect();
-    TRANSLATIONS.iter().map(|(language, lines)| (*language, texts(lines))).collect()
+    TRANSLATIONS.iter().map(|(language, lines)| (*language, text::read(lines).flatten().collect())).collect()
 });
 
 /// The language of one page.
@@ -60,7 +59,7 @@ impl<'a> Language<'a> {
     }
 
     pub(super) fn text(self, text: Text) -> &'static str {
-        self.texts.and_then(|texts| texts.get(text.key()).copied()).unwrap_or(text.english())
+        self.texts.and_then(|texts| texts.get(&text).copied()).unwrap_or(text.english())
     }
 
     /// The direction in which it is written.
@@ -93,7 +92,7 @@ mod tests {
         for (language, lines) in TRANSLATIONS {
             assert_eq!(lines.lines().count(), Text::ALL.len(), "{language}");
             for text in Text::ALL {
-                let told = TEXTS[language].get(text.key()).unwrap_or_else(|| panic!("{language} lacks {}", text.key()));
+                let told = TEXTS[language].get(text).unwrap_or_else(|| panic!("{language} lacks {}", text.key()));
                 assert!(!told.trim().is_empty(), "{language}: {}", text.key());
                 assert_eq!(holes(told), holes(text.english()), "{language}: {}", text.key());
             }

@@ -24,7 +24,7 @@ impl X402Layer {
     /// Answers browsers with this page instead of the quote's JSON, as [`quote_page`](Self::quote_page) does.
     ///
     /// Answers are then kept for fifteen minutes, because a browser loses them easily, unless
-    /// [`redeliver`](Self::redeliver) says otherwise: [`Redelivery::for_`] zero keeps none.
+    /// [`redeliver`](Self::redeliver) says otherwise: [`Redelivery::lasting`] zero keeps none.
     pub fn page(self, page: Page) -> Self {
         self.quote_page(page)
     }

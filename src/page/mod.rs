@@ -49,4 +49,3 @@ mod text;
 mod time;
 
 pub use settings::Page;
-pub use text::Text;

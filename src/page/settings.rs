@@ -9,8 +9,9 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use super::{
     language::{Language, SPOKEN},
     policy,
-    text::Text,
+    text::{self, ENGLISH, Text},
 };
+use crate::protocol::ParseError;
 
 /// The parts in the folder `script`, in one function: `bash .ci/page-script --write` makes it.
 const SCRIPT: &str = include_str!("script.min.js");
@@ -83,17 +84,38 @@ impl Page {
     /// Sets one language for all visitors, as HTML names it.
     ///
     /// By default, `Accept-Language` chooses among [`LANGUAGES`](Self::LANGUAGES). A language without a translation has the
-    /// English texts, until [`text`](Self::text) sets others.
+    /// English texts, until [`texts`](Self::texts) sets others.
     pub fn lang(mut self, lang: impl Into<String>) -> Self {
         self.lang = Some(lang.into());
         self
     }
 
-    /// Sets one text, for a translation or for other words. It holds in every language: a shop that sets one sentence should also set
-    /// [`lang`](Self::lang).
-    pub fn text(mut self, text: Text, words: impl Into<String>) -> Self {
-        self.texts.insert(text, words.into());
-        self
+    /// Every text as it is unless it is set: a line `key = words` for each. This is what a translation begins with.
+    ///
+    /// Words in braces are replaced. A text with a key that begins with `error.` stands in for the `detail` of a problem of that
+    /// code.
+    pub const ENGLISH: &str = ENGLISH;
+
+    /// Sets texts, for a translation or for other words: lines `key = words` with keys of [`ENGLISH`](Self::ENGLISH). Empty lines, and
+    /// lines that begin with `#`, say nothing.
+    ///
+    /// They hold in every language: a shop that sets one sentence should also set [`lang`](Self::lang).
+    ///
+    /// ```
+    /// use tower_x402::page::Page;
+    /// let page = Page::new().lang("it").texts("buying = Stai acquistando\nsend = Paga con {wallet}")?;
+    /// # Ok::<(), tower_x402::protocol::ParseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ParseError`] if a line is no `key = words`, or if the page has no text of that key.
+    pub fn texts(mut self, lines: &str) -> Result<Self, ParseError> {
+        for line in text::read(lines) {
+            let (text, words) = line?;
+            self.texts.insert(text, words.to_owned());
+        }
+        Ok(self)
     }
 
     fn fresh(mut self) -> Self {

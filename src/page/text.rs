@@ -1,33 +1,28 @@
 //! Every text of the page, in one table, so that it can be translated.
 
+use crate::protocol::ParseError;
+
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident = $key:literal, $english:literal;)+) => {
         /// One text of the page. Words in braces are replaced.
         ///
         /// Those with a key that begins with `error.` stand in for the `detail` of a problem of that code.
-        ///
-        /// ```
-        /// use tower_x402::page::{Page, Text};
-        /// let page = Page::new().lang("de").text(Text::Buying, "Sie kaufen").text(Text::Redeem, "Antwort abholen");
-        /// assert_eq!(Text::Buying.english(), "You are buying");
-        /// # let _ = page;
-        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum Text { $($(#[$doc])* #[doc = concat!("“", $english, "”")] $name,)+ }
+        pub(super) enum Text { $($(#[$doc])* #[doc = concat!("“", $english, "”")] $name,)+ }
 
         impl Text {
             /// Every text.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
+            pub(super) const ALL: &[Self] = &[$(Self::$name),+];
 
             /// The name by which the page's script knows it.
-            #[must_use]
-            pub const fn key(self) -> &'static str { match self { $(Self::$name => $key,)+ } }
+            pub(super) const fn key(self) -> &'static str { match self { $(Self::$name => $key,)+ } }
 
             /// The text as it is unless it is set.
-            #[must_use]
-            pub const fn english(self) -> &'static str { match self { $(Self::$name => $english,)+ } }
+            pub(super) const fn english(self) -> &'static str { match self { $(Self::$name => $english,)+ } }
         }
+
+        /// Every text as it is unless it is set, a line `key = words` for each.
+        pub(super) const ENGLISH: &str = concat!($($key, " = ", $english, "\n"),+);
     };
 }
 
@@ -228,6 +223,20 @@ impl Text {
     }
 }
 
+/// The words of a file with a line `key = words` for each text. Empty lines, and lines that begin with `#`, say nothing.
+pub(super) fn read(lines: &str) -> impl Iterator<Item = Result<(Text, &str), ParseError>> {
+    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let (key, words) = line.split_once('=').ok_or(NO_LINE)?;
+        let text = Text::ALL.iter().find(|text| text.key() == key.trim_end()).ok_or(UNKNOWN)?;
+        let words = words.trim_start();
+        if words.is_empty() { Err(NO_LINE) } else { Ok((*text, words)) }
+    })
+}
+
+const NO_LINE: ParseError = ParseError::new("the texts of a page are lines `key = words`");
+const UNKNOWN: ParseError = ParseError::new("a text of the page has one of the keys of `Page::ENGLISH`");
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -244,5 +253,49 @@ mod tests {
             assert!(Text::of_error(code).is_some());
         }
         assert_eq!(Text::of_error("no_such_code"), None);
+    }
+
+    #[test]
+    fn the_english_file_is_read_as_it_was_written() {
+        let read: Vec<_> = read(ENGLISH).map(Result::unwrap).collect();
+        let all: Vec<_> = Text::ALL.iter().map(|text| (*text, text.english())).collect();
+        assert_eq!(read, all);
+    }
+
+    #[test]
+    fn a_line_has_a_key_and_words() {
+        let of = |lines| read(lines).collect::<Result<Vec<_>, _>>();
+        assert_eq!(of("# Italian\n\n  copy=Copia = copia \r\n").unwrap(), [(Text::Copy, "Copia = copia")]);
+        for (lines, error) in
+            [("copy", NO_LINE), ("copy = ", NO_LINE), ("coppy = Copia", UNKNOWN), ("= Copia", UNKNOWN)]
+        {
+            assert_eq!(of(lines).unwrap_err(), error, "{lines}");
+        }
+    }
+
+    /// Each text that the script says is in the table, and each in the table is said somewhere.
+    #[test]
+    fn script_and_table_know_the_same_texts() {
+        let script = concat!(
+            include_str!("script/begin.js"),
+            include_str!("script/memory.js"),
+            include_str!("script/view.js"),
+            include_str!("script/wallets.js"),
+            include_str!("script/redeem.js"),
+            include_str!("script/answer.js"),
+            include_str!("script/markdown.js"),
+            include_str!("script/end.js"),
+        );
+        let document = include_str!("document.rs");
+        for text in Text::ALL {
+            let said = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == text.key())
+                || document.contains(&format!("Text::{text:?}"))
+                || text.key().starts_with("error.");
+            assert!(said, "{text:?} is said nowhere");
+        }
+        for call in script.split("say(\"").skip(1).chain(script.split("tell(\"").skip(1)) {
+            let key = call.split('"').next().unwrap();
+            assert!(Text::ALL.iter().any(|text| text.key() == key), "{key} is no text");
+        }
     }
 }

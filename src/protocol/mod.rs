@@ -49,7 +49,7 @@ pub use binding::{Binding, ProvedBy};
 pub use chain_time::ChainTime;
 pub use intent::{INTENT_ID_MAX, IntentId, IntentKey};
 pub use network::Network;
-pub use payer_proof::{PaymentSecret, PaymentSignature, SIGNATURE_MAX, redemption_message};
+pub use payer_proof::{PaymentSecret, PaymentSignature, redemption_message};
 
 pub use headers::HEADER_MAX;
 pub use parse_error::ParseError;

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use super::{IntentId, Network, ParseError, PaymentTag, TxHash};
 
 /// The longest signature that is read, in bytes.
-pub const SIGNATURE_MAX: usize = 4_096;
+pub(crate) const SIGNATURE_MAX: usize = 4_096;
 
 /// The secret that a transfer was made for: 16 to 192 of the characters `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-`.
 ///
@@ -55,7 +55,7 @@ impl fmt::Debug for PaymentSecret {
     }
 }
 
-/// A signature of a payer over [`redemption_message`] or an [authorization](super::v2::Authorization), as bytes: 65 or 64 of a plain account, up to [`SIGNATURE_MAX`] of a contract.
+/// A signature of a payer over [`redemption_message`] or an [authorization](super::v2::Authorization), as bytes: 65 or 64 of a plain account, up to 4096 of a contract.
 ///
 /// Its text is `0x` and hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const INVALID_SIGNATURE: ParseError =
     ParseError::new("invalid payment signature: it is 0x and the hexadecimal digits of 1 to 4096 bytes");
 
 impl PaymentSignature {
-    /// Takes 1 to [`SIGNATURE_MAX`] bytes.
+    /// Takes 1 to 4096 bytes.
     ///
     /// # Errors
     /// [`ParseError`] for none, and for more.

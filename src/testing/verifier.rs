@@ -364,6 +364,7 @@ impl Signatures for ScriptedVerifier {
 
 /// Returns the signature of this account over the message, as [`ScriptedVerifier`] knows it: no key is needed.
 #[must_use]
+#[doc(hidden)]
 pub fn scripted_signature(account: Address, message: &str) -> PaymentSignature {
     let mut bytes = vec![0; 65];
     blake3::Hasher::new().update(account.as_bytes()).update(message.as_bytes()).finalize_xof().fill(&mut bytes);

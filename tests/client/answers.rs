@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
-        AlreadyPaid, Body, FileJournal, Journal as _, MemoryJournal, PayError, PayLayer, ProofIn, Purchase,
+        AlreadyPaid, Body, FileJournal, Journal as _, MemoryJournal, PayErrorKind, PayLayer, ProofIn, Purchase,
         PurchaseState, ResumeOnly,
     },
     protocol::{ProblemCode, RetryRule, SealingKeys},
@@ -184,7 +184,7 @@ async fn a_body_that_is_sent_once_reaches_what_is_free_and_pays_nothing() {
     assert_eq!(ask(&layer, &free, post(streaming())).await.unwrap().text, "streamed");
     let priced = Seller::honest();
     let error = ask(&layer, &priced, post(streaming())).await.unwrap_err();
-    assert!(matches!(error, PayError::NotReplayable), "{error}");
+    assert!(error.kind() == PayErrorKind::NotReplayable, "{error}");
     assert_eq!((market.wallet.prepared(), priced.asked().len()), (0, 1));
     let made = || Body::from_factory("upload-1", streaming);
     let got = ask(&in_body(&market).await, &priced, post(made())).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_payment_made_elsewhere_is_redeemed_and_not_repeated() {
     let purchase = got.purchase.unwrap();
     assert_eq!((purchase.transaction, purchase.payer, purchase.token, purchase.sent), (Some(paid), None, None, 0));
     let error = call(&layer.layer(market.seller()), request()).await.unwrap_err();
-    assert!(matches!(error, PayError::Refused { code: ProblemCode::TxAlreadyUsed, .. }), "{error}");
+    assert!((error.kind(), error.reason()) == (PayErrorKind::Refused, Some("tx_already_used")), "{error}");
     assert_eq!((market.wallet.prepared(), layer.unfinished().len()), (0, 0));
 }
 
@@ -273,7 +273,7 @@ async fn a_layer_that_only_redeems_pays_nothing() {
     let layer = PayLayer::redeem_only().clock(market.shop.clock.clone()).build().await.unwrap();
     let client = layer.layer(market.seller());
     let error = call(&client, question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Declined(_)) && error.transaction().is_none(), "{error}");
+    assert!(error.kind() == PayErrorKind::Declined && error.transaction().is_none(), "{error}");
     let mut request = question("{}");
     let paid = market.shop.pay(490_000);
     request.extensions_mut().insert(AlreadyPaid(paid));
@@ -343,11 +343,11 @@ async fn who_only_resumes_begins_nothing() {
         request.extensions_mut().insert(ResumeOnly);
         request
     };
-    assert!(matches!(ask(&layer, &seller, resume()).await, Err(PayError::NothingToResume)));
+    assert!(ask(&layer, &seller, resume()).await.is_err_and(|error| error.kind() == PayErrorKind::NothingToResume));
     assert!(seller.asked().is_empty());
     ask(&layer, &seller, question("{}")).await.unwrap_err();
     assert_eq!(ask(&layer, &seller, resume()).await.unwrap().text, "the answer");
-    assert!(matches!(ask(&layer, &seller, resume()).await, Err(PayError::NothingToResume)));
+    assert!(ask(&layer, &seller, resume()).await.is_err_and(|error| error.kind() == PayErrorKind::NothingToResume));
     assert_eq!(market.wallet.transfers(), 1);
 }
 
@@ -386,7 +386,7 @@ async fn what_the_seller_could_not_read_is_not_spent_either() {
         };
         let (layer, seller) = (market.layer().await, Seller::paid(wrong));
         let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
-        assert!(matches!(error, PayError::Misunderstood { .. }) && error.is_resumable(), "{error}");
+        assert!(error.kind() == PayErrorKind::Misunderstood && error.is_resumable(), "{error}");
         assert_eq!(ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap().text, "the answer");
         assert_eq!(market.wallet.transfers(), 1, "{code}");
     }
@@ -410,7 +410,7 @@ async fn what_was_not_spent_pays_for_one_request_only() {
     let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
     assert_eq!(ask(&layer, &seller, question("[1]")).await.unwrap().text, "the answer");
-    assert!(matches!(ask(&layer, &seller, question("[1]")).await, Err(PayError::Declined(_))));
+    assert!(ask(&layer, &seller, question("[1]")).await.is_err_and(|error| error.kind() == PayErrorKind::Declined));
     assert_eq!(market.wallet.transfers(), 1);
 }
 
@@ -498,7 +498,7 @@ async fn an_answer_that_was_lost_is_not_bought_again_in_the_same_call() {
         }
     });
     let error = call(&market.layer().await.layer(losing), question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Refused { code: ProblemCode::AlreadyConsumed, .. }), "{error}");
+    assert!((error.kind(), error.reason()) == (PayErrorKind::Refused, Some("already_consumed")), "{error}");
     assert!(error.transaction().is_some() && !error.is_resumable());
     assert_eq!((market.wallet.transfers(), market.runs.runs()), (1, 1));
 }
@@ -570,6 +570,6 @@ async fn settings_without_bounds_are_taken() {
         move |asked| if asked.proofs == 0 { problem(409, "redemption_in_progress", &after) } else { sold() },
     );
     let error = ask(&layer, &seller, question("{}")).await.err();
-    assert!(error.as_ref().is_none_or(|error| matches!(error, PayError::Unanswered { .. })), "{error:?}");
+    assert!(error.as_ref().is_none_or(|error| error.kind() == PayErrorKind::Unanswered), "{error:?}");
     assert_eq!(market.wallet.transfers(), 1);
 }

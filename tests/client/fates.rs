@@ -14,18 +14,18 @@ use tower::Layer as _;
 use tower_x402::{
     Merchant,
     client::{
-        Body, Budget, BudgetDenial, JournalEntry, MemoryJournal, PayError, PayLayer, Payer, PayerError,
+        Body, Budget, BudgetDenial, JournalEntry, MemoryJournal, PayError, PayErrorKind, PayLayer, Payer, PayerError,
         PreparedTransfer, Purchase, PurchaseEvent, PurchaseState, ResumeOnly, SubmitGuard, TransferRequest,
         TransferStatus,
     },
     ledger::MemoryLedger,
-    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, ProblemCode, SealingKeys, TxHash},
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, SealingKeys, TxHash},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
     verify::Verifier as _,
 };
 
 use super::{
-    Market, question,
+    Market, cause, question,
     rig::{Bill, Diary, Got, Reply, Seller, Slip, ask, problem, sold},
 };
 use crate::support::{NOW, recipient};
@@ -71,7 +71,10 @@ async fn a_transfer_that_is_refused_again_and_again_is_left_to_a_later_call() {
     let layer = market.layer().await;
     market.wallet.script([Sending::Refused; 7]);
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
-    let PayError::Unsettled { reason: Some(PayerError::Refused(_)), .. } = &error else { panic!("{error:?}") };
+    assert!(
+        error.kind() == PayErrorKind::Unsettled && matches!(cause(&error), Some(PayerError::Refused(_))),
+        "{error:?}"
+    );
     assert!(error.transaction().is_some() && error.is_resumable());
     assert_eq!((market.wallet.sent(), states(&market)), (7, vec![PurchaseState::Paying]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
@@ -84,7 +87,7 @@ async fn what_was_reverted_is_said_and_paid_anew_when_asked_again() {
     let layer = market.layer().await;
     market.wallet.script([Sending::Reverted]);
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Reverted { .. }) && !error.is_resumable(), "{error}");
+    assert!(error.kind() == PayErrorKind::Reverted && !error.is_resumable(), "{error}");
     assert_eq!((market.wallet.transfers(), states(&market)), (0, vec![PurchaseState::Void]));
     bought(ask(&layer, &Seller::honest(), question("{}")).await);
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (1, 2));
@@ -115,7 +118,7 @@ async fn bids_are_bounded_and_so_is_the_patience() {
     market.wallet.script([Sending::Held; 100]);
     let started = Instant::now();
     let error = ask(&market.layer().await, &Seller::honest(), question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{error}");
+    assert!(error.kind() == PayErrorKind::Unsettled && error.is_resumable(), "{error}");
     assert!(started.elapsed() <= Duration::from_secs(15 * 60));
     assert_eq!((market.wallet.prepared(), market.wallet.sent()), (6, 6));
 }
@@ -162,7 +165,7 @@ async fn who_only_resumes_does_not_pay_anew_for_what_was_displaced() {
     let mut resuming = question("{}");
     resuming.extensions_mut().insert(ResumeOnly);
     let error = ask(&layer, &seller, resuming).await.unwrap_err();
-    assert!(matches!(error, PayError::Displaced { .. }) && !error.is_resumable(), "{error}");
+    assert!(error.kind() == PayErrorKind::Displaced && !error.is_resumable(), "{error}");
     assert_eq!(
         (market.wallet.transfers(), market.wallet.prepared(), states(&market)),
         (0, 1, vec![PurchaseState::Void])
@@ -183,7 +186,7 @@ async fn a_wallet_that_is_always_overtaken_is_given_up() {
     });
     let error = ask(&layer, &Seller::honest(), question("{}")).await.unwrap_err();
     overtaking.abort();
-    assert!(matches!(error, PayError::Displaced { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Displaced, "{error}");
     assert_eq!((error.transaction(), error.is_resumable()), (None, false));
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (0, 3));
     assert_eq!(states(&market), [PurchaseState::Void; 3]);
@@ -194,7 +197,12 @@ async fn a_wallet_that_is_away_is_waited_for() {
     let market = Market::open().await;
     market.wallet.outage(true);
     let error = ask(&market.layer().await, &Seller::honest(), question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Payer(PayerError::Unavailable(_))) && !error.is_resumable(), "{error}");
+    assert!(
+        error.kind() == PayErrorKind::Payer
+            && matches!(cause(&error), Some(PayerError::Unavailable(_)))
+            && !error.is_resumable(),
+        "{error}"
+    );
     assert!(market.journal.entries().is_empty());
     market.wallet.outage(false);
     market.wallet.script([Sending::Held]);
@@ -216,7 +224,7 @@ async fn a_wallet_that_is_away_is_waited_for() {
     };
     let (got, ()) = tokio::join!(ask(&layer, &blind, question("[]")), away);
     let error = got.unwrap_err();
-    assert!(matches!(error, PayError::Unanswered { code: Some(ProblemCode::TxNotConfirmed), .. }), "{error}");
+    assert!((error.kind(), error.reason()) == (PayErrorKind::Unanswered, Some("tx_not_confirmed")), "{error}");
     assert_eq!((market.wallet.transfers(), market.wallet.prepared()), (2, 2));
 }
 
@@ -258,7 +266,7 @@ async fn a_transfer_whose_quote_is_over_is_sent_if_it_is_still_enough() {
         let shown = bill.pay();
         let (market, _, got) = never_sent(bill).await;
         let error = got.unwrap_err();
-        assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{shown}: {error}");
+        assert!(error.kind() == PayErrorKind::Unsettled && error.is_resumable(), "{shown}: {error}");
         assert!(error.transaction().is_some());
         assert_eq!((market.wallet.transfers(), market.wallet.prepared(), market.wallet.sent()), (0, 1, 2), "{shown}");
     }
@@ -275,7 +283,7 @@ async fn a_seller_that_hangs_when_asked_for_its_terms_again_is_left() {
     let layer = market.layer().await;
     let got = timeout(Duration::from_secs(16 * 60), ask(&layer, &seller, question("{}"))).await;
     let error = got.expect("the call outlasts its patience").unwrap_err();
-    assert!(matches!(error, PayError::Unsettled { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Unsettled, "{error}");
     assert_eq!(market.wallet.transfers(), 0);
 }
 
@@ -339,7 +347,7 @@ async fn what_the_journal_may_have_lost_is_not_sent_again_before_it_is_written()
     left_after(&layer, &seller, 3).await;
     assert_eq!((market.journal.entries().len(), market.wallet.prepared()), (0, 1));
     let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Unsettled { .. }) && error.is_resumable(), "{error}");
+    assert!(error.kind() == PayErrorKind::Unsettled && error.is_resumable(), "{error}");
     assert_eq!(market.wallet.sent(), 0, "sent, and in no journal");
     bought(ask(&layer, &seller, question("{}")).await);
     assert_eq!(
@@ -395,7 +403,7 @@ async fn a_seller_that_gives_one_intent_twice_is_paid_for_it_once_at_a_time() {
     left_after(&layer, &seller, 3).await;
     for layer in [&layer, &market.layer().await] {
         let error = ask(layer, &seller, question("[2]")).await.unwrap_err();
-        assert!(matches!(error, PayError::Declined(BudgetDenial::IntentReused)), "{error:?}");
+        assert!(error.denial() == Some(BudgetDenial::IntentReused), "{error:?}");
     }
     assert_eq!((market.wallet.prepared(), market.journal.entries().len()), (1, 1));
     market.wallet.release();
@@ -626,7 +634,10 @@ async fn a_custodian_is_told_once_whatever_is_heard() {
     let (market, custodian) = (Market::open().await, Custodian::default());
     custodian.silent.store(7, Ordering::SeqCst);
     let error = ask(&with(&market, custodian.clone()).await, &Seller::honest(), question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Unsettled { transaction: None, .. }) && error.is_resumable(), "{error:?}");
+    assert!(
+        error.kind() == PayErrorKind::Unsettled && error.transaction().is_none() && error.is_resumable(),
+        "{error:?}"
+    );
     bought(ask(&with(&market, custodian.clone()).await, &Seller::honest(), question("{}")).await);
     assert_eq!(custodian.orders.lock().unwrap().len(), 1);
 }
@@ -643,6 +654,6 @@ async fn an_unsent_transfer_needs_no_second_budget() {
     let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     bought(ask(&layer, &seller, question("{}")).await);
     let other = http::Request::get("https://seller.example/other").body(Body::empty()).unwrap();
-    assert!(matches!(ask(&layer, &seller, other).await, Err(PayError::Declined(_))));
+    assert!(ask(&layer, &seller, other).await.is_err_and(|error| error.kind() == PayErrorKind::Declined));
     assert_eq!(market.wallet.transfers(), 1);
 }

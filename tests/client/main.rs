@@ -78,7 +78,9 @@ use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     RequestBody, ResponseBody, X402,
-    client::{Body, Budget, BudgetBuilder, MemoryJournal, Pay, PayError, PayLayer, PayLayerBuilder, Purchase},
+    client::{
+        Body, Budget, BudgetBuilder, MemoryJournal, Pay, PayError, PayLayer, PayLayerBuilder, PayerError, Purchase,
+    },
     protocol::Asset,
     testing::ScriptedPayer,
 };
@@ -171,4 +173,9 @@ where
     let purchase = response.extensions().get::<Purchase>().cloned();
     let text = response.into_body().collect().await.unwrap().to_bytes();
     Ok((String::from_utf8_lossy(&text).into_owned(), purchase))
+}
+
+/// What the payer said, where that is the cause of an error.
+pub fn cause(error: &PayError) -> Option<&PayerError> {
+    std::error::Error::source(error)?.downcast_ref()
 }

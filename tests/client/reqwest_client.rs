@@ -12,7 +12,7 @@ use tokio::{
     net::TcpListener,
 };
 use tower::{Layer as _, ServiceExt as _};
-use tower_x402::client::{Body, FollowsNoRedirects, PayError, Purchase, ReqwestClient};
+use tower_x402::client::{Body, FollowsNoRedirects, PayErrorKind, Purchase, ReqwestClient};
 
 use super::{Market, rig::Bill};
 use crate::support::{Counter, NOW};
@@ -83,7 +83,7 @@ async fn this_machine_is_never_reached_through_a_proxy() {
     let market = Market::open().await;
     let client = market.layer().await.layer(ReqwestClient::new(proxied()).unwrap());
     let error = client.oneshot(get("http://seller.example/")).await.unwrap_err();
-    assert!(matches!(error, PayError::Declined(_)), "{error}");
+    assert!(error.kind() == PayErrorKind::Declined, "{error}");
     assert_eq!((through_proxy.runs(), market.wallet.prepared()), (1, 0));
 }
 
@@ -132,5 +132,5 @@ async fn bodies_need_not_be_shared_between_threads() {
     let answer = layer.layer(client.clone()).oneshot(Request::post(&url).body(made).unwrap()).await.unwrap();
     assert_eq!(reqwest::Response::from(answer).text().await.unwrap(), "the answer");
     let once = layer.layer(client).oneshot(Request::post(&url).body(Body::once(unshared())).unwrap()).await;
-    assert!(matches!(once, Err(PayError::NotReplayable)), "{once:?}");
+    assert!(once.as_ref().is_err_and(|error| error.kind() == PayErrorKind::NotReplayable), "{once:?}");
 }

@@ -10,8 +10,8 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, KnownPayment, Lease, Ledger,
-        LedgerError, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
+        Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, KnownPayment, Lease, Ledger, LedgerError,
+        LedgerSize, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
         SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
@@ -200,8 +200,8 @@ impl AnyLedger {
 }
 
 impl Maintenance for AnyLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
-        of_each!(self, ledger => ledger.holdings().await)
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        of_each!(self, ledger => ledger.size().await)
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

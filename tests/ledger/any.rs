@@ -2,9 +2,7 @@
 
 use tempfile::TempDir;
 use tower_x402::{
-    ledger::{
-        AnyLedger, Ledger as _, LedgerErrorKind, Maintenance as _, MemoryLedger, OpenLedgerErrorKind, SalesBook as _,
-    },
+    ledger::{AnyLedger, Ledger as _, LedgerErrorKind, Maintenance as _, MemoryLedger, SalesBook as _},
     protocol::{ChainTime, Network},
 };
 
@@ -34,16 +32,15 @@ async fn memory_has_no_book() {
 
 #[tokio::test]
 async fn what_cannot_be_opened_says_why_and_shows_no_password() {
-    let unavailable = OpenLedgerErrorKind::Ledger(LedgerErrorKind::Unavailable);
     for (address, kind) in [
-        ("", OpenLedgerErrorKind::Address),
-        ("sqlite:", OpenLedgerErrorKind::Address),
-        ("sqlite::memory:", OpenLedgerErrorKind::Address),
-        ("mysql://seller:hunter2@127.0.0.1/x", OpenLedgerErrorKind::Address),
-        ("/var/lib/hunter2.db", OpenLedgerErrorKind::Address),
-        ("sqlite:/no/such/folder/hunter2.db", unavailable),
-        ("postgres://seller:hunter2@127.0.0.1:1/x", unavailable),
-        ("redis://seller:hunter2@127.0.0.1:1", unavailable),
+        ("", LedgerErrorKind::Setting),
+        ("sqlite:", LedgerErrorKind::Setting),
+        ("sqlite::memory:", LedgerErrorKind::Setting),
+        ("mysql://seller:hunter2@127.0.0.1/x", LedgerErrorKind::Setting),
+        ("/var/lib/hunter2.db", LedgerErrorKind::Setting),
+        ("sqlite:/no/such/folder/hunter2.db", LedgerErrorKind::Unavailable),
+        ("postgres://seller:hunter2@127.0.0.1:1/x", LedgerErrorKind::Unavailable),
+        ("redis://seller:hunter2@127.0.0.1:1", LedgerErrorKind::Unavailable),
     ] {
         let error = AnyLedger::open(address).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{address}");

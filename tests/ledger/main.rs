@@ -168,12 +168,12 @@ async fn is_kept_for_its_intent<H: Harness<Ledger: Maintenance>>(harness: &H) {
     for head in [MARK + 100, last] {
         harness.pass(hours).await;
         assert_eq!(ledger.sweep(Network::BASE, ChainTime::from_unix(head)).await, Ok(0));
-        assert_eq!(ledger.holdings().await.unwrap().held, 0, "leases are forgotten");
+        assert_eq!(ledger.size().await.unwrap().held, 0, "leases are forgotten");
         assert_eq!(ledger.reserve(&foreign(head)).await, Ok(ReserveOutcome::Busy { retry_after: LEASE }));
     }
     harness.pass(hours).await;
     assert_eq!(ledger.sweep(Network::BASE, ChainTime::from_unix(last + 1)).await, Ok(0));
-    assert_eq!(ledger.holdings().await.unwrap().held, 0);
+    assert_eq!(ledger.size().await.unwrap().held, 0);
     assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(Some(ChainTime::from_unix(MARK))), "nothing was sold");
     assert!(matches!(ledger.reserve(&foreign(last + 1)).await.unwrap(), ReserveOutcome::Granted(_)));
 }

@@ -218,7 +218,7 @@ async fn quotes_of_who_settles_say_how_to_ask() {
     assert_eq!(document["/answer"]["post"]["x-payment-info"]["protocols"], json!([{ "x402": {} }]));
 
     // Who settles nothing lists nothing, and says so.
-    let shop = Shop::open_with(|builder| builder.client_submitted()).await;
+    let shop = Shop::open_with(|builder| builder.accept_submitted_transfers()).await;
     let service = layered(&shop.layer().describe(question()).unwrap(), echo(Counter::default()));
     assert!(said(&ask(&service, asked(Method::POST, "/answer", None)).await).is_empty());
 }

@@ -136,7 +136,7 @@ async fn a_quote_names_the_first_network_in_pay_and_all_in_the_standards_header(
 #[tokio::test]
 async fn where_headers_have_no_room_the_last_networks_are_left_out() {
     let shop = Shop::new();
-    let builder = (1..30).fold(shop.builder().client_submitted(), |builder, id| {
+    let builder = (1..30).fold(shop.builder().accept_submitted_transfers(), |builder, id| {
         let network = Network::eip155(id);
         let token = Asset::new(network, Address::new([9; 20]), 6, "USDC");
         builder.chain(
@@ -383,7 +383,10 @@ async fn settings_that_would_sell_wrongly_are_refused() {
         (shop.builder().chain(sepolia().asset(Asset::USDC_BASE)), "wrong network"),
         (shop.builder().chain(Chain::new(SEPOLIA)), "no verifier"),
         (shop.builder().chain(Chain::new(Network::eip155(1)).verifier(shop.sepolia.clone())), "no token"),
-        (shop.builder().client_submitted().chain(Chain::new(SEPOLIA).settler(shop.settlers[1].clone())), "no verifier"),
+        (
+            shop.builder().accept_submitted_transfers().chain(Chain::new(SEPOLIA).settler(shop.settlers[1].clone())),
+            "no verifier",
+        ),
     ] {
         let refused = builder.build().await.unwrap_err().to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");

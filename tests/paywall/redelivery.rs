@@ -25,7 +25,7 @@ use crate::support::{
 const QUARTER: Duration = Duration::from_secs(15 * 60);
 
 fn kept(stage: &Stage) -> X402Layer {
-    stage.layer().redeliver(Redelivery::for_(QUARTER))
+    stage.layer().redeliver(Redelivery::lasting(QUARTER))
 }
 
 /// An answer with much that can get lost on the way, and a number of its own.
@@ -81,7 +81,7 @@ async fn the_same_pair_gets_the_same_answer_until_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_setting_nothing_is_kept() {
-    for off in [None, Some(Redelivery::for_(Duration::ZERO))] {
+    for off in [None, Some(Redelivery::lasting(Duration::ZERO))] {
         let stage = Stage::open().await;
         let layer = off.into_iter().fold(stage.layer(), X402Layer::redeliver);
         let service = layered(&layer, numbered(Counter::default()));
@@ -100,7 +100,7 @@ async fn neither_the_price_nor_the_body_nor_the_chain_matters_any_more() {
         b"refused" => Price::Refuse(tower_x402::Refusal::new(Response::new(Bytes::from("no")))),
         body => Price::Charge(Amount::from_base_units(490_000 + 1_000 * body.len() as u128)),
     };
-    let layer = stage.shop.merchant.price_with("priced", price).unwrap().redeliver(Redelivery::for_(QUARTER));
+    let layer = stage.shop.merchant.price_with("priced", price).unwrap().redeliver(Redelivery::lasting(QUARTER));
     let service = layered(&layer.body_limit(100).unwrap(), numbered(counter.clone()));
     let intent = quoted(&service).await;
     let tx = stage.shop.pay(1_000_000);
@@ -194,7 +194,7 @@ async fn what_is_too_large_or_has_trailers_is_delivered_and_not_kept() {
     for (name, body, is_kept) in cases {
         let stage = Stage::open().await;
         let counter = Counter::default();
-        let layer = stage.layer().redeliver(Redelivery::for_(QUARTER).up_to(10));
+        let layer = stage.layer().redeliver(Redelivery::lasting(QUARTER).up_to(10));
         let service = layered(&layer, serving(counter.clone(), body));
         let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
         let first = whole(ask(&service, redemption(&intent, tx)).await).await;
@@ -394,7 +394,7 @@ async fn without_space_for_answers_none_is_delivered_again() {
         let ledger = MemoryLedger::new().answers_up_to(space).unwrap();
         let shop = Shop::open_with(|merchant| merchant.ledger(ledger)).await;
         let counter = Counter::default();
-        let service = layered(&shop.layer().redeliver(Redelivery::for_(QUARTER)), numbered(counter.clone()));
+        let service = layered(&shop.layer().redeliver(Redelivery::lasting(QUARTER)), numbered(counter.clone()));
         let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
         assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 201);
         assert_eq!(ask(&service, redemption(&intent, tx)).await.status().as_u16(), status, "{space}");

@@ -23,8 +23,8 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        Announcements, BookedSale, Claim, CommitOutcome, Counts, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger,
-        RenewOutcome, ReserveOutcome, Sale, Settling,
+        Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerCounts, LedgerError,
+        MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
     protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
 };
@@ -306,7 +306,7 @@ impl Stage {
         self.shop.merchant.charge("answer", PRICE).unwrap()
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> LedgerCounts {
         self.shop.ledger.counts().unwrap()
     }
 }

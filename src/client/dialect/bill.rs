@@ -6,7 +6,7 @@ use http_body::Body;
 
 use crate::{
     client::{
-        Budget, JournalEntry, PayError, ResponseBody,
+        Budget, Failure, JournalEntry, ResponseBody,
         dialect::{AuthorizationTerms, TransferTerms},
         http::Peek,
     },
@@ -37,12 +37,12 @@ impl Bill {
     /// Reads a 402; returns the response with the bill, or without one if all its demands are unknown.
     ///
     /// # Errors
-    /// [`PayError::Quote`] where all that it asks is malformed, or [`PayError::Http`] where its body breaks off.
+    /// [`Failure::Quote`] where all that it asks is malformed, or [`PayErrorKind::Http`] where its body breaks off.
     pub(crate) async fn read<B>(
         response: Response<B>,
         budget: &Budget,
         now: ChainTime,
-    ) -> Result<(Option<Self>, Response<ResponseBody<B>>), PayError>
+    ) -> Result<(Option<Self>, Response<ResponseBody<B>>), Failure>
     where
         B: Body<Data = Bytes>,
     {
@@ -56,7 +56,7 @@ impl Bill {
         }
         let (parts, body) = response.into_parts();
         let mut beginning = Peek::of(body);
-        let broke_off = |_| PayError::Http("the answer broke off".into());
+        let broke_off = |_| Failure::Http("the answer broke off".into());
         beginning.read(BODY_MAX).await.map_err(broke_off)?;
         let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::malformed("402 body"))?;
         let terms = demands.into_iter().flatten();

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{
-        AuthorizationStatus, JournalEntry, NotCovered, PayError, PurchaseState,
+        AuthorizationStatus, Failure, JournalEntry, NotCovered, PurchaseState,
         dialect::Bill,
         flow::{PurchaseGuard, PurchaseRegistry},
         http::RequestIdentity,
@@ -25,7 +25,7 @@ pub(crate) async fn own(
     inner: &ClientInner,
     request: &RequestIdentity,
     bill: &Bill,
-) -> Result<Option<LeftOver>, PayError> {
+) -> Result<Option<LeftOver>, Failure> {
     let Some(print) = request.fingerprint.as_deref() else { return Ok(None) };
     while let Some(mut guard) = inner.registry.left_over(print, bill) {
         if bill.covered_by(guard.entry()).is_some() {
@@ -41,7 +41,7 @@ pub(crate) async fn own(
 }
 
 /// Whether nothing was taken of a payment, and nothing can be: then it is closed. One that was taken is recorded as such.
-async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bool, PayError> {
+async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bool, Failure> {
     if !guard.entry().is_shown() || guard.entry().transaction.is_some() {
         return Ok(false);
     }
@@ -111,15 +111,15 @@ pub(crate) const fn is_used_up(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }
 
-fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> PayError {
+fn not_covered(entry: &JournalEntry, quote: Option<&Quote>) -> Failure {
     if entry.is_shown() && entry.transaction.is_none() {
-        return PayError::outstanding(entry, None);
+        return Failure::outstanding(entry, None);
     }
     let (Some(transaction), Some(quote)) = (entry.transaction(), quote) else {
-        return PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };
+        return Failure::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason: None };
     };
     let reason = if entry.is_paid_as(quote) { NotCovered::Price } else { NotCovered::Terms };
-    PayError::NotCovered {
+    Failure::NotCovered {
         purchase: entry.id,
         transaction,
         paid: entry.amount,

@@ -14,7 +14,7 @@ use tracing::Span;
 
 use crate::{
     client::{
-        JournalEntry, PayError, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
+        Failure, JournalEntry, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
         ResponseBody, Timings,
         box_error::BoxError,
         dialect::{AuthorizationTerms, Bill, TransferTerms, reply},
@@ -70,14 +70,14 @@ where
     }
 
     /// Resumes an unfinished purchase, or buys; `first` is the answer to the plain request, if it was sent already.
-    pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
+    pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
         let answer = self.answer(first.map(|first| first.answer)).await?;
         let until = self.inner.settings.body_until();
         let until = self.limit.into_iter().chain(until).min();
         Ok(answer.map(|body| body.ending(until)))
     }
 
-    async fn answer(&mut self, mut first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn answer(&mut self, mut first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
         if self.request().has_own_proof() {
             return in_time_at_most(self.limit, self.seller.forward()).await;
         }
@@ -95,7 +95,7 @@ where
             };
             match outcome {
                 // The journal shows that the transfer can never be mined: another may take its place.
-                Err(PayError::Displaced { .. } | PayError::Lapsed { .. })
+                Err(Failure::Displaced { .. } | Failure::Lapsed { .. })
                     if payments < PAYMENTS_MAX && !self.request().resumes_only() => {}
                 outcome => return outcome,
             }
@@ -107,19 +107,19 @@ where
     }
 
     /// Asks once more for the answer of a finished purchase.
-    async fn again(&mut self, purchase: PurchaseId) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn again(&mut self, purchase: PurchaseId) -> Result<Response<ResponseBody<R>>, Failure> {
         let Some(fingerprint) = self.request().identity.fingerprint.clone() else {
-            return Err(PayError::NotReplayable);
+            return Err(Failure::NotReplayable);
         };
-        let known = self.inner.registry.known(&fingerprint, purchase).await.map_err(PayError::Journal)?;
-        let guard = known.ok_or(PayError::NothingToResume)?;
+        let known = self.inner.registry.known(&fingerprint, purchase).await.map_err(Failure::Journal)?;
+        let guard = known.ok_or(Failure::NothingToResume)?;
         self.seller.drop_readiness();
         self.turns_to(&guard);
         self.finish(guard).await
     }
 
     /// Finds an unfinished purchase of this request that was left while this call was on its way to paying for another.
-    fn left_meanwhile(&self) -> Result<Option<PurchaseGuard>, PayError> {
+    fn left_meanwhile(&self) -> Result<Option<PurchaseGuard>, Failure> {
         match self.request().identity.fingerprint.as_deref() {
             Some(fingerprint) => self.inner.registry.left(fingerprint),
             None => Ok(None),
@@ -127,7 +127,7 @@ where
     }
 
     /// Finds an unfinished purchase of this request.
-    fn resumed(&mut self) -> Result<Option<PurchaseGuard>, PayError> {
+    fn resumed(&mut self) -> Result<Option<PurchaseGuard>, Failure> {
         let (registry, request) = (&self.inner.registry, self.seller.request());
         let fingerprint = request.identity.fingerprint.as_deref().filter(|_| !request.is_quote_only());
         let guard = fingerprint.and_then(|fingerprint| match request.paid() {
@@ -143,9 +143,9 @@ where
     }
 
     /// Begins a purchase of this request, which has no earlier one.
-    async fn begin(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn begin(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
         if self.request().resumes_only() {
-            return Err(PayError::NothingToResume);
+            return Err(Failure::NothingToResume);
         }
         self.progress.turn_to(PurchaseId::random());
         if first.is_none() {
@@ -211,7 +211,7 @@ where
         &mut self,
         LeftOver { mut guard, may_pay_anew }: LeftOver,
         bill: &Bill,
-    ) -> Result<Option<Response<ResponseBody<R>>>, PayError> {
+    ) -> Result<Option<Response<ResponseBody<R>>>, Failure> {
         self.resumes_with(&guard)?;
         let is_authorized = guard.entry().authorization().is_some();
         // A payment that settled during this presentation was taken now, so no other payment follows.
@@ -220,7 +220,7 @@ where
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
         match self.finish(guard).await {
             // It was used up already, and bought nothing now. At a later showing it may have bought this answer.
-            Err(PayError::Refused { transaction, code, .. })
+            Err(Failure::Refused { transaction, code, .. })
                 if may_pay_anew && left_over::is_used_up(code) && self.attempts == shown_before + 1 =>
             {
                 tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
@@ -229,14 +229,14 @@ where
                 Ok(None)
             }
             // Its answer was delivered before, and the settlement since then buys nothing more.
-            Err(PayError::BilledAgain { transaction, .. }) if may_pay_anew && is_authorized => {
+            Err(Failure::BilledAgain { transaction, .. }) if may_pay_anew && is_authorized => {
                 tracing::warn!(%transaction, "an authorization that was left over is of no use");
                 let _ = self.inner.registry.abandon(purchase).await;
                 self.progress.turn_to(PurchaseId::random());
                 Ok(None)
             }
             // It can never be used.
-            Err(PayError::Lapsed { .. }) => {
+            Err(Failure::Lapsed { .. }) => {
                 self.progress.turn_to(PurchaseId::random());
                 Ok(None)
             }
@@ -245,13 +245,13 @@ where
     }
 
     /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
-    fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), PayError> {
+    fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
         let (entry, limit) = (guard.entry(), self.request().max_price());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
             let shown = |amount: Amount| amount.to_decimal(entry.decimals);
             let (price, limit) = (shown(entry.amount), shown(limit));
             let valid_before = entry.authorization().map(|signed| signed.authorization.valid_before);
-            return Err(PayError::AboveMaxPrice { purchase: entry.id, price, limit, valid_before });
+            return Err(Failure::AboveMaxPrice { purchase: entry.id, price, limit, valid_before });
         }
         self.turns_to(guard);
         Ok(())
@@ -264,7 +264,7 @@ where
     }
 
     /// Makes a new payment, unless another purchase of the same request is left meanwhile: then that one is returned.
-    async fn paid_now(&mut self, terms: &TransferTerms, assets: Vec<Asset>) -> Result<PurchaseGuard, PayError> {
+    async fn paid_now(&mut self, terms: &TransferTerms, assets: Vec<Asset>) -> Result<PurchaseGuard, Failure> {
         let inner = Arc::clone(&self.inner);
         let quote = &terms.quote;
         let entry = JournalEntry { is_elsewhere: terms.is_elsewhere, ..self.entry(quote) };
@@ -287,7 +287,7 @@ where
         terms: &AuthorizationTerms,
         asset: Asset,
         domain: TokenDomain,
-    ) -> Result<PurchaseGuard, PayError> {
+    ) -> Result<PurchaseGuard, Failure> {
         let inner = Arc::clone(&self.inner);
         let mut entry = self.entry(&terms.quote);
         entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
@@ -305,7 +305,7 @@ where
     }
 
     /// Asks for approval. How long a human takes is no matter of patience.
-    async fn approved(&mut self, proposal: Proposal) -> Result<(), PayError> {
+    async fn approved(&mut self, proposal: Proposal) -> Result<(), Failure> {
         let asked = Instant::now();
         self.inner.budget.approve(proposal).await?;
         self.deadline += asked.elapsed();
@@ -331,7 +331,7 @@ where
     }
 
     /// Goes from the payment to the answer.
-    async fn finish(&mut self, mut guard: PurchaseGuard) -> Result<Response<ResponseBody<R>>, PayError> {
+    async fn finish(&mut self, mut guard: PurchaseGuard) -> Result<Response<ResponseBody<R>>, Failure> {
         let inner = Arc::clone(&self.inner);
         self.deadline = within(self.limit, Instant::now() + inner.settings.patience);
         let span = Span::current();
@@ -342,7 +342,7 @@ where
             self.attempts = conversation.attempts();
             match outcome? {
                 Outcome::Answered(parts, body) => return Ok(self.answered(guard, parts, body)),
-                Outcome::Void => return Err(PayError::Lapsed { purchase: guard.entry().id }),
+                Outcome::Void => return Err(Failure::Lapsed { purchase: guard.entry().id }),
                 Outcome::Settled | Outcome::NotConfirmed => {}
             }
         }
@@ -365,7 +365,7 @@ where
     }
 
     /// Waits until a transfer is in enough blocks, and asks the seller again where its quote is over before that.
-    async fn settle(&mut self, transfer: &mut TransferDriver<'_>) -> Result<TxHash, PayError> {
+    async fn settle(&mut self, transfer: &mut TransferDriver<'_>) -> Result<TxHash, Failure> {
         loop {
             match transfer.settle().await? {
                 Followed::Settled(transaction) => return Ok(transaction),
@@ -450,11 +450,11 @@ fn within(limit: Option<Instant>, moment: Instant) -> Instant {
 /// Runs a step within the request's own limit, if there is one.
 async fn in_time_at_most<T>(
     limit: Option<Instant>,
-    work: impl Future<Output = Result<T, PayError>>,
-) -> Result<T, PayError> {
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     match limit {
         Some(limit) => {
-            timeout_at(limit, work).await.unwrap_or_else(|_| Err(PayError::Forwarded("it took too long".into())))
+            timeout_at(limit, work).await.unwrap_or_else(|_| Err(Failure::Forwarded("it took too long".into())))
         }
         None => work.await,
     }

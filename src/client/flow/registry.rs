@@ -17,7 +17,7 @@ use self::{
 pub(crate) use self::{delivery::Delivery, guard::PurchaseGuard};
 use crate::{
     client::{
-        Budget, BudgetDenial, JournalEntry, JournalError, JournalPayment, PayError, PurchaseId, PurchaseState,
+        Budget, Denial, Failure, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState,
         dialect::Bill,
         flow::{ErasedJournal, Spent},
     },
@@ -54,10 +54,10 @@ impl PurchaseRegistry {
     /// for one in each moment after which it would pay for another.
     ///
     /// # Errors
-    /// [`PayError::Outstanding`] while one is being cancelled: its authorization may still be used.
-    pub(crate) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, PayError> {
+    /// [`Failure::Outstanding`] while one is being cancelled: its authorization may still be used.
+    pub(crate) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, Failure> {
         if let Some(cancelled) = self.inner.tables().open.cancelled(fingerprint) {
-            return Err(PayError::outstanding(cancelled, None));
+            return Err(Failure::outstanding(cancelled, None));
         }
         Ok(self.guarded(|open| {
             let left = |entry: &JournalEntry| entry.state != PurchaseState::Unspent && !open.is_read(entry.id);
@@ -135,12 +135,12 @@ impl PurchaseRegistry {
     }
 
     /// Whether so much more could be paid to that host now.
-    pub(crate) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+    pub(crate) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), Denial> {
         budget.afford(price, self.spent(host, budget))
     }
 
     /// Reserves the money of a new purchase, in one step with the check of earlier spending.
-    pub(crate) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, BudgetDenial> {
+    pub(crate) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, Denial> {
         let mut tables = self.inner.tables();
         tables.spent.forget(entry.at);
         budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use crate::{
     client::{
-        Budget, PayError, ReplayBody, ResponseBody,
+        Budget, Failure, ReplayBody, ResponseBody,
         box_error::BoxError,
         dialect::{
             Bill, SellerReply,
@@ -63,9 +63,9 @@ where
     }
 
     /// Sends the request as it is, and returns the answer.
-    pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, PayError> {
-        let request = self.request.take_plain().ok_or(PayError::NotReplayable)?;
-        let response = self.send(request).await.map_err(PayError::Forwarded)?;
+    pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, Failure> {
+        let request = self.request.take_plain().ok_or(Failure::NotReplayable)?;
+        let response = self.send(request).await.map_err(Failure::Forwarded)?;
         Ok(response.map(ResponseBody::untouched))
     }
 
@@ -75,13 +75,13 @@ where
         first: Option<Response<R>>,
         budget: &Budget,
         now: ChainTime,
-    ) -> Result<Offered<R>, PayError> {
+    ) -> Result<Offered<R>, Failure> {
         let request = self.request.plain();
         let replayable = request.is_some() && self.request.identity.fingerprint.is_some();
-        let request = request.or_else(|| self.request.take_plain()).ok_or(PayError::NotReplayable)?;
+        let request = request.or_else(|| self.request.take_plain()).ok_or(Failure::NotReplayable)?;
         let response = match first {
             Some(response) => response,
-            None => self.send(request).await.map_err(PayError::Http)?,
+            None => self.send(request).await.map_err(Failure::Http)?,
         };
         // A HEAD gets the price, and can redeem nothing.
         if response.status() != StatusCode::PAYMENT_REQUIRED || self.request.is_head() {
@@ -89,7 +89,7 @@ where
         }
         match Bill::read(response, budget, now).await? {
             (None, response) => Ok(Offered::Answered(response)),
-            (Some(_), _) if !replayable => Err(PayError::NotReplayable),
+            (Some(_), _) if !replayable => Err(Failure::NotReplayable),
             (Some(bill), response) => Ok(Offered::Billed(Box::new(bill), response)),
         }
     }

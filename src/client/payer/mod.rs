@@ -19,7 +19,9 @@ pub use error::PayerError;
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
 pub use status::TransferStatus;
-pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferOrder, TransferRequest};
+#[cfg(feature = "wallet")]
+pub(crate) use transfer::TransferOrder;
+pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferRequest};
 
 use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 
@@ -43,7 +45,7 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 /// |---|---|
 /// | appends the request's [tag](TransferRequest::tag) to the call data of its own transaction | only a client with the purchase's intent can redeem it: this client can, also under another intent, without a signature |
 /// | [signs](Payer::sign) | this client can redeem it if the seller asks for a proof by the payer, tagged or not |
-/// | does neither | the seller answers the first request with the transaction, some seconds after it is mined; a seller that requires bound payments refuses it, and the call ends in [`PayError::Unproven`](super::PayError::Unproven) |
+/// | does neither | the seller answers the first request with the transaction, some seconds after it is mined; a seller that requires bound payments refuses it, and the call ends in [`PayErrorKind::Unproven`](super::PayErrorKind::Unproven) |
 ///
 /// A tag counts only if the paying account also sends the transaction. A custodian that pays from a common account, or
 /// through a relay, cannot tag, and mostly cannot sign either: ask it before relying on sellers that require bound

@@ -62,7 +62,7 @@ pub struct PreparedTransfer {
     /// The token that is paid with.
     pub token: Address,
     /// The payload to send. Only the payer reads it.
-    pub order: TransferOrder,
+    pub(crate) order: TransferOrder,
     /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee.
     pub fee: Amount,
 }
@@ -70,8 +70,7 @@ pub struct PreparedTransfer {
 /// What a payer needs to send a transfer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum TransferOrder {
+pub(crate) enum TransferOrder {
     /// A signed transaction.
     Signed {
         /// Its hash.

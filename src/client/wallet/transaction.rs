@@ -7,7 +7,7 @@ use alloy::{
 };
 
 use crate::{
-    client::{PayerError, PreparedTransfer, TransferOrder, TransferRequest},
+    client::{PayerError, PreparedTransfer, TransferRequest, payer::TransferOrder},
     evm::{
         erc20,
         wallet::{account::Account, fees::Fees},

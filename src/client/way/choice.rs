@@ -5,7 +5,7 @@ mod domains;
 use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
-        BudgetDenial, PayError, PayerError, PaymentMethod,
+        Denial, Failure, PayerError, PaymentMethod,
         dialect::{AuthorizationTerms, Bill, TransferTerms},
         flow,
         http::RequestIdentity,
@@ -42,10 +42,10 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     /// The budget's decision about a quote: the permitted ways to pay.
-    pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, BudgetDenial> {
+    pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, Denial> {
         if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);
-            return Err(BudgetDenial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
+            return Err(Denial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
         }
         self.inner.budget.admit(&flow::Offer {
             quote,
@@ -60,7 +60,7 @@ impl Asking<'_> {
     ///
     /// # Errors
     /// Why the first one is not taken, where none is.
-    pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, PayError> {
+    pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, Failure> {
         let mut refusal = None;
         let mut offers = self.admitted(bill, &mut refusal);
         let preferred = self.inner.settings.prefer;
@@ -86,7 +86,7 @@ impl Asking<'_> {
     }
 
     /// The offers that the budget allows, with the permitted assets of each.
-    fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<PayError>) -> Vec<(Offer<'b>, Vec<Asset>)> {
+    fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<Failure>) -> Vec<(Offer<'b>, Vec<Asset>)> {
         let transfers = bill.transfers.iter().map(Offer::Transfer);
         let offers = transfers.chain(bill.authorizations.iter().map(Offer::Authorization));
         let admitted = offers.filter_map(|offer| match self.admit(offer.quote()) {
@@ -100,7 +100,7 @@ impl Asking<'_> {
     }
 
     /// The transfer, in those of the assets that the payer has enough of.
-    async fn affordable<'b>(&self, terms: &'b TransferTerms, assets: Vec<Asset>) -> Result<Way<'b>, PayError> {
+    async fn affordable<'b>(&self, terms: &'b TransferTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
         let mut held = Vec::new();
         for asset in assets {
             if self.inner.payer.can_transfer(&asset, terms.quote.amount).await? {
@@ -139,8 +139,8 @@ async fn authorized<'b>(
     terms: &'b AuthorizationTerms,
     assets: Vec<Asset>,
     domains: &mut Domains<'_>,
-) -> Result<Way<'b>, PayError> {
-    let asset = assets.into_iter().next().ok_or(BudgetDenial::Asset)?;
+) -> Result<Way<'b>, Failure> {
+    let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
     let domain = domains.under(&asset, terms).await?;
     Ok(Way::Authorization(terms, asset, domain))
 }
@@ -148,7 +148,7 @@ async fn authorized<'b>(
 const HOLDS_TOO_LITTLE: PayerError =
     PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");
 
-impl From<PayerError> for PayError {
+impl From<PayerError> for Failure {
     fn from(error: PayerError) -> Self {
         Self::Payer(error)
     }

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::watch::Watch;
 use crate::{
     client::{
-        Budget, JournalEntry, PayError, PayerError, PreparedTransfer,
+        Budget, Failure, JournalEntry, PayerError, PreparedTransfer,
         flow::{PurchaseGuard, PurchaseRegistry},
         payer::ErasedPayer,
         settings::Settings,
@@ -46,17 +46,17 @@ impl<'a> Dispatch<'a> {
     /// Records a transaction, if its gas can be afforded.
     ///
     /// # Errors
-    /// [`PayError::Declined`] or [`PayError::Journal`]: it must not be sent.
+    /// [`Failure::Declined`] or [`PayErrorKind::Journal`]: it must not be sent.
     pub(super) async fn record(
         &mut self,
         prepared: PreparedTransfer,
         also: impl FnOnce(&mut JournalEntry),
-    ) -> Result<(), PayError> {
+    ) -> Result<(), Failure> {
         let mut entry = self.guard.entry().clone();
         entry.push_prepared(prepared);
         also(&mut entry);
         self.guard.set_gas_aside(entry.gas(), self.context.budget)?;
-        self.guard.record(|own| *own = entry).await.map_err(PayError::Journal)
+        self.guard.record(|own| *own = entry).await.map_err(Failure::Journal)
     }
 
     /// Sends the transaction that was recorded last. Its status tells whether it went out.
@@ -83,7 +83,7 @@ impl<'a> Dispatch<'a> {
     }
 
     /// Sends what no node has.
-    pub(super) async fn send_again(&mut self) -> Result<(), PayError> {
+    pub(super) async fn send_again(&mut self) -> Result<(), Failure> {
         let turn = timeout_at(self.deadline, self.context.payer.submit_guard(self.guard.entry().network));
         let _turn = turn.await.map_err(|_| self.unsettled())?;
         // Without a certain record in the journal, nothing is sent.
@@ -118,7 +118,7 @@ impl<'a> Dispatch<'a> {
     }
 
     /// Waits before the chain is asked again.
-    pub(super) async fn pause(&mut self) -> Result<(), PayError> {
+    pub(super) async fn pause(&mut self) -> Result<(), Failure> {
         let pause = self.context.settings.poll_every;
         if Instant::now() + pause > self.deadline {
             return Err(self.unsettled());
@@ -127,8 +127,8 @@ impl<'a> Dispatch<'a> {
         Ok(())
     }
 
-    pub(super) fn unsettled(&mut self) -> PayError {
+    pub(super) fn unsettled(&mut self) -> Failure {
         let (entry, reason) = (self.guard.entry(), self.watch.reason.take());
-        PayError::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason }
+        Failure::Unsettled { purchase: entry.id, transaction: entry.transaction(), reason }
     }
 }

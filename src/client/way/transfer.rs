@@ -10,8 +10,7 @@ use super::{
 };
 use crate::{
     client::{
-        BudgetDenial, JournalEntry, PayError, PayerError, PurchaseEvent, PurchaseState, TransferRequest,
-        TransferStatus,
+        Denial, Failure, JournalEntry, PayerError, PurchaseEvent, PurchaseState, TransferRequest, TransferStatus,
         dialect::TransferTerms,
         flow::{Progress, PurchaseGuard, budget::is_in_time},
     },
@@ -61,7 +60,7 @@ impl<'a> TransferDriver<'a> {
 
     /// Pays for a purchase with reserved money: prepares the transfer, records it, sends it. Returns another purchase
     /// of the same request instead, if one was left meanwhile.
-    pub(crate) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, PayError> {
+    pub(crate) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, Failure> {
         let DispatchContext { payer, registry, .. } = self.dispatch.context;
         let deadline = self.dispatch.deadline;
         let turn = payer.submit_guard(payment.network);
@@ -72,14 +71,14 @@ impl<'a> TransferDriver<'a> {
             return Ok(left);
         }
         if self.dispatch.guard.is_intent_taken(quote.intent.as_str()) {
-            return Err(BudgetDenial::IntentReused.into());
+            return Err(Denial::IntentReused.into());
         }
         let prepared = in_time(deadline, "preparing the transfer", payer.prepare(payment)).await?;
-        let prepared = prepared.map_err(PayError::Payer)?;
+        let prepared = prepared.map_err(Failure::Payer)?;
         self.is_in_time(quote)?;
         let (payer, transaction) = (prepared.payer, prepared.transaction());
         if payer == quote.recipient {
-            return Err(BudgetDenial::NoSeller(payer).into());
+            return Err(Denial::NoSeller(payer).into());
         }
         let secret = |entry: &mut JournalEntry| entry.secret = Some(quote.intent.as_str().to_owned());
         if let Err(error) = self.dispatch.record(prepared, secret).await {
@@ -92,13 +91,13 @@ impl<'a> TransferDriver<'a> {
         Ok(self.dispatch.guard)
     }
 
-    fn is_in_time(&self, quote: &Quote) -> Result<(), BudgetDenial> {
+    fn is_in_time(&self, quote: &Quote) -> Result<(), Denial> {
         let context = &self.dispatch.context;
         is_in_time(quote, context.now(), context.settings.least_time_to_pay)
     }
 
     /// Follows the transfer until it is in enough blocks. Sends again what no node has; bumps what no block takes.
-    pub(crate) async fn settle(&mut self) -> Result<Followed, PayError> {
+    pub(crate) async fn settle(&mut self) -> Result<Followed, Failure> {
         if let (PurchaseState::Redeeming | PurchaseState::Unspent, Some(mined)) =
             (self.entry().state, self.entry().transaction)
         {
@@ -118,7 +117,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Goes on after [`Followed::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
-    pub(crate) async fn requoted(&mut self, terms: Option<&TransferTerms>) -> Result<(), PayError> {
+    pub(crate) async fn requoted(&mut self, terms: Option<&TransferTerms>) -> Result<(), Failure> {
         let renewed = self.renew(terms).await;
         match self.waiting.take() {
             Some(Resend::Again) => {
@@ -152,7 +151,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Does what a transfer's status asks for.
-    async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Step, PayError> {
+    async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Step, Failure> {
         let settings = self.dispatch.context.settings;
         self.dispatch.watch.saw(matches!(status, Ok(TransferStatus::Impossible)));
         match status {
@@ -177,11 +176,11 @@ impl<'a> TransferDriver<'a> {
             }
             Ok(TransferStatus::Reverted { transaction }) => {
                 self.dispatch.guard.note(|entry| entry.state = PurchaseState::Void).await;
-                return Err(PayError::Reverted { purchase: self.entry().id, transaction });
+                return Err(Failure::Reverted { purchase: self.entry().id, transaction });
             }
             Ok(TransferStatus::Impossible) if self.dispatch.watch.is_impossible() => {
                 self.dispatch.guard.note(|entry| entry.state = PurchaseState::Void).await;
-                return Err(PayError::Displaced { purchase: self.entry().id });
+                return Err(Failure::Displaced { purchase: self.entry().id });
             }
             Ok(_) => {}
             Err(error) => {
@@ -221,7 +220,7 @@ impl<'a> TransferDriver<'a> {
     }
 
     /// Takes over the terms of a quote that the transfer still pays.
-    async fn renew(&mut self, terms: Option<&TransferTerms>) -> Result<(), PayError> {
+    async fn renew(&mut self, terms: Option<&TransferTerms>) -> Result<(), Failure> {
         let Some(terms) = terms.filter(|terms| self.entry().pays(&terms.quote)) else {
             return Err(self.dispatch.unsettled());
         };
@@ -259,8 +258,8 @@ pub(crate) async fn in_time<T>(
     deadline: Instant,
     what: &'static str,
     work: impl Future<Output = T>,
-) -> Result<T, PayError> {
-    timeout_at(deadline, work).await.map_err(|_| PayError::TimedOut(what))
+) -> Result<T, Failure> {
+    timeout_at(deadline, work).await.map_err(|_| Failure::TimedOut(what))
 }
 
 #[cfg(test)]

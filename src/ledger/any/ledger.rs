@@ -7,7 +7,7 @@ use crate::ledger::RedisLedger;
 #[cfg(feature = "sqlite")]
 use crate::ledger::SqliteLedger;
 use crate::ledger::{
-    Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
+    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize, Maintenance,
     MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
@@ -162,8 +162,8 @@ impl Announcements for AnyLedger {
 }
 
 impl Maintenance for AnyLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
-        of_each!(self, ledger => ledger.holdings().await)
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        of_each!(self, ledger => ledger.size().await)
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

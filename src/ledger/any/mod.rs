@@ -5,4 +5,3 @@ mod ledger;
 mod open;
 
 pub use ledger::AnyLedger;
-pub use open::{OpenLedgerError, OpenLedgerErrorKind};

@@ -10,11 +10,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-pub use state::Counts;
+pub use state::LedgerCounts;
 use state::State;
 
 use super::{
-    Announcements, BookedSale, Claim, CommitOutcome, Holdings, KeptAnswer, Lease, Ledger, LedgerError, Maintenance,
+    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize, Maintenance,
     RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
@@ -78,7 +78,7 @@ impl MemoryLedger {
     ///
     /// # Errors
     /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.
-    pub fn counts(&self) -> Result<Counts, LedgerError> {
+    pub fn counts(&self) -> Result<LedgerCounts, LedgerError> {
         Ok(self.state()?.counts())
     }
 
@@ -189,10 +189,10 @@ impl Announcements for MemoryLedger {
 }
 
 impl Maintenance for MemoryLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
-        let Counts { held, remembered, .. } = self.state()?.counts();
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        let LedgerCounts { held, remembered, .. } = self.state()?.counts();
         let [held, remembered] = [held, remembered].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-        Ok(Holdings { held, remembered })
+        Ok(LedgerSize { held, remembered })
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

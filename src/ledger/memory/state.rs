@@ -30,7 +30,7 @@ const MOST_DUE: usize = 1 << 16;
 /// The events of a ledger, and the number of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct LedgerCounts {
     /// Leases granted.
     pub reserved: u64,
     /// Sales recorded.
@@ -63,7 +63,7 @@ pub(super) struct State {
     due: VecDeque<(Duration, CompactPaymentId)>,
     pub(super) answers: AnswerStore,
     pub(super) unannounced: HashMap<CompactPaymentId, BookedSale>,
-    counts: Counts,
+    counts: LedgerCounts,
 }
 
 /// What is remembered of one network, in its chain time.
@@ -217,8 +217,8 @@ impl State {
         self.sold.contains(&intent).then(|| Sale::new().with_answer(self.answers.get(intent)))
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts { held: self.holds.len(), remembered: self.sales.len(), ..self.counts }
+    pub(super) fn counts(&self) -> LedgerCounts {
+        LedgerCounts { held: self.holds.len(), remembered: self.sales.len(), ..self.counts }
     }
 
     /// Moves the mark of a memory that has begun, and tells it.

@@ -9,7 +9,7 @@ use sqlx::{
 
 use super::{
     super::{
-        LedgerError, TablePrefixError,
+        LedgerError,
         answer_space::ANSWER_SPACE,
         sql::{self, TIME_LIMIT, failed, in_time},
     },
@@ -87,9 +87,9 @@ impl PostgresLedgerBuilder {
     /// Sets the prefix of every table's and function's name, `ledger_` by default.
     ///
     /// # Errors
-    /// [`TablePrefixError`] unless the prefix is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and does not begin
+    /// [`Setting`](crate::ledger::LedgerErrorKind::Setting) unless the prefix is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and does not begin
     /// with a digit.
-    pub fn table_prefix(self, prefix: &str) -> Result<Self, TablePrefixError> {
+    pub fn table_prefix(self, prefix: &str) -> Result<Self, LedgerError> {
         Ok(Self { prefix: sql::table_prefix(prefix)?.to_owned(), ..self })
     }
 
@@ -97,9 +97,9 @@ impl PostgresLedgerBuilder {
     /// connection's `search_path` decides.
     ///
     /// # Errors
-    /// [`TablePrefixError`] unless the name is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and does not begin with
+    /// [`Setting`](crate::ledger::LedgerErrorKind::Setting) unless the name is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and does not begin with
     /// a digit.
-    pub fn schema(self, name: &str) -> Result<Self, TablePrefixError> {
+    pub fn schema(self, name: &str) -> Result<Self, LedgerError> {
         Ok(Self { schema: Some(sql::table_prefix(name)?.to_owned()), ..self })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Holdings, LedgerError, Maintenance,
+        LedgerError, LedgerSize, Maintenance,
         sql::{compatible, count, in_time},
     },
     handle::PostgresLedger,
@@ -11,12 +11,12 @@ use super::{
 use crate::protocol::{ChainTime, Network};
 
 impl Maintenance for PostgresLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
-        let question = self.one::<(i64, i64, i64)>(Flush::Later, &self.statements.holdings, &[]);
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        let question = self.one::<(i64, i64, i64)>(Flush::Later, &self.statements.size, &[]);
         let (version, held, remembered) =
             in_time(self.time_limit, question).await?.ok_or(LedgerError::incompatible())?;
         compatible(Some(version))?;
-        Ok(Holdings { held: count(held), remembered: count(remembered) })
+        Ok(LedgerSize { held: count(held), remembered: count(remembered) })
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

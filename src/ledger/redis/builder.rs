@@ -6,9 +6,9 @@ use ::redis as driver;
 use driver::{Client, IntoConnectionInfo, ProtocolVersion, RedisResult};
 
 use super::{
-    super::answer_space::ANSWER_SPACE,
+    super::{LedgerError, answer_space::ANSWER_SPACE},
     connection::{Connection, TIME_LIMIT},
-    error::{RedisConnectError, RedisConnectErrorKind},
+    error::{KEY_PREFIX, REPLICAS, SENTINELS, URL},
     handle::{RedisInner, RedisLedger, Replicated},
     source::Source,
 };
@@ -50,7 +50,7 @@ impl RedisLedger {
     ///
     /// # Errors
     /// As [`RedisLedgerBuilder::connect`].
-    pub async fn connect(url: &str) -> Result<Self, RedisConnectError> {
+    pub async fn connect(url: &str) -> Result<Self, LedgerError> {
         Self::builder().connect(url).await
     }
 
@@ -124,11 +124,13 @@ impl RedisLedgerBuilder {
     /// Connects to `redis://user:password@host:port/database`, and checks that the server can keep a ledger.
     ///
     /// # Errors
-    /// [`RedisConnectError`]: the settings, the server's eviction policy, contents of another version, or no answer within the
-    /// [time limit](Self::time_limit).
-    pub async fn connect(self, url: &str) -> Result<RedisLedger, RedisConnectError> {
+    /// [`LedgerError`] of the kind [`Setting`](crate::ledger::LedgerErrorKind::Setting);
+    /// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe) if the server evicts keys, or does not say whether it does;
+    /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if another version wrote its contents;
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) without an answer within the [time limit](Self::time_limit).
+    pub async fn connect(self, url: &str) -> Result<RedisLedger, LedgerError> {
         self.check()?;
-        let client = client(url).map_err(|_| RedisConnectErrorKind::Url)?;
+        let client = client(url).map_err(|_| URL)?;
         self.connect_client(client).await
     }
 
@@ -136,7 +138,7 @@ impl RedisLedgerBuilder {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn connect_client(self, client: driver::Client) -> Result<RedisLedger, RedisConnectError> {
+    pub async fn connect_client(self, client: driver::Client) -> Result<RedisLedger, LedgerError> {
         self.connect_to(Source::Client(client)).await
     }
 
@@ -145,11 +147,11 @@ impl RedisLedgerBuilder {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn on(self, connection: driver::aio::ConnectionManager) -> Result<RedisLedger, RedisConnectError> {
+    pub async fn on(self, connection: driver::aio::ConnectionManager) -> Result<RedisLedger, LedgerError> {
         self.connect_to(Source::Manager(connection)).await
     }
 
-    async fn connect_to(self, source: Source) -> Result<RedisLedger, RedisConnectError> {
+    async fn connect_to(self, source: Source) -> Result<RedisLedger, LedgerError> {
         self.check()?;
         let source = match self.sentinels {
             Some((urls, service)) => led(source, &urls, &service)?,
@@ -170,13 +172,13 @@ impl RedisLedgerBuilder {
     }
 
     /// Checks the settings, before any server is asked.
-    fn check(&self) -> Result<(), RedisConnectErrorKind> {
+    fn check(&self) -> Result<(), LedgerError> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if !(1..=32).contains(&self.prefix.len()) || !self.prefix.bytes().all(plain) {
-            return Err(RedisConnectErrorKind::KeyPrefix);
+            return Err(KEY_PREFIX);
         }
         if self.replicas.is_some_and(|(count, wait)| count == 0 || !(SHORTEST_WAIT..=LONGEST_WAIT).contains(&wait)) {
-            return Err(RedisConnectErrorKind::Replicas);
+            return Err(REPLICAS);
         }
         Ok(())
     }
@@ -191,12 +193,12 @@ fn client(url: &str) -> RedisResult<Client> {
 }
 
 /// The server that these sentinels name.
-fn led(source: Source, urls: &[String], service: &str) -> Result<Source, RedisConnectError> {
-    let Source::Client(server) = source else { return Err(RedisConnectErrorKind::Sentinels.into()) };
+fn led(source: Source, urls: &[String], service: &str) -> Result<Source, LedgerError> {
+    let Source::Client(server) = source else { return Err(SENTINELS) };
     let sentinels: RedisResult<Vec<_>> = urls.iter().map(|url| client(url)).collect();
-    let sentinels = sentinels.map_err(|_| RedisConnectErrorKind::Url)?;
+    let sentinels = sentinels.map_err(|_| URL)?;
     if sentinels.is_empty() {
-        return Err(RedisConnectErrorKind::Sentinels.into());
+        return Err(SENTINELS);
     }
     Ok(Source::Sentinels { sentinels: sentinels.into(), service: service.into(), client: server })
 }

@@ -8,11 +8,11 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, answer_space, events, last_sale,
+        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind, RenewOutcome,
+        ReserveOutcome, Sale, Settling, answer_space, events, last_sale,
     },
     connection::code,
-    error::{RedisConnectError, RedisConnectErrorKind},
+    error::{EVICTS, NOT_DURABLE, POLICY_UNKNOWN},
     handle::RedisLedger,
     words::{NAME, chain, hex, millis, name, recorded, seconds, word},
 };
@@ -156,11 +156,11 @@ impl Ledger for RedisLedger {
 
     async fn health(&self) -> Result<(), LedgerError> {
         self.check().await.map_err(|error| match error.kind() {
-            RedisConnectErrorKind::Ledger(kind) => kind.into(),
-            _ => {
+            LedgerErrorKind::Unsafe => {
                 tracing::error!(reason = %error, "the ledger's server is misconfigured");
                 LedgerError::unavailable()
             }
+            _ => error,
         })
     }
 
@@ -281,29 +281,27 @@ impl RedisLedger {
     }
 
     /// Whether the server is one to keep a ledger on, can be written to, and has not lost the ledger.
-    pub(super) async fn check(&self) -> Result<(), RedisConnectError> {
+    pub(super) async fn check(&self) -> Result<(), LedgerError> {
         let check = async {
             if !self.inner.evicts {
                 let policy = self.inner.connection.ask(eviction_policy).await?;
                 match policy.as_deref() {
                     Some("noeviction") => {}
-                    Some(_) => return Err(RedisConnectErrorKind::Evicts.into()),
-                    None => return Err(RedisConnectErrorKind::PolicyUnknown.into()),
+                    Some(_) => return Err(EVICTS),
+                    None => return Err(POLICY_UNKNOWN),
                 }
             }
             if self.inner.durable && !self.durability().await?.is_durable() {
-                return Err(RedisConnectErrorKind::NotDurable.into());
+                return Err(NOT_DURABLE);
             }
             let answer: Vec<String> = self.ask(&self.inner.scripts.health, &recorded(&self.inner.last_sale)).await?;
             if !word(&answer, &[("begun", true), ("fresh", false)])? && self.inner.begun.load(Ordering::Relaxed) {
-                return Err(self.inner.not_begun().into());
+                return Err(self.inner.not_begun());
             }
             Ok(())
         };
         // A little more than for one question, so that a connection that hangs is found out, and replaced.
-        timeout(self.inner.connection.time_limit() + SLACK, check)
-            .await
-            .unwrap_or(Err(LedgerError::unavailable().into()))
+        timeout(self.inner.connection.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::unavailable()))
     }
 }
 

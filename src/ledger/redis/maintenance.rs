@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{
-    super::{Counts, Holdings, LedgerError, Maintenance},
+    super::{LedgerCounts, LedgerError, LedgerSize, Maintenance},
     handle::RedisLedger,
     words::{chain, seconds, word},
 };
@@ -14,7 +14,7 @@ impl RedisLedger {
     ///
     /// # Errors
     /// [`LedgerError`] if the server does not answer, or has contents of another version.
-    pub async fn counts(&self) -> Result<Counts, LedgerError> {
+    pub async fn counts(&self) -> Result<LedgerCounts, LedgerError> {
         let answer: Vec<String> = self.ask(&self.inner.scripts.counts, &[]).await?;
         let [_, numbers @ ..] = answer.as_slice() else { return Err(LedgerError::incompatible()) };
         let numbers: Option<Vec<u64>> = numbers.iter().map(|number| number.parse().ok()).collect();
@@ -22,7 +22,7 @@ impl RedisLedger {
             return Err(LedgerError::incompatible());
         };
         let [held, remembered] = [held, remembered].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        Ok(Counts { reserved, consumed, released, expired, held, remembered })
+        Ok(LedgerCounts { reserved, consumed, released, expired, held, remembered })
     }
 
     async fn mark(&self, way: &str, network: Network, to: Option<ChainTime>) -> Result<Option<ChainTime>, LedgerError> {
@@ -38,10 +38,10 @@ impl RedisLedger {
 }
 
 impl Maintenance for RedisLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
-        let Counts { held, remembered, .. } = self.counts().await?;
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        let LedgerCounts { held, remembered, .. } = self.counts().await?;
         let [held, remembered] = [held, remembered].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-        Ok(Holdings { held, remembered })
+        Ok(LedgerSize { held, remembered })
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

@@ -14,5 +14,4 @@ mod words;
 
 pub use builder::RedisLedgerBuilder;
 pub use durability::Durability;
-pub use error::{RedisConnectError, RedisConnectErrorKind};
 pub use handle::RedisLedger;

@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use super::{
-    super::{LedgerError, TablePrefixError, answer_space::ANSWER_SPACE, sql},
+    super::{LedgerError, answer_space::ANSWER_SPACE, sql},
     file::{self, Place},
     handle::SqliteLedger,
     migration::OPENING,
@@ -61,9 +61,8 @@ impl SqliteLedger {
     /// # Errors
     /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the file cannot be read and written, or is not a database;
     /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if a later version wrote it;
-    /// [`NotAFile`](crate::ledger::LedgerErrorKind::NotAFile) for a device, a pipe or a folder;
-    /// [`HardLinked`](crate::ledger::LedgerErrorKind::HardLinked) if the file has a second name (on Unix);
-    /// [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
+    /// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe) for a device, a pipe or a folder, if the file has a second name (on
+    /// Unix), and if the file itself is a mount point (on Linux).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LedgerError> {
         Self::builder().open(path).await
     }
@@ -97,11 +96,11 @@ impl SqliteLedgerBuilder {
     /// Sets the prefix of every table's name, `ledger_` by default.
     ///
     /// # Errors
-    /// [`TablePrefixError`] unless the prefix is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and begins neither
+    /// [`Setting`](crate::ledger::LedgerErrorKind::Setting) unless the prefix is 1 to 32 of the characters `a` to `z`, `0` to `9` and `_`, and begins neither
     /// with a digit nor with `sqlite_`, which SQLite reserves.
-    pub fn table_prefix(self, prefix: &str) -> Result<Self, TablePrefixError> {
+    pub fn table_prefix(self, prefix: &str) -> Result<Self, LedgerError> {
         match sql::table_prefix(prefix)? {
-            own if own.starts_with("sqlite_") => Err(TablePrefixError),
+            own if own.starts_with("sqlite_") => Err(sql::TABLE_PREFIX),
             prefix => Ok(Self { prefix: prefix.to_owned(), ..self }),
         }
     }
@@ -142,7 +141,7 @@ impl SqliteLedgerBuilder {
     /// As [`SqliteLedger::open`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteLedger, LedgerError> {
         let path = file::create(path.as_ref()).map_err(|error| {
-            tracing::warn!(kind = %error.kind(), "the ledger's file cannot be opened");
+            tracing::warn!(reason = %error, "the ledger's file cannot be opened");
             LedgerError::unavailable()
         })?;
         let options = SqliteConnectOptions::new().filename(path).create_if_missing(false);

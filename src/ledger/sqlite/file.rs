@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{super::LedgerErrorKind, mount};
+use super::{super::LedgerError, mount};
 
 /// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
 /// companions the same permissions.
@@ -46,16 +46,30 @@ fn identity(path: &Path) -> Option<Identity> {
 
 /// Why this can be no ledger. SQLite names the write-ahead log after the file: a file of two names has two logs, each unknown to
 /// the processes that use the other name.
-fn fault(file: &fs::Metadata) -> Option<LedgerErrorKind> {
+fn fault(file: &fs::Metadata) -> Option<LedgerError> {
     if !file.is_file() {
-        return Some(LedgerErrorKind::NotAFile);
+        return Some(NOT_A_FILE);
     }
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(file) > 1 {
-        return Some(LedgerErrorKind::HardLinked);
+        return Some(HARD_LINKED);
     }
     None
 }
+
+/// Such as a device, a pipe or a folder.
+const NOT_A_FILE: LedgerError =
+    LedgerError::not_safe("the ledger's path is no regular file: name one, or a new one in a folder that exists");
+
+/// A process that opens the file by its other name has a write-ahead log of its own, and would sell what the first has sold.
+const HARD_LINKED: LedgerError = LedgerError::not_safe(
+    "the ledger's file has a second name, a hard link, and could be sold from twice: remove the other name, and copy the file with SQLite's .backup instead",
+);
+
+/// The file was mounted into a container without its folder, where its write-ahead log lies. Two such containers would have a log each.
+const MOUNTED_ALONE: LedgerError = LedgerError::not_safe(
+    "the ledger's file is mounted alone, without the log beside it, and could be sold from twice: mount the folder that it lies in instead",
+);
 
 /// Where a ledger lies.
 pub(super) struct Place {
@@ -74,9 +88,9 @@ impl Place {
     }
 
     /// Why no ledger can be opened here. A file that does not exist yet has no fault.
-    pub(super) fn fault(&self) -> Option<LedgerErrorKind> {
+    pub(super) fn fault(&self) -> Option<LedgerError> {
         match mount::is_mounted_alone(&self.path) {
-            true => Some(LedgerErrorKind::MountedAlone),
+            true => Some(MOUNTED_ALONE),
             false => fs::metadata(&self.path).ok().as_ref().and_then(fault),
         }
     }

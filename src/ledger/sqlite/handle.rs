@@ -17,8 +17,8 @@ use crate::protocol::ChainTime;
 /// Several processes may open the same file: its unique indexes keep intents and payments apart, and its lock lets one write at a
 /// time. The file must be on a local disk, since its write-ahead log (`-wal`, `-shm`) does not work over a network; move the log
 /// together with the file. Into a container mount the folder, never the file alone: two containers would then have a log each. That
-/// is refused as [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone). The same holds for a file with a second name,
-/// which is refused as [`HardLinked`](crate::ledger::LedgerErrorKind::HardLinked). Back the file up with
+/// is refused as [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe). The same holds for a file with a second name,
+/// which is refused as well. Back the file up with
 /// `(umask 077; sqlite3 ledger.db ".backup copy.db")`, and call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) after restoring it.
 ///
 /// A running process refuses to sell once its file, or the log beside it, was moved, removed, replaced or hard-linked. It also refuses once a

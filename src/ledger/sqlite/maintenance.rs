@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Holdings, LedgerError, Maintenance,
+        LedgerError, LedgerSize, Maintenance,
         sql::{SCHEMA, chain, compatible, count, in_time},
     },
     codes::ask,
@@ -12,15 +12,15 @@ use super::{
 use crate::protocol::{ChainTime, Network};
 
 impl Maintenance for SqliteLedger {
-    async fn holdings(&self) -> Result<Holdings, LedgerError> {
+    async fn size(&self) -> Result<LedgerSize, LedgerError> {
         let question = || {
-            let question = sqlx::query_as::<_, (i64, i64, i64)>(self.statements.holdings.sql());
+            let question = sqlx::query_as::<_, (i64, i64, i64)>(self.statements.size.sql());
             question.fetch_optional(&self.readers)
         };
         let told = in_time(self.time_limit, ask(question)).await?;
         let (version, held, remembered) = told.ok_or(LedgerError::incompatible())?;
         compatible(Some(version))?;
-        Ok(Holdings { held: count(held), remembered: count(remembered) })
+        Ok(LedgerSize { held: count(held), remembered: count(remembered) })
     }
 
     async fn low_water_mark(&self, network: Network) -> Result<Option<ChainTime>, LedgerError> {

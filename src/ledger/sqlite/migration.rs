@@ -23,12 +23,11 @@ impl SqliteLedger {
     /// # Errors
     /// [`Incompatible`](crate::ledger::LedgerErrorKind::Incompatible) if another version wrote the tables, and this one cannot read them;
     /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable) if the file cannot be written, or keeps no write-ahead log;
-    /// [`NotAFile`](crate::ledger::LedgerErrorKind::NotAFile) for a device, a pipe or a folder;
-    /// [`HardLinked`](crate::ledger::LedgerErrorKind::HardLinked) if the file has a second name (on Unix);
-    /// [`MountedAlone`](crate::ledger::LedgerErrorKind::MountedAlone) if the file itself is a mount point (on Linux).
+    /// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe) for a device, a pipe or a folder, if the file has a second name (on
+    /// Unix), and if the file itself is a mount point (on Linux).
     pub async fn migrate(&self) -> Result<(), LedgerError> {
         if let Some(fault) = self.queue.home().place.fault() {
-            return Err(fault.into());
+            return Err(fault);
         }
         let version = in_time(OPENING, ask(|| self.try_migrate())).await?;
         compatible(Some(version))

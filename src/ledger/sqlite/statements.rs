@@ -341,7 +341,7 @@ const LOWER: &str = "UPDATE ledger_marks SET mark = min(mark, ?3)
 WHERE chain_id = ?2 AND EXISTS (SELECT 1 FROM ledger_memory WHERE version = ?1)";
 
 /// Version, leases, sales.
-const HOLDINGS: &str = "
+const SIZE: &str = "
 SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
     (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
 FROM ledger_memory";
@@ -464,7 +464,7 @@ statements! {
     keep: KEEP, sold: SOLD, begun: BEGUN, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
-    start: START, raise: RAISE, lower: LOWER, holdings: HOLDINGS,
+    start: START, raise: RAISE, lower: LOWER, size: SIZE,
     page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 

@@ -112,6 +112,8 @@
       // Browsers complain of ignored styles, even if they are invisible.
       const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
       copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
+    } else if (text !== null && type === "text/markdown" && bytes.length < 3e5) {
+      markdown(text.split(/\r?\n/), view);
     } else if (text !== null && type === "text/csv") {
       view.append(table(text));
     } else if (text !== null) {

@@ -137,7 +137,7 @@ impl MerchantBuilder {
     /// shows its transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the
     /// quote, or its payer must sign, regardless of [`hold_unbound`](Self::hold_unbound). See the guide
     /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
-    pub const fn client_submitted(mut self) -> Self {
+    pub const fn accept_submitted_transfers(mut self) -> Self {
         self.client_submitted = true;
         self
     }

@@ -59,21 +59,22 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    let Purchase { mut guard, mut receipt, unsettled } = purchase;
-    let (route, unsettled) = (Arc::clone(&request.route), unsettled.as_deref());
+    let Purchase { mut guard, mut receipt, mut unsettled } = purchase;
+    let route = Arc::clone(&request.route);
     let mut made = None;
-    if let Some(unsettled) = unsettled.filter(|_| route.settle_first) {
-        // Boxed: it is large, and most payments are settled already.
-        match Box::pin(settle(Ending::Sale(()), unsettled, &mut guard)).await.split() {
-            Ok(()) => {
-                receipt = receipt.settled_by(guard.payment().clone());
-                made = guard.payment().transaction().map(|transaction| unsettled.made(transaction));
-            }
-            Err(ending) => {
-                let outcome = conclude(ending, guard, Some(unsettled), &route, mark_sold).await;
-                return Delivery { outcome, made };
-            }
+    if let Some(to_settle) = unsettled.take_if(|_| route.settle_first) {
+        let Some(settlement) = settle(to_settle, guard).await else {
+            return Delivery { outcome: Err(outcome_unknown().into()), made };
+        };
+        let settled = *settlement;
+        guard = settled.guard;
+        if let Err(not) = settled.outcome {
+            let outcome = conclude(not.into(), guard, Some(&*settled.unsettled), &route, mark_sold).await;
+            return Delivery { outcome, made };
         }
+        receipt = receipt.settled_by(guard.payment().clone());
+        made = guard.payment().transaction().map(|transaction| settled.unsettled.made(transaction));
+        unsettled = Some(settled.unsettled);
     }
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
@@ -87,10 +88,18 @@ where
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, &guard, late.as_deref(), &route).await;
     let mut ending = read(judge(outcome, &route, &guard), &route, &guard, hold_end).await;
-    if let Some(unsettled) = unsettled.filter(|_| made.is_none()) {
-        ending = Box::pin(settle(ending, unsettled, &mut guard)).await;
+    let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
+    if let Some(to_settle) = unsettled.take_if(|_| is_due) {
+        let Some(settlement) = settle(to_settle, guard).await else {
+            return Delivery { outcome: Err(outcome_unknown().into()), made };
+        };
+        let settled = *settlement;
+        (guard, unsettled) = (settled.guard, Some(settled.unsettled));
+        if let Err(not) = settled.outcome {
+            ending = not.into();
+        }
     }
-    Delivery { outcome: conclude(ending, guard, unsettled, &route, mark_sold).await, made }
+    Delivery { outcome: conclude(ending, guard, unsettled.as_deref(), &route, mark_sold).await, made }
 }
 
 /// Ends the lease, and only then lets the answer leave.
@@ -118,7 +127,7 @@ async fn conclude<ResB, E>(
     let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
     let unknown = |taken| match unsettled {
         Some(unsettled) => unsettled.outcome_unknown(taken),
-        None => Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN),
+        None => outcome_unknown(),
     };
     let taken = paid.transaction();
     let Some((committed, guard)) = commit(guard, kept, route).await else { return Err(unknown(taken).into()) };
@@ -140,6 +149,11 @@ async fn conclude<ResB, E>(
             Err(unknown(taken).into())
         }
     }
+}
+
+/// Whether the payment is taken is not known, nor by which transaction.
+fn outcome_unknown() -> Problem {
+    Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
 }
 
 /// Counts a sale.

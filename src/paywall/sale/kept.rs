@@ -156,12 +156,12 @@ mod tests {
     fn the_time_is_one_that_every_ledger_can_keep() {
         for (asked, kept) in [(Duration::from_nanos(1), 1), (Duration::from_secs(900), 900), (Duration::MAX, 2_592_000)]
         {
-            let redelivery = Redelivery::for_(asked);
+            let redelivery = Redelivery::lasting(asked);
             let answer = keep(&redelivery, &paid(), StatusCode::OK, &HeaderMap::new(), &Bytes::new());
             assert!(redelivery.is_on());
             assert_eq!(answer.keep_for().as_secs(), kept);
         }
-        assert!(!Redelivery::for_(Duration::ZERO).is_on());
+        assert!(!Redelivery::lasting(Duration::ZERO).is_on());
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Settlement under a lease, for any way to pay.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
+    task::Poll,
     time::Duration,
 };
+
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
 
 use crate::{
     ledger::{RenewOutcome, Settling},
@@ -76,27 +80,72 @@ pub(crate) fn is_of(transaction: Option<TxHash>, mined: ChainTime, begun: &Settl
     transaction.is_some_and(|transaction| begun.transaction == Some(transaction)) || mined >= begun.head
 }
 
-/// Settles the payment of an answer that is to be sold, while the lease is held.
-pub(crate) async fn settle<A, ResB, E>(
-    ending: Ending<A, ResB, E>,
-    unsettled: &dyn Unsettled,
-    guard: &mut LeaseGuard,
-) -> Ending<A, ResB, E> {
-    let Ending::Sale(answer) = ending else { return ending };
+/// What remains once a payment was to be settled.
+pub(crate) struct Settlement {
+    pub(crate) unsettled: Box<dyn Unsettled>,
+    pub(crate) guard: LeaseGuard,
+    pub(crate) outcome: Result<(), NotSettled>,
+}
+
+/// Why nothing is sold.
+pub(crate) enum NotSettled {
+    /// The lease is released, and this is the answer.
+    Refused(Rejection),
+    LeaseLost,
+    /// The payment may be settled: the lease is left to run out.
+    Unknown(Problem),
+}
+
+impl<A, ResB, E> From<NotSettled> for Ending<A, ResB, E> {
+    fn from(not: NotSettled) -> Self {
+        match not {
+            NotSettled::Refused(rejection) => Self::NoSale(Err(rejection.into())),
+            NotSettled::LeaseLost => Self::LeaseLost,
+            NotSettled::Unknown(problem) => Self::Unknown(problem),
+        }
+    }
+}
+
+/// Settles a payment while the lease is held; `None` if that panicked.
+///
+/// It has a task of its own. When the client leaves, what the settler says must still be recorded, and the lease stays with the payment
+/// until then; after that it is released, so that the next request need not wait until it runs out.
+pub(crate) fn settle(
+    unsettled: Box<dyn Unsettled>,
+    mut guard: LeaseGuard,
+) -> impl Future<Output = Option<Box<Settlement>>> {
+    // Boxed, and so is what it gives: most redemptions settle nothing, and are no larger for it.
+    let mut work = Box::pin(async move {
+        let outcome = settle_under(&*unsettled, &mut guard).await;
+        Box::new(Settlement { unsettled, guard, outcome })
+    });
+    async move {
+        // What is settled already, or need not wait, needs no task.
+        if let Poll::Ready(settlement) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+            return Some(settlement);
+        }
+        match Handle::try_current() {
+            Ok(runtime) => runtime.spawn(work.in_current_span()).await.ok(),
+            Err(_) => Some(work.await),
+        }
+    }
+}
+
+async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Result<(), NotSettled> {
     match guard.begin_settling(unsettled.record()).await {
         Ok(RenewOutcome::Held) => {}
-        Ok(RenewOutcome::LeaseLost) => return Ending::LeaseLost,
+        Ok(RenewOutcome::LeaseLost) => return Err(NotSettled::LeaseLost),
         // What an earlier holder sent may still be mined.
-        Err(_) if guard.begun().is_some() => return Ending::Unknown(unsettled.outcome_unknown(None)),
+        Err(_) if guard.begun().is_some() => return Err(NotSettled::Unknown(unsettled.outcome_unknown(None))),
         Err(_) => {
             guard.is_not_settled().await;
-            return Ending::NoSale(Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()));
+            return Err(NotSettled::Refused(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()));
         }
     }
     let records = guard.records(unsettled.record());
     let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&records))).await {
         HoldOutcome::Finished(settled) => settled,
-        HoldOutcome::LeaseLost => return Ending::LeaseLost,
+        HoldOutcome::LeaseLost => return Err(NotSettled::LeaseLost),
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
     };
     // A sent authorization is public, even if its settlement failed: any reader of the chain can send it again.
@@ -104,15 +153,15 @@ pub(crate) async fn settle<A, ResB, E>(
     match unsettled.conclude(settled, begun.as_ref()) {
         Outcome::Sell(paid) => {
             guard.paid_by(paid);
-            Ending::Sale(answer)
+            Ok(())
         }
         Outcome::Refuse(rejection) => match guard.is_not_settled().await {
-            true => Ending::NoSale(Err(rejection.into())),
-            false => Ending::LeaseLost,
+            true => Err(NotSettled::Refused(rejection)),
+            false => Err(NotSettled::LeaseLost),
         },
         Outcome::Unknown(problem) => {
             tracing::error!(payment = %guard.payment().id(), "whether the payment is settled is not known");
-            Ending::Unknown(problem)
+            Err(NotSettled::Unknown(problem))
         }
     }
 }

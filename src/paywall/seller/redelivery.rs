@@ -16,7 +16,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use tower_x402::Redelivery;
 /// # fn layer(layer: tower_x402::X402Layer) -> tower_x402::X402Layer {
-/// layer.redeliver(Redelivery::for_(Duration::from_secs(15 * 60)).up_to(64 * 1024))
+/// layer.redeliver(Redelivery::lasting(Duration::from_secs(15 * 60)).up_to(64 * 1024))
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Redelivery {
 
 impl Redelivery {
     /// Keeps answers of up to 256 KiB for that long, at least a second and at most 30 days. Zero keeps none.
-    pub const fn for_(keep_for: Duration) -> Self {
+    pub const fn lasting(keep_for: Duration) -> Self {
         Self { keep_for, limit: 256 * 1024 }
     }
 
@@ -55,7 +55,7 @@ impl Redelivery {
 /// Fifteen minutes, 256 KiB.
 impl Default for Redelivery {
     fn default() -> Self {
-        Self::for_(Duration::from_secs(15 * 60))
+        Self::lasting(Duration::from_secs(15 * 60))
     }
 }
 

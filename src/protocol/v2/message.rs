@@ -106,11 +106,8 @@ macro_rules! header_message {
                 Self::from_headers_up_to($crate::protocol::HEADER_MAX, headers)
             }
 
-            /// Reads the message from its header, up to `limit` bytes of base64. Returns `None` if there is none.
-            ///
-            /// # Errors
-            /// Those of [`from_headers`](Self::from_headers).
-            pub fn from_headers_up_to(
+            /// Reads the message from its header, up to `limit` bytes of base64.
+            pub(crate) fn from_headers_up_to(
                 limit: usize,
                 headers: &http::HeaderMap,
             ) -> Result<Option<Self>, $crate::protocol::v2::InvalidMessage> {

@@ -84,9 +84,12 @@ pub use extensions::Extensions;
 #[doc(hidden)]
 pub use facilitator::{FacilitatorRequest, Supported, SupportedKind};
 pub use flow::{PaymentFlow, TransferMethod};
+#[doc(hidden)]
 pub use json_object::JsonObject;
 pub use payload::{PaymentPayload, SchemePayload};
-pub use payment_option::{OtherRequirements, PaymentOption};
+#[doc(hidden)]
+pub use payment_option::OtherRequirements;
+pub use payment_option::PaymentOption;
 pub use payment_proof::PaymentProof;
 pub use reason::Reason;
 pub use required::PaymentRequired;

@@ -52,7 +52,7 @@ async fn what_is_settled_while_it_is_shown_was_not_used_up_before() {
     let layer = market.layer().await;
     assert_eq!(ask(&layer, &seller, question("{}")).await.unwrap().status.as_u16(), 400);
     let error = ask(&layer, &seller, question(r#"{"query":"why"}"#)).await.unwrap_err();
-    assert!(matches!(error, PayError::Refused { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Refused, "{error}");
     assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
 }
 
@@ -118,7 +118,7 @@ async fn a_refusal_with_other_terms_is_not_followed() {
         });
         for _ in 0..2 {
             let error = buy(&market, &seller).await.unwrap_err();
-            assert!(matches!(error, PayError::Outstanding { .. }), "{number}: {error}");
+            assert!(error.kind() == PayErrorKind::Outstanding, "{number}: {error}");
         }
         assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{number}");
         for payment in seller.asked().iter().filter_map(shown) {
@@ -140,7 +140,7 @@ async fn a_refusal_with_an_intent_of_another_shop_moves_no_other_money() {
         refusal("invalid_payment_requirements", &[way])
     });
     let error = buy(&market, &seller).await.unwrap_err();
-    assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Outstanding, "{error}");
     assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1));
     assert!(nonces(&seller).1 <= 4, "shown {} times", nonces(&seller).1);
 }
@@ -155,16 +155,16 @@ async fn what_is_settled_ten_minutes_after_the_refusal_is_found() {
         let reason = if shown(asked).is_some() { "insufficient_funds" } else { "Payment required" };
         refusal(reason, &[long])
     });
-    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    assert!(buy(&market, &seller).await.is_err_and(|error| error.kind() == PayErrorKind::Outstanding));
     let payment = seller.asked().iter().find_map(shown).unwrap();
     market.shop.clock.advance(Duration::from_secs(600));
     market.shop.chain.set_head(ChainTime::from_unix(NOW + 600));
-    assert!(matches!(buy(&market, &seller).await, Err(PayError::Outstanding { .. })));
+    assert!(buy(&market, &seller).await.is_err_and(|error| error.kind() == PayErrorKind::Outstanding));
     let transaction = settle(&market.shop.chain, &payment);
     for call in 1..=5 {
         let error = buy(&market, &seller).await.unwrap_err();
         assert_eq!(error.transaction(), Some(transaction), "{call}: {error}");
-        assert!(matches!(error, PayError::BilledAgain { is_last: false, .. }), "{call}: {error}");
+        assert!(error.kind() == PayErrorKind::BilledAgain && error.is_resumable(), "{call}: {error}");
         assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (1, 1), "{call}");
         // Long after its end: it was settled, and is never void.
         expire(&market);
@@ -283,7 +283,7 @@ async fn of_two_calls_at_once_one_resumes() {
     assert_eq!((nonces(&seller).0.len(), market.wallet.authorizations_signed()), (2, 2));
     let mut request = question("{}");
     request.extensions_mut().insert(ResumeOnly);
-    assert!(matches!(ask(&layer, &seller, request).await, Err(PayError::NothingToResume)));
+    assert!(ask(&layer, &seller, request).await.is_err_and(|error| error.kind() == PayErrorKind::NothingToResume));
 }
 
 /// A payer whose nodes take longer to answer than any call has patience.
@@ -352,7 +352,7 @@ async fn a_bill_with_many_ways_does_not_hold_a_call_longer_than_its_patience() {
     let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
     let begun = tokio::time::Instant::now();
     let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::TimedOut(_)), "{error}");
+    assert!(error.kind() == PayErrorKind::TimedOut, "{error}");
     assert!(begun.elapsed() <= Duration::from_secs(16 * 60), "{:?}", begun.elapsed());
     assert!(market.journal.entries().is_empty());
 }

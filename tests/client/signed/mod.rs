@@ -13,7 +13,7 @@ mod sellers;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{Body, Money, PayError},
+    client::{Body, Money, PayError, PayErrorKind},
     protocol::{
         Address, Asset, Binding, ChainTime, Network, Transfer, TxHash,
         v2::{Authorization, PaymentPayload},
@@ -22,7 +22,7 @@ use tower_x402::{
 };
 
 use super::{
-    Market, question,
+    Market, cause, question,
     rig::{Asked, Bill, Got, Reply, Seller, ask, reply},
 };
 use crate::support::{NOW, recipient};

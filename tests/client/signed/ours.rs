@@ -89,7 +89,7 @@ async fn what_was_settled_before_a_crash_is_redeemed_by_its_transaction() {
     settler.always(Settling::Refused(Reason::INSUFFICIENT_FUNDS));
     let client = tower::Layer::layer(&market.layer().await, market.seller());
     let error = super::super::rig::call(&client, question("{}")).await.unwrap_err();
-    assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Outstanding, "{error}");
     // Somebody settles it all the same.
     settler.always(None);
     let entry = market.journal.entries().remove(0);

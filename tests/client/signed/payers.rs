@@ -96,7 +96,10 @@ async fn what_was_not_asked_for_is_shown_to_nobody() {
         let market = Market::open().await;
         let seller = seller(|_, _| panic!("shown"));
         let error = ask(&layer(&market, change).await, &seller, question("{}")).await.unwrap_err();
-        assert!(matches!(error, PayError::Payer(PayerError::Refused(_))), "{error}");
+        assert!(
+            error.kind() == PayErrorKind::Payer && matches!(cause(&error), Some(PayerError::Refused(_))),
+            "{error}"
+        );
         assert!(market.journal.entries().is_empty());
     }
 }
@@ -111,11 +114,11 @@ async fn what_was_sent_to_cancel_has_cancelled_nothing_until_the_chain_says_so()
     let open = layer.unfinished().remove(0);
     market.wallet.script([Sending::Held; 100]);
     let error = layer.cancel(open.id).await.unwrap_err();
-    assert!(matches!(error, PayError::Unsettled { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Unsettled, "{error}");
     let still_open = layer.unfinished().remove(0);
     assert_eq!((still_open.id, still_open.state), (open.id, open.state));
     assert!(!still_open.cancellations().is_empty() && market.wallet.sent() > 0);
-    assert!(matches!(ask(&layer, &seller, question("{}")).await, Err(PayError::Outstanding { .. })));
+    assert!(ask(&layer, &seller, question("{}")).await.is_err_and(|error| error.kind() == PayErrorKind::Outstanding));
     assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 
@@ -149,7 +152,7 @@ async fn what_was_settled_behind_a_refusal_is_not_followed_by_a_dearer_payment()
     let payment = seller.asked().iter().find_map(shown).unwrap();
     let transaction = settle(&market.shop.chain, &payment);
     let error = buy(&market, &seller).await.unwrap_err();
-    assert!(matches!(error, PayError::NotCovered { .. }) && error.transaction() == Some(transaction), "{error}");
+    assert!(error.kind() == PayErrorKind::NotCovered && error.transaction() == Some(transaction), "{error}");
     assert_eq!(market.wallet.authorizations_signed(), 1);
 }
 

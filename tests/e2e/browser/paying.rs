@@ -59,6 +59,22 @@ async fn by_a_signature_without_gas() {
     was_quiet(&told, &shop);
 }
 
+/// The main path in another browser: by a signature, and by a transaction.
+#[tokio::test]
+async fn in_firefox_too() {
+    let Some(browser) = Browser::firefox().await else { return };
+    for (settles, press) in [(true, SIGN), (false, SEND)] {
+        let shop = Shop::open(Kind { settles, ..Kind::default() }).await;
+        let more = json!({ "press": press, "redelivered": true });
+        let told = browser.visit(&shop, "pay", &shop.at("/report?as=html"), more).await;
+        assert!(text(&told, "shown").contains("The report") && text(&told, "shown").contains("pricing"), "{told}");
+        assert_eq!((text(&told, "status"), text(&told, "focus")), ("Paid 0.49 USDC.", "answer"));
+        assert_eq!((&told["again"]["shown"], &told["local"]), (&told["shown"], &json!(0)));
+        assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
+        was_quiet(&told, &shop);
+    }
+}
+
 #[tokio::test]
 async fn by_a_wallet_of_the_old_kind() {
     let Some(browser) = Browser::find().await else { return };
@@ -108,6 +124,26 @@ async fn reload_back_and_a_closed_tab_lose_no_payment_that_is_on_its_way() {
     }
     assert!(text(&told, "shown").contains("The report"));
     assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
+}
+
+/// A signed payment is being redeemed when the page is loaded anew, and the browser closes the connection. Nothing is recorded as sold, so
+/// the handler is asked once more: at once, or, while the payment is being settled, as soon as that is done.
+#[tokio::test]
+async fn a_page_that_is_loaded_anew_while_it_is_redeemed_waits_for_the_answer() {
+    let Some(browser) = Browser::find().await else { return };
+    for (still, kind, shown) in [(true, "text", "a plain\nanswer"), (false, "slow", "worth the wait")] {
+        let shop = Shop::open(Kind { settles: true, ..Kind::default() }).await;
+        let more = json!({ "press": SIGN, "after": 1_500, "still": still });
+        let told = browser.visit(&shop, "reloaded", &shop.at(&format!("/report?as={kind}")), more).await;
+        assert_eq!(told["open"], json!({ "pay": false, "elsewhere": false }), "nobody is asked to pay again: {told}");
+        assert_eq!((text(&told, "shown"), text(&told, "status")), (shown, "Paid 0.49 USDC."));
+        assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 2), "{kind}: {told}");
+        if still {
+            // Not when its lease runs out, after a minute.
+            assert!(told["took"].as_u64().unwrap() < 15_000, "{told}");
+            assert!(text(&told, "later").contains("being redeemed by a request that was sent before"), "{told}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -42,6 +42,12 @@ const HOSTILE: &str = r##"<!doctype html><title>r</title><style>h1{color:red}</s
 <math><mtext><table><mglyph><style><img src=x onerror="__pwned()"></style></mglyph></table></mtext></math>
 <form action="/steal"><input name="q"></form><template><img src=x onerror="__pwned()"></template>"##;
 
+/// As models write it, with what should stay text.
+const MARKDOWN: &str = "# The *report*\n\nWhat visitors **say**,\nand [more](https://example.org/a?b=1&c).\n\n\
+    - one `<b>`\n- two\n  more\n\n3. third\n\n> quoted\n> **twice**\n\n| Theme | Chats |\n|---|---:|\n| pricing | 12 |\n\n\
+    ```js\n<script>__pwned()</script>\n```\n---\n\
+    <img src=x onerror=__pwned()> [bad](javascript:__pwned()) snake_case_name 2 * 3 * 4\n";
+
 /// Where a handler sends who paid.
 pub const ELSEWHERE: &str = "https://files.example/signed?key=1";
 
@@ -118,7 +124,7 @@ pub async fn settler(chain: &DevChain) -> WalletSettler {
 pub fn routes(merchant: &Merchant, kind: &Kind) -> Router<Counter> {
     let layer = |name: &str, label: &str| -> X402Layer {
         let layer = merchant.charge(name, PRICE).unwrap().label(label).unwrap();
-        if kind.unkept { layer.redeliver(Redelivery::for_(Duration::ZERO)) } else { layer }
+        if kind.unkept { layer.redeliver(Redelivery::lasting(Duration::ZERO)) } else { layer }
     };
     let described = |layer: X402Layer, path: &str| {
         let input = json!({ "type": "object", "properties": { "query": { "type": "string" } } });
@@ -155,6 +161,11 @@ async fn answer(
         query if query.contains("as=file") => of_type("application/octet-stream", vec![0_u8, 1, 2].into()),
         query if query.contains("as=exact") => {
             of_type("application/json", r#"{"b":1e400,"a":[1.10,{}],"s":"{\"x\": 1}"}"#.into())
+        }
+        query if query.contains("as=markdown") => of_type("text/markdown; charset=utf-8", MARKDOWN.into()),
+        query if query.contains("as=slow") => {
+            sleep(Duration::from_secs(4)).await;
+            of_type("text/plain", "worth the wait".into())
         }
         query if query.contains("as=latin") => of_type("text/plain; charset=iso-8859-1", b"caf\xe9".to_vec().into()),
         query if query.contains("as=moved") => (StatusCode::SEE_OTHER, [(header::LOCATION, ELSEWHERE)]).into_response(),

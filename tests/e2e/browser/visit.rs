@@ -47,6 +47,11 @@ impl Browser {
         Some(Self { program: program().await?, scripts: scripts().await? })
     }
 
+    /// Firefox, which speaks another protocol to its driver.
+    pub async fn firefox() -> Option<Self> {
+        Some(Self { program: firefox().await?, scripts: scripts().await? })
+    }
+
     /// Goes through a scenario at this address of a shop, and tells what came of it.
     pub async fn visit(&self, shop: &Shop, scenario: &str, url: &str, more: Value) -> Value {
         let _place = PLACE.acquire().await.unwrap();
@@ -81,6 +86,12 @@ async fn program() -> Option<&'static Path> {
     static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
     let names = ["chromium", "chromium-browser", "google-chrome"];
     found(&FOUND, move || names.iter().find_map(|name| installed(name, &[]))).await.or_else(|| missing("chromium"))
+}
+
+async fn firefox() -> Option<&'static Path> {
+    static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
+    let names = ["firefox-esr", "firefox"];
+    found(&FOUND, move || names.iter().find_map(|name| installed(name, &[]))).await.or_else(|| missing("firefox"))
 }
 
 async fn scripts() -> Option<&'static Path> {

@@ -162,7 +162,7 @@ async fn what_is_forgotten_stays_in_the_book(kind: Kind) {
     // Some by a claim, the rest by name.
     let _ = hold(&ledger, &claim_at(99, beyond.unix())).await;
     assert!(ledger.sweep(Network::BASE, beyond).await.unwrap() > 0);
-    assert_eq!(ledger.holdings().await.unwrap().remembered, 0);
+    assert_eq!(ledger.size().await.unwrap().remembered, 0);
     assert_eq!(all(&ledger).await, before);
     let known = ledger.known(&[paid(7).payment_id(), paid(8).payment_id(), paid(41).payment_id()]).await.unwrap();
     assert_eq!(known.iter().map(|known| known.sold).collect::<Vec<_>>(), [true, true, false]);

@@ -100,7 +100,7 @@ async fn a_lost_lease_books_nothing(kind: Kind) {
     for lost in [released, taken_over.settled_by(mined(2))] {
         assert_eq!(ledger.commit(&lost, None).await, Ok(CommitOutcome::LeaseLost));
     }
-    assert_eq!(ledger.holdings().await.unwrap().remembered, 0);
+    assert_eq!(ledger.size().await.unwrap().remembered, 0);
     assert_eq!(ledger.commit(&present, None).await, Ok(CommitOutcome::Done));
     assert!(books(&place, &mined(2)).await);
     place.remove().await;

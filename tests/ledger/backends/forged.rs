@@ -24,7 +24,7 @@ async fn forged_signatures_leave_nothing_behind(kind: Kind) {
         }
     });
     join_all(forged).await;
-    assert_eq!(ledger.holdings().await.unwrap().held, 0);
+    assert_eq!(ledger.size().await.unwrap().held, 0);
     match kind {
         Kind::Redis => assert_eq!(place.redis_keys().await.len(), before, "no key is left"),
         _ => {

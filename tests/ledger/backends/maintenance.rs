@@ -31,21 +31,21 @@ async fn is_maintained(ledger: &impl Maintenance) {
     let held = hold(ledger, &claim(150, 150)).await;
     let freed = hold(ledger, &claim(151, 151)).await;
     ledger.release(&freed).await.unwrap();
-    let holdings = ledger.holdings().await.unwrap();
-    assert_eq!((holdings.held, holdings.remembered), (1, 140));
+    let size = ledger.size().await.unwrap();
+    assert_eq!((size.held, size.remembered), (1, 140));
 
     let last = claim(1, 1).keep_until(&paid(1).into());
     assert_eq!(ledger.sweep(Network::BASE, last).await, Ok(0), "a sale is kept to the second");
     assert_eq!(ledger.sweep(Network::BASE, last.after(Duration::from_secs(1))).await, Ok(140));
-    let holdings = ledger.holdings().await.unwrap();
-    assert_eq!((holdings.held, holdings.remembered), (1, 0), "what is held may still be committed");
+    let size = ledger.size().await.unwrap();
+    assert_eq!((size.held, size.remembered), (1, 0), "what is held may still be committed");
     assert_eq!(
         ledger.low_water_mark(Network::BASE).await,
         Ok(Some(paid(1).block_time)),
         "what was forgotten is refused"
     );
     ledger.release(&held).await.unwrap();
-    assert_eq!(ledger.holdings().await.unwrap().held, 0);
+    assert_eq!(ledger.size().await.unwrap().held, 0);
 }
 
 /// On a ledger that has not begun.
@@ -94,9 +94,9 @@ async fn a_reservation_forgets_nothing(kind: Kind) {
     sell(&ledger, &claim(1, 1)).await;
     let beyond = claim(1, 1).keep_until(&paid(1).into()).unix() + 1;
     let _held = hold(&ledger, &claim_for(99, 99, Duration::from_secs(60), beyond)).await;
-    assert_eq!(ledger.holdings().await.unwrap().remembered, 1);
+    assert_eq!(ledger.size().await.unwrap().remembered, 1);
     assert_eq!(ledger.sweep(Network::BASE, time(beyond)).await, Ok(1));
-    assert_eq!(ledger.holdings().await.unwrap().remembered, 0);
+    assert_eq!(ledger.size().await.unwrap().remembered, 0);
     place.remove().await;
 }
 

@@ -125,7 +125,8 @@ async fn as_another_program() {
         "is well" => assert_eq!(SqliteLedger::open(path).await.unwrap().time_limit(PATIENT).health().await, Ok(())),
         "cannot open it" => {
             let error = SqliteLedger::open(path).await.unwrap_err();
-            assert_eq!(error.kind(), LedgerErrorKind::MountedAlone);
+            assert_eq!(error.kind(), LedgerErrorKind::Unsafe);
+            assert!(error.to_string().contains("mounted alone"), "{error}");
             assert!(error.to_string().contains("mount the folder"));
         }
         other => panic!("{other} is not known"),

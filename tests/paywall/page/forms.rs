@@ -27,7 +27,7 @@ fn witness(counter: Counter) -> impl Handler {
 async fn it_redeems_the_get_of_the_same_address() {
     let shop = Shop::open().await;
     let counter = Counter::default();
-    let unkept = Redelivery::for_(std::time::Duration::ZERO);
+    let unkept = Redelivery::lasting(std::time::Duration::ZERO);
     let service = layered(&shop.layer().page(Page::new()).redeliver(unkept), witness(counter.clone()));
     let intent = intent_of(&ask(&service, navigation("/answer?query=why")).await);
     let paid = shop.pay(490_000);

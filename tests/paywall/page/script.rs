@@ -58,7 +58,7 @@ async fn others_are_redirected() {
 
 #[tokio::test]
 async fn a_page_keeps_answers_unless_the_route_says_otherwise() {
-    let none = || Redelivery::for_(Duration::ZERO);
+    let none = || Redelivery::lasting(Duration::ZERO);
     let (answers, _) = twice(|layer| layer.page(Page::new()), true).await;
     assert_eq!((answers[1].0, answers[1].1["idempotent-replayed"].as_bytes()), (200, &b"true"[..]));
     let settings: [fn(X402Layer, Redelivery) -> X402Layer; 2] =

@@ -58,7 +58,7 @@ async fn a_settler_alone_that_calls_a_nonce_used_has_perhaps_used_it() {
 #[tokio::test(start_paused = true)]
 async fn a_kept_answer_needs_neither_the_chain_nor_the_settler() {
     let stall = Stall::open().await;
-    let layer = stall.shop.layer().redeliver(Redelivery::for_(Duration::from_secs(60)));
+    let layer = stall.shop.layer().redeliver(Redelivery::lasting(Duration::from_secs(60)));
     let service = layered(&layer, echo(Counter::default()));
     let payment = pays(&offered(&service).await);
     let first = ask(&service, paid(&payment)).await;

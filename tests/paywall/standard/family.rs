@@ -35,7 +35,7 @@ async fn shop() -> Shop {
 }
 
 async fn shop_with(set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Shop {
-    Shop::open_with(|builder| set(builder.client_submitted())).await
+    Shop::open_with(|builder| set(builder.accept_submitted_transfers())).await
 }
 
 /// The entry of the family in a quote.
@@ -146,8 +146,10 @@ async fn the_requirements_declare_method_flow_binding_and_age() {
 async fn headers_stay_within_what_platforms_pass_on() {
     for known in [1, 2, 9] {
         let tokens = (1..known).map(|byte| Asset::new(Network::BASE, Address::new([byte; 20]), 6, "USDC"));
-        let stall =
-            Stall::open_with(|b| tokens.fold(b.client_submitted().asset(Asset::USDC_BASE), |b, t| b.asset(t))).await;
+        let stall = Stall::open_with(|b| {
+            tokens.fold(b.accept_submitted_transfers().asset(Asset::USDC_BASE), |b, t| b.asset(t))
+        })
+        .await;
         for letter in ["ü", "l"] {
             let layer = stall.shop.merchant.charge(letter, "0.49 USDC").unwrap().label(&letter.repeat(100)).unwrap();
             let service = layered(&layer, echo(Counter::default()));
@@ -257,7 +259,7 @@ async fn five_at_once_run_the_handler_once() {
 /// The key is chain, transaction and the transfer's place in it, or the authorization, however it is written and shown.
 #[tokio::test]
 async fn one_transfer_buys_one_answer_at_whichever_door() {
-    let stall = Stall::open_with(MerchantBuilder::client_submitted).await;
+    let stall = Stall::open_with(MerchantBuilder::accept_submitted_transfers).await;
     let (shop, counter) = (&stall.shop, Counter::default());
     let service = layered(&shop.layer(), echo(counter.clone()));
     let secret = json!({ "paymentSecret": SECRET });
@@ -468,7 +470,7 @@ const SPOILT: &[(&str, u16, &str, Spoil)] = &[
 /// Whoever may have sent a transfer is never asked for another.
 #[tokio::test]
 async fn what_does_not_echo_is_refused_and_never_billed() {
-    let stall = Stall::open_with(MerchantBuilder::client_submitted).await;
+    let stall = Stall::open_with(MerchantBuilder::accept_submitted_transfers).await;
     let counter = Counter::default();
     let service = layered(&stall.shop.layer(), echo(counter.clone()));
     for (byte, (name, status, code, spoil)) in (1..).zip(SPOILT) {
@@ -499,14 +501,14 @@ async fn a_change_of_settings_costs_no_payer_his_payment() {
     let present = Address::new([0x0f; 20]);
     let before = shop
         .sibling(|builder| {
-            let builder = builder.client_submitted().asset(Asset::USDC_BASE);
+            let builder = builder.accept_submitted_transfers().asset(Asset::USDC_BASE);
             builder.quote_ttl(Duration::from_secs(60)).max_payment_age(Duration::from_secs(3_600))
         })
         .await;
     let now = shop
         .sibling(|builder| {
             let other = Asset::new(Network::BASE, present, 6, "USDC");
-            builder.client_submitted().asset(other).former_asset(Asset::USDC_BASE)
+            builder.accept_submitted_transfers().asset(other).former_asset(Asset::USDC_BASE)
         })
         .await;
     let offer = offered(&layered(&before.charge("answer", "0.49 USDC").unwrap(), echo(Counter::default()))).await;
@@ -521,7 +523,7 @@ async fn a_sold_answer_is_delivered_again() {
     let shop = shop().await;
     let counter = Counter::default();
     let layer = shop.merchant.price_with("kept", |_, _| Price::Charge(units(490_000))).unwrap();
-    let layer = layer.redeliver(Redelivery::for_(Duration::from_secs(900)));
+    let layer = layer.redeliver(Redelivery::lasting(Duration::from_secs(900)));
     let service = layered(&layer, echo(counter.clone()));
     let offer = offered(&service).await;
     let transaction = pay(&shop, &offer, 1);
@@ -542,7 +544,7 @@ async fn a_sold_answer_is_delivered_again() {
 
 #[tokio::test]
 async fn without_the_setting_it_is_neither_offered_nor_taken() {
-    let (with, without) = (Stall::open_with(MerchantBuilder::client_submitted).await, Stall::open().await);
+    let (with, without) = (Stall::open_with(MerchantBuilder::accept_submitted_transfers).await, Stall::open().await);
     let offer = offered(&layered(&with.shop.layer(), echo(Counter::default()))).await;
     let counter = Counter::default();
     let service = layered(&without.shop.layer(), echo(counter.clone()));
@@ -577,7 +579,7 @@ async fn it_is_offered_while_the_settler_is_down() {
         let scripted = ScriptedSettler::new(chain.clone());
         scripted.outage(tower_x402::settle::SettleError::unavailable());
         settler = Some(scripted.clone());
-        builder.settler(scripted).client_submitted()
+        builder.settler(scripted).accept_submitted_transfers()
     })
     .await;
     let service = layered(&shop.layer(), echo(Counter::default()));
@@ -601,7 +603,7 @@ async fn it_needs_what_reads_the_chain() {
             .ledger(MemoryLedger::new())
             .sealing_keys(SealingKeys::new([7; 32]))
     };
-    let refused = builder().client_submitted().build().await;
+    let refused = builder().accept_submitted_transfers().build().await;
     assert!(matches!(&refused, Err(BuildError::NoVerifierForTransfers)), "{refused:?}");
     assert!(refused.unwrap_err().to_string().contains(".verifier("));
     let merchant = builder().build().await.unwrap();

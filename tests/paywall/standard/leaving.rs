@@ -98,6 +98,8 @@ async fn has_the_answer_by_the_same_header(settles_first: bool) {
                     done = Some(answer.unwrap());
                     break;
                 }
+                // The settlement has a task of its own.
+                tokio::task::yield_now().await;
             }
             done
         };

@@ -35,8 +35,11 @@ async fn a_payer_has_so_many_unsettled_payments_and_no_more() {
     let mut other = authorization(&offer, [99; 32]);
     other.from = Address::new([0x77; 20]);
     assert_eq!(ask(&service, paid(&sign(&offer, other))).await.status(), 200);
+    // Who leaves has promised no less: the settlements go on until they end.
     drop(under_way);
     crate::support::faults::settle().await;
+    assert_problem(ask(&service, paid(&payments[32])).await, 503, "verification_unavailable").await;
+    tokio::time::sleep(Duration::from_secs(181)).await;
     assert_eq!(ask(&service, paid(&payments[32])).await.status(), 200);
 }
 

@@ -140,7 +140,7 @@ async fn what_is_not_sold_is_not_settled() {
 async fn a_sold_answer_is_delivered_again_to_who_shows_the_same_payment() {
     let stall = Stall::open().await;
     let counter = Counter::default();
-    let layer = stall.shop.layer().redeliver(Redelivery::for_(Duration::from_secs(60)));
+    let layer = stall.shop.layer().redeliver(Redelivery::lasting(Duration::from_secs(60)));
     let service = layered(&layer, echo(counter.clone()));
     let payment = pays(&offered(&service).await);
     let first = ask(&service, paid(&payment)).await;

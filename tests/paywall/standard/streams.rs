@@ -36,7 +36,7 @@ async fn a_paid_stream_is_not_buffered() {
         });
         let mut layer = stall.shop.layer();
         if kept {
-            layer = layer.redeliver(Redelivery::for_(Duration::from_secs(60)));
+            layer = layer.redeliver(Redelivery::lasting(Duration::from_secs(60)));
         }
         let service = layered(&layer, events);
         let payment = pays(&offered(&service).await);

@@ -171,7 +171,7 @@ async fn an_authorization_buys_nothing_once_the_ledger_has_forgotten_what_it_bou
 #[tokio::test(start_paused = true)]
 async fn what_is_shown_without_a_quote_proves_nothing_once_it_is_settled() {
     let stall = Stall::open().await;
-    let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::for_(Duration::from_secs(60)));
+    let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::lasting(Duration::from_secs(60)));
     let service = layered(&layer, echo(Counter::default()));
     let offer = unquoted(&offered(&service).await);
     let payment = pays(&offer);
@@ -195,7 +195,7 @@ async fn what_is_shown_without_a_quote_proves_nothing_once_it_is_settled() {
 async fn a_withheld_answer_is_given_again_under_a_quote_alone() {
     for quoted in [false, true] {
         let stall = Stall::open().await;
-        let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::for_(Duration::from_secs(600)));
+        let layer = stall.shop.layer().redeliver(tower_x402::Redelivery::lasting(Duration::from_secs(600)));
         let slow_at_first = handler(|run| async move {
             tokio::time::sleep(Duration::from_secs(if run == 1 { 30 } else { 0 })).await;
             ok()

@@ -1,116 +1,122 @@
-//! `BudgetDenial`: why a payment was not made.
+//! `Denial`: why a payment was not made, and the rule of the budget behind it.
 
 use std::time::Duration;
 
 use crate::protocol::{Address, Network};
 
-/// The reason why the budget denied a payment. Nothing was signed, nothing was spent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The rule by which the budget denied a payment. Nothing was signed, nothing was spent. The text of the
+/// [`PayError`](crate::client::PayError) says the price and the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetDenial {
     /// The price is above the limit for one payment.
-    #[error("{price} would exceed the limit of {limit} for one payment: nothing was paid")]
-    PerPayment {
-        /// The price, as a decimal.
-        price: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
+    PerPayment,
     /// The price is above the request's own [`MaxPrice`](crate::client::MaxPrice).
-    #[error("{price} would exceed the request's own limit of {limit}: nothing was paid")]
-    MaxPrice {
-        /// The price, as a decimal.
-        price: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
+    MaxPrice,
     /// The price would exceed what one host may receive in a day.
-    #[error("{price} would exceed this host's daily limit of {limit} ({spent} already spent): nothing was paid")]
-    PerHost {
-        /// The price, as a decimal.
-        price: String,
-        /// What the host received in the last day, as a decimal.
-        spent: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
+    PerHost,
     /// The price would exceed what may be spent in a day.
-    #[error("{price} would exceed the daily limit of {limit} ({spent} already spent): nothing was paid")]
-    PerDay {
-        /// The price, as a decimal.
-        price: String,
-        /// The spending of the last day, as a decimal.
-        spent: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
+    PerDay,
     /// The fee of the transfer's transaction could be above the limit for one payment.
+    GasPerPayment,
+    /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
+    GasPerDay,
+    /// The recipient is not among those that may be paid, or not one that this host may name.
+    Recipient,
+    /// The quote names the paying account itself, a token contract or the zero address as recipient; none of them can
+    /// be a seller.
+    NoSeller,
+    /// The payment is due on a chain without an asset in the budget.
+    Network,
+    /// The seller accepts no asset of the budget, or states other decimals than the budget's assets have.
+    Asset,
+    /// The quote asks for an amount of zero: such a transfer pays nothing, and costs its fee.
+    Zero,
+    /// Another purchase, which is not finished, was paid for the same intent. Two transfers with the same tag could not be
+    /// told apart.
+    IntentReused,
+    /// The quote has expired already.
+    Expired,
+    /// The quote expires before a payment can be relied on to be in a block. See
+    /// [`PayLayerBuilder::least_time_to_pay`](crate::client::PayLayerBuilder::least_time_to_pay).
+    ExpiresSoon,
+    /// Over plain HTTP, anyone on the path can replace the quote's recipient. A request that does not say `https` counts as
+    /// plain HTTP, unless it certainly goes to this machine.
+    PlainHttp,
+    /// The request names its host neither in its address nor in its `Host` header, or names none that is valid: limits and
+    /// recipients per host would mean nothing.
+    NoHost,
+    /// The approval hook returned `false`.
+    NotApproved,
+}
+
+/// A denial with what its text says: amounts are decimals.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denial {
+    #[error("{price} would exceed the limit of {limit} for one payment: nothing was paid")]
+    PerPayment { price: String, limit: String },
+    #[error("{price} would exceed the request's own limit of {limit}: nothing was paid")]
+    MaxPrice { price: String, limit: String },
+    #[error("{price} would exceed this host's daily limit of {limit} ({spent} already spent): nothing was paid")]
+    PerHost { price: String, spent: String, limit: String },
+    #[error("{price} would exceed the daily limit of {limit} ({spent} already spent): nothing was paid")]
+    PerDay { price: String, spent: String, limit: String },
     #[error(
         "a network fee of {fee} would exceed the limit of {limit} for one payment: nothing was paid; wait, or raise `gas_per_payment`"
     )]
-    GasPerPayment {
-        /// The most that the transaction could cost, as a decimal of the chain's coin.
-        fee: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
-    /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
+    GasPerPayment { fee: String, limit: String },
     #[error(
         "a network fee of {fee} would exceed the daily limit of {limit} ({spent} already spent): nothing was paid; wait, or raise `gas_per_day`"
     )]
-    GasPerDay {
-        /// The most that the transaction could cost, as a decimal of the chain's coin.
-        fee: String,
-        /// What the transactions of the last day could cost, as a decimal.
-        spent: String,
-        /// The limit, as a decimal.
-        limit: String,
-    },
-    /// The recipient is not among those that may be paid, or not one that this host may name.
+    GasPerDay { fee: String, spent: String, limit: String },
     #[error("{0} is not among the recipients that the budget allows for this host: nothing was paid")]
     Recipient(Address),
-    /// The quote names the paying account itself, a token contract or the zero address as recipient; none of them can
-    /// be a seller.
     #[error(
         "{0} is the paying account, a token contract or the zero address, and cannot be a seller: nothing was paid"
     )]
     NoSeller(Address),
-    /// The payment is due on a chain without an asset in the budget.
     #[error("the budget has no asset on {0}: nothing was paid")]
     Network(Network),
-    /// The seller accepts no asset of the budget, or states other decimals than the budget's assets have.
     #[error("the seller accepts no asset of the budget: nothing was paid")]
     Asset,
-    /// The quote asks for an amount of zero: such a transfer pays nothing, and costs its fee.
     #[error("the quote asks for an amount of zero: nothing was paid")]
     Zero,
-    /// Another purchase, which is not finished, was paid for the same intent. Two transfers with the same tag could not be
-    /// told apart.
     #[error("another unfinished purchase was paid for the same intent: nothing was paid; finish that purchase first")]
     IntentReused,
-    /// The quote has expired already.
     #[error("the quote has expired: nothing was paid; check this machine's clock")]
     Expired,
-    /// The quote expires before a payment can be relied on to be in a block. See
-    /// [`PayLayerBuilder::least_time_to_pay`](crate::client::PayLayerBuilder::least_time_to_pay).
     #[error("the quote expires in {left:?}, and a payment takes at least {least:?}: nothing was paid")]
-    ExpiresSoon {
-        /// The time that is left.
-        left: Duration,
-        /// The time that there must be.
-        least: Duration,
-    },
-    /// Over plain HTTP, anyone on the path can replace the quote's recipient. A request that does not say `https` counts as
-    /// plain HTTP, unless it certainly goes to this machine.
+    ExpiresSoon { left: Duration, least: Duration },
     #[error(
         "the quote came over plain HTTP, where anyone on the path can replace its recipient: nothing was paid; use an absolute https address"
     )]
     PlainHttp,
-    /// The request names its host neither in its address nor in its `Host` header, or names none that is valid: limits and
-    /// recipients per host would mean nothing.
     #[error("the request does not name its host: nothing was paid; use an absolute https address")]
     NoHost,
-    /// The approval hook returned `false`.
     #[error("the payment was not approved: nothing was paid")]
     NotApproved,
+}
+
+impl Denial {
+    pub(crate) const fn rule(&self) -> BudgetDenial {
+        match self {
+            Self::PerPayment { .. } => BudgetDenial::PerPayment,
+            Self::MaxPrice { .. } => BudgetDenial::MaxPrice,
+            Self::PerHost { .. } => BudgetDenial::PerHost,
+            Self::PerDay { .. } => BudgetDenial::PerDay,
+            Self::GasPerPayment { .. } => BudgetDenial::GasPerPayment,
+            Self::GasPerDay { .. } => BudgetDenial::GasPerDay,
+            Self::Recipient(_) => BudgetDenial::Recipient,
+            Self::NoSeller(_) => BudgetDenial::NoSeller,
+            Self::Network(_) => BudgetDenial::Network,
+            Self::Asset => BudgetDenial::Asset,
+            Self::Zero => BudgetDenial::Zero,
+            Self::IntentReused => BudgetDenial::IntentReused,
+            Self::Expired => BudgetDenial::Expired,
+            Self::ExpiresSoon { .. } => BudgetDenial::ExpiresSoon,
+            Self::PlainHttp => BudgetDenial::PlainHttp,
+            Self::NoHost => BudgetDenial::NoHost,
+            Self::NotApproved => BudgetDenial::NotApproved,
+        }
+    }
 }

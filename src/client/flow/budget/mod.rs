@@ -9,6 +9,7 @@ use std::{collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc, time::
 
 pub use builder::{BudgetBuilder, BudgetError};
 pub use denial::BudgetDenial;
+pub(crate) use denial::Denial;
 pub(crate) use offer::{Offer, is_in_time};
 pub use proposal::Proposal;
 
@@ -118,49 +119,49 @@ impl Budget {
     }
 
     /// Checks a quote without regard to past spending; returns the permitted ways to pay.
-    pub(crate) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, BudgetDenial> {
+    pub(crate) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, Denial> {
         let quote = offer.quote;
         if offer.host.is_empty() {
-            return Err(BudgetDenial::NoHost);
+            return Err(Denial::NoHost);
         }
         if offer.plain_http && !self.plain_http {
-            return Err(BudgetDenial::PlainHttp);
+            return Err(Denial::PlainHttp);
         }
         if !self.assets.iter().any(|asset| asset.network() == quote.network) {
-            return Err(BudgetDenial::Network(quote.network));
+            return Err(Denial::Network(quote.network));
         }
         self.allows_recipient(offer)?;
         let is_due = |asset: &Asset| asset.network() == quote.network && asset.decimals() == quote.decimals;
         let accepted = |asset: &&Asset| is_due(asset) && quote.contracts.contains(&asset.contract());
         let mut assets: Vec<Asset> = self.assets.iter().filter(accepted).cloned().collect();
         if assets.is_empty() {
-            return Err(BudgetDenial::Asset);
+            return Err(Denial::Asset);
         }
         // In the seller's order, each once, however often it is named.
         assets.sort_by_key(|asset| quote.contracts.iter().position(|contract| *contract == asset.contract()));
         assets.dedup_by_key(|asset| asset.contract());
         offer.is_in_time()?;
         if quote.amount.is_zero() {
-            return Err(BudgetDenial::Zero);
+            return Err(Denial::Zero);
         }
         if quote.amount > self.per_payment {
             let (price, limit) = (self.shown(quote.amount), self.shown(self.per_payment));
-            return Err(BudgetDenial::PerPayment { price, limit });
+            return Err(Denial::PerPayment { price, limit });
         }
         Ok(assets)
     }
 
-    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), BudgetDenial> {
+    fn allows_recipient(&self, offer: &Offer<'_>) -> Result<(), Denial> {
         let recipient = offer.quote.recipient;
         let host = host::of_entry(offer.host);
         let of_host = self.recipients_for.get(&host).or_else(|| self.recipients_for.get(self.grouped(&host)));
         let allowed = [self.recipients.as_ref(), of_host];
         if allowed.into_iter().flatten().any(|allowed| !allowed.contains(&recipient)) {
-            return Err(BudgetDenial::Recipient(recipient));
+            return Err(Denial::Recipient(recipient));
         }
         let is_token =
             offer.quote.contracts.contains(&recipient) || self.assets.iter().any(|asset| asset.contract() == recipient);
-        if is_token || recipient == Address::new([0; 20]) { Err(BudgetDenial::NoSeller(recipient)) } else { Ok(()) }
+        if is_token || recipient == Address::new([0; 20]) { Err(Denial::NoSeller(recipient)) } else { Ok(()) }
     }
 
     /// The name under which a host is counted: the domain that it is grouped under, else itself.
@@ -172,31 +173,31 @@ impl Budget {
     }
 
     /// Whether the budget allows `price` beside earlier spending.
-    pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), BudgetDenial> {
+    pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), Denial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
         // The day first: where no limit per host was set, none is named.
         if !fits(spent.in_all, self.per_day) {
             let (price, spent, limit) = shown(spent.in_all, self.per_day);
-            return Err(BudgetDenial::PerDay { price, spent, limit });
+            return Err(Denial::PerDay { price, spent, limit });
         }
         if !fits(spent.by_host, self.per_host) {
             let (price, spent, limit) = shown(spent.by_host, self.per_host);
-            return Err(BudgetDenial::PerHost { price, spent, limit });
+            return Err(Denial::PerHost { price, spent, limit });
         }
         Ok(())
     }
 
     /// Whether a transaction may cost so much beside those of the last day on the same network.
-    pub(crate) fn affords_gas(&self, network: Network, fee: Amount, spent: Amount) -> Result<(), BudgetDenial> {
+    pub(crate) fn affords_gas(&self, network: Network, fee: Amount, spent: Amount) -> Result<(), Denial> {
         let limits = self.gas_on.get(&network).unwrap_or(&self.gas);
         if fee > limits.per_payment {
             let (fee, limit) = (coin(fee), coin(limits.per_payment));
-            return Err(BudgetDenial::GasPerPayment { fee, limit });
+            return Err(Denial::GasPerPayment { fee, limit });
         }
         if spent.checked_add(fee).is_none_or(|sum| sum > limits.per_day) {
             let (fee, spent, limit) = (coin(fee), coin(spent), coin(limits.per_day));
-            return Err(BudgetDenial::GasPerDay { fee, spent, limit });
+            return Err(Denial::GasPerDay { fee, spent, limit });
         }
         Ok(())
     }
@@ -208,9 +209,9 @@ impl Budget {
         (in_all, in_all.min(left(self.per_host, spent.by_host)))
     }
 
-    pub(crate) async fn approve(&self, proposal: Proposal) -> Result<(), BudgetDenial> {
+    pub(crate) async fn approve(&self, proposal: Proposal) -> Result<(), Denial> {
         match &self.approval {
-            Some(approval) if !approval(proposal).await => Err(BudgetDenial::NotApproved),
+            Some(approval) if !approval(proposal).await => Err(Denial::NotApproved),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::denial::BudgetDenial;
+use super::denial::Denial;
 use crate::protocol::{ChainTime, Quote};
 
 /// What a budget is asked about a quote.
@@ -18,18 +18,18 @@ pub(crate) struct Offer<'a> {
 
 impl Offer<'_> {
     /// Whether it can be paid in time.
-    pub(crate) fn is_in_time(&self) -> Result<(), BudgetDenial> {
+    pub(crate) fn is_in_time(&self) -> Result<(), Denial> {
         is_in_time(self.quote, self.now, self.least_time)
     }
 }
 
 /// Whether a quote leaves the time that a payment takes: approval and the wait for other payments take
 /// theirs, so it is asked more than once.
-pub(crate) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), BudgetDenial> {
+pub(crate) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), Denial> {
     let least = Duration::from_secs(least.as_secs());
     match quote.expiry.unix().checked_sub(now.unix()).map(Duration::from_secs) {
-        None | Some(Duration::ZERO) => Err(BudgetDenial::Expired),
-        Some(left) if left < least => Err(BudgetDenial::ExpiresSoon { left, least }),
+        None | Some(Duration::ZERO) => Err(Denial::Expired),
+        Some(left) if left < least => Err(Denial::ExpiresSoon { left, least }),
         Some(_) => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use http::{StatusCode, response::Parts};
 use super::{Conversation, FAILURES_MAX, Outcome, judgement::RENEWALS_MAX, unanswered};
 use crate::{
     client::{
-        AuthorizationStatus, PayError, PurchaseEvent, PurchaseState,
+        AuthorizationStatus, Failure, PurchaseEvent, PurchaseState,
         dialect::{Bill, reply},
         flow::PurchaseGuard,
         way::authorization::status::status,
@@ -34,7 +34,7 @@ fn is_final(reason: &Reason) -> bool {
 
 impl Conversation<'_> {
     /// What can no longer be used is not shown before the chain was asked: no seller can settle it.
-    pub(super) async fn ended<R>(&self, guard: &mut PurchaseGuard) -> Result<Option<Outcome<R>>, PayError> {
+    pub(super) async fn ended<R>(&self, guard: &mut PurchaseGuard) -> Result<Option<Outcome<R>>, Failure> {
         if guard.entry().transaction.is_some() || guard.entry().expiry > self.inner.now() {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Conversation<'_> {
         &mut self,
         guard: &mut PurchaseGuard,
         reason: Option<Reason>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         self.failures += 1;
         if self.failures < FAILURES_MAX {
             return self.pause(guard.entry(), None, None, None).await;
@@ -59,7 +59,7 @@ impl Conversation<'_> {
             AuthorizationStatus::Void => Ok(Some(Outcome::Void)),
             AuthorizationStatus::Used { .. } if !guard.entry().is_shown() => Ok(Some(Outcome::Settled)),
             AuthorizationStatus::Used { .. } => Err(unanswered(guard.entry(), None, None)),
-            AuthorizationStatus::Unused => Err(PayError::outstanding(guard.entry(), reason)),
+            AuthorizationStatus::Unused => Err(Failure::outstanding(guard.entry(), reason)),
         }
     }
 
@@ -70,7 +70,7 @@ impl Conversation<'_> {
         parts: &Parts,
         code: Option<ProblemCode>,
         fresh: Option<IntentId>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         let was_settled = guard.entry().transaction.is_some();
         match self.ask_chain(guard).await? {
             AuthorizationStatus::Void => Ok(Some(Outcome::Void)),
@@ -79,7 +79,7 @@ impl Conversation<'_> {
                 Ok(None)
             }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
-                Some(reason) if is_final(&reason) => Err(PayError::outstanding(guard.entry(), Some(reason))),
+                Some(reason) if is_final(&reason) => Err(Failure::outstanding(guard.entry(), Some(reason))),
                 // What a facilitator failed at may work in a moment.
                 reason => self.failed(guard, reason).await,
             },
@@ -103,7 +103,7 @@ impl Conversation<'_> {
     }
 
     /// Asks the chain what became of the authorization, and records it.
-    async fn ask_chain(&self, guard: &mut PurchaseGuard) -> Result<AuthorizationStatus, PayError> {
+    async fn ask_chain(&self, guard: &mut PurchaseGuard) -> Result<AuthorizationStatus, Failure> {
         let status = status(self.inner, guard.entry()).await?;
         match status {
             AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.is_settled_by(transaction)).await,
@@ -130,18 +130,18 @@ impl Conversation<'_> {
     }
 
     /// The seller was paid, and does not give the answer.
-    async fn lost(&self, guard: &mut PurchaseGuard, code: Option<ProblemCode>) -> PayError {
+    async fn lost(&self, guard: &mut PurchaseGuard, code: Option<ProblemCode>) -> Failure {
         let Some(transaction) = guard.entry().transaction else { return unanswered(guard.entry(), None, None) };
         let purchase = guard.entry().id;
         match code {
-            Some(code) if !guard.refuse().await => PayError::Unanswered { purchase, transaction, code: Some(code) },
-            Some(code) if self.breaks > 0 => PayError::AnswerLost { purchase, transaction, code },
-            Some(code) => PayError::Refused { purchase, transaction, code },
+            Some(code) if !guard.refuse().await => Failure::Unanswered { purchase, transaction, code: Some(code) },
+            Some(code) if self.breaks > 0 => Failure::AnswerLost { purchase, transaction, code },
+            Some(code) => Failure::Refused { purchase, transaction, code },
             None => {
                 // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
                 let kept_until = guard.entry().at.after(self.inner.settings.payment_age);
                 let is_last = kept_until <= self.inner.now() && guard.refuse().await;
-                PayError::BilledAgain { purchase, transaction, is_last }
+                Failure::BilledAgain { purchase, transaction, is_last }
             }
         }
     }

@@ -3,7 +3,7 @@
 use http::response::Parts;
 
 use crate::{
-    client::{PayError, PurchaseState, flow::PurchaseGuard},
+    client::{Failure, PurchaseState, flow::PurchaseGuard},
     protocol::{ProblemCode, TxHash},
 };
 
@@ -30,32 +30,32 @@ pub(super) enum Failing {
 }
 
 /// Records what that means for the payment, and says it.
-pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> PayError {
+pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> Failure {
     let purchase = guard.entry().id;
     match failing {
         Failing::BilledAgain => count_bill(guard, transaction).await,
-        Failing::Redirected => PayError::Redirected { purchase, transaction },
+        Failing::Redirected => Failure::Redirected { purchase, transaction },
         Failing::Refused(code) | Failing::Lost(code) if !guard.refuse().await => {
-            PayError::Unanswered { purchase, transaction, code: Some(code) }
+            Failure::Unanswered { purchase, transaction, code: Some(code) }
         }
-        Failing::Refused(code) => PayError::Refused { purchase, transaction, code },
-        Failing::Lost(code) => PayError::AnswerLost { purchase, transaction, code },
+        Failing::Refused(code) => Failure::Refused { purchase, transaction, code },
+        Failing::Lost(code) => Failure::AnswerLost { purchase, transaction, code },
         Failing::Misunderstood => {
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
-            PayError::Misunderstood { purchase, transaction, status: parts.status }
+            Failure::Misunderstood { purchase, transaction, status: parts.status }
         }
         Failing::Unproven { code, signed } => {
             // Open: a payer that signs redeems it yet. And unspent, so that this seller is not paid the same again for nothing.
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
-            PayError::Unproven { purchase, transaction, code, signed, reason: None }
+            Failure::Unproven { purchase, transaction, code, signed, reason: None }
         }
-        Failing::TooManyIntents => PayError::Misunderstood { purchase, transaction, status: parts.status },
+        Failing::TooManyIntents => Failure::Misunderstood { purchase, transaction, status: parts.status },
     }
 }
 
 /// Records another bill for a paid request. A purchase that meets only bills ends.
-async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> PayError {
+async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> Failure {
     guard.note(|entry| entry.billed += 1).await;
     let is_last = guard.entry().billed >= BILLS_MAX && guard.refuse().await;
-    PayError::BilledAgain { purchase: guard.entry().id, transaction, is_last }
+    Failure::BilledAgain { purchase: guard.entry().id, transaction, is_last }
 }

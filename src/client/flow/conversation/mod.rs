@@ -25,7 +25,7 @@ use self::{
 };
 use crate::{
     client::{
-        JournalEntry, PayError, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
+        Failure, JournalEntry, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
         box_error::BoxError,
         dialect::{
             SellerReply, TransferProof, authorization_terms,
@@ -110,7 +110,7 @@ impl<'a> Conversation<'a> {
         seller: &mut Seller<S, B>,
         guard: &mut PurchaseGuard,
         transaction: Option<TxHash>,
-    ) -> Result<Outcome<R>, PayError>
+    ) -> Result<Outcome<R>, Failure>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         S::Error: Into<BoxError>,
@@ -140,7 +140,7 @@ impl<'a> Conversation<'a> {
         seller: &mut Seller<S, B>,
         entry: &JournalEntry,
         transaction: Option<TxHash>,
-    ) -> Result<Option<Replied<R>>, PayError>
+    ) -> Result<Option<Replied<R>>, Failure>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         S::Error: Into<BoxError>,
@@ -179,7 +179,7 @@ impl<'a> Conversation<'a> {
         guard: &mut PurchaseGuard,
         transaction: Option<TxHash>,
         Replied { parts, reply, body }: Replied<R>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         match self.next(reply, guard.entry(), transaction) {
             Next::Close(state) => return self.close(guard, state, transaction, parts, body).await,
             Next::Pause(code, after) => return self.pause(guard.entry(), transaction, code, after).await,
@@ -216,7 +216,7 @@ impl<'a> Conversation<'a> {
         transaction: Option<TxHash>,
         parts: Parts,
         body: ResponseBody<R>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         let Some(body) = read_ahead(guard, state, body, self.inner.settings.read_ahead).await else {
             return self.broke_off(guard.entry(), transaction).await;
         };
@@ -236,16 +236,16 @@ impl<'a> Conversation<'a> {
         transaction: Option<TxHash>,
         code: ProblemCode,
         parts: &Parts,
-    ) -> Result<(), PayError> {
+    ) -> Result<(), Failure> {
         let (entry, Some(transaction)) = (guard.entry(), transaction) else { return Ok(()) };
         self.progress.report(PurchaseEvent::Signing);
         let purchase = entry.id;
-        let late = PayError::Unanswered { purchase, transaction, code: Some(code) };
+        let late = Failure::Unanswered { purchase, transaction, code: Some(code) };
         let signed = timeout_at(self.deadline, self.signature.sign(entry, transaction)).await.map_err(|_| late)?;
         match signed {
             Ok(true) => Ok(()),
             Ok(false) => Err(fail(guard, transaction, Failing::Unproven { code, signed: false }, parts).await),
-            Err(reason) => Err(PayError::Unproven { purchase, transaction, code, signed: false, reason: Some(reason) }),
+            Err(reason) => Err(Failure::Unproven { purchase, transaction, code, signed: false, reason: Some(reason) }),
         }
     }
 
@@ -255,7 +255,7 @@ impl<'a> Conversation<'a> {
         transaction: Option<TxHash>,
         failing: Failing,
         parts: &Parts,
-    ) -> PayError {
+    ) -> Failure {
         match transaction {
             Some(transaction) => fail(guard, transaction, failing, parts).await,
             None => unanswered(guard.entry(), None, None),
@@ -267,7 +267,7 @@ impl<'a> Conversation<'a> {
         &mut self,
         entry: &JournalEntry,
         transaction: Option<TxHash>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         tracing::warn!(purchase = %entry.id, "the answer broke off after it was sold");
         self.breaks += 1;
         if self.breaks >= BREAKS_MAX {
@@ -283,7 +283,7 @@ impl<'a> Conversation<'a> {
         transaction: Option<TxHash>,
         code: Option<ProblemCode>,
         after: Option<Duration>,
-    ) -> Result<Option<Outcome<R>>, PayError> {
+    ) -> Result<Option<Outcome<R>>, Failure> {
         let pause = self.pacing.next(after).ok_or_else(|| unanswered(entry, transaction, code))?;
         self.progress.report(PurchaseEvent::Waiting { code, pause });
         Pacing::wait(pause).await;
@@ -292,10 +292,10 @@ impl<'a> Conversation<'a> {
 }
 
 /// The error of a purchase that has no answer yet.
-fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> PayError {
+fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> Failure {
     let purchase = entry.id;
     match transaction.or(entry.transaction) {
-        Some(transaction) => PayError::Unanswered { purchase, transaction, code },
-        None => PayError::Unsettled { purchase, transaction: None, reason: None },
+        Some(transaction) => Failure::Unanswered { purchase, transaction, code },
+        None => Failure::Unsettled { purchase, transaction: None, reason: None },
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
-pub const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
+pub(crate) const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
 /// The state of a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ pub struct JournalEntry {
     /// Method and path of the request, without the query, which may hold secrets.
     pub request: String,
     /// Identifies the request: 128 bits of a hash over method, address and body.
-    pub fingerprint: String,
+    pub(crate) fingerprint: String,
     /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
     /// The secret behind the payment's [tag](crate::protocol::PaymentTag): the original intent of a transfer, which
@@ -75,29 +75,29 @@ pub struct JournalEntry {
     /// The chain.
     pub network: Network,
     /// Whether that is another chain than the one that the seller's `Pay` names: a proof then names it.
-    pub is_elsewhere: bool,
+    pub(crate) is_elsewhere: bool,
     /// The amount, in base units.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
     /// The prepared payment.
-    pub payment: JournalPayment,
+    pub(crate) payment: JournalPayment,
     /// The transaction that paid, once it is known to be in a block.
     pub transaction: Option<TxHash>,
     /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
     /// for which it counts against the budget begins here.
     pub settled: Option<ChainTime>,
     /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
-    pub delivered: bool,
+    pub(crate) delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
-    pub billed: u32,
+    pub(crate) billed: u32,
 }
 
 /// The prepared payment of a purchase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum JournalPayment {
+pub(crate) enum JournalPayment {
     /// Nothing yet; or it was paid elsewhere.
     #[default]
     None,
@@ -145,7 +145,7 @@ impl JournalEntry {
 
     /// Returns the authorization that was prepared for it, if it is paid in that way.
     #[must_use]
-    pub const fn authorized(&self) -> Option<&PreparedAuthorization> {
+    pub(crate) const fn authorized(&self) -> Option<&PreparedAuthorization> {
         if let JournalPayment::Authorization { authorized, .. } = &self.payment { Some(authorized) } else { None }
     }
 
@@ -156,7 +156,7 @@ impl JournalEntry {
     }
 
     /// Returns whether a journal must still have it at `now`: while it is open, and for
-    /// [`RETENTION`] after [`counts_from`](Self::counts_from).
+    /// 25 hours after [`counts_from`](Self::counts_from).
     #[must_use]
     pub fn is_kept_at(&self, now: ChainTime) -> bool {
         self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()

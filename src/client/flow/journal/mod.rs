@@ -9,7 +9,10 @@ mod record;
 
 use std::future::Future;
 
-pub use entry::{JournalEntry, JournalPayment, PurchaseState, RETENTION};
+pub(crate) use entry::JournalPayment;
+#[cfg(test)]
+pub(crate) use entry::RETENTION;
+pub use entry::{JournalEntry, PurchaseState};
 pub(crate) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;

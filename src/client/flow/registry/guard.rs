@@ -8,7 +8,7 @@ use super::{
     open::Claim,
 };
 use crate::{
-    client::{Budget, BudgetDenial, JournalEntry, JournalError, PurchaseState},
+    client::{Budget, Denial, JournalEntry, JournalError, PurchaseState},
     protocol::{Amount, ChainTime},
 };
 
@@ -49,7 +49,7 @@ impl PurchaseGuard {
     }
 
     /// Reserves the highest cost of the purchase's transactions, one of which is about to be recorded.
-    pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), BudgetDenial> {
+    pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), Denial> {
         let now = self.registry.now();
         self.registry.tables().spent.set_gas_aside(self.entry.id, self.entry.network, gas, now, budget)
     }

@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::{
     client::{
-        Budget, BudgetDenial, JournalEntry, PurchaseId, PurchaseState,
+        Budget, Denial, JournalEntry, PurchaseId, PurchaseState,
         flow::{DAY, Spent},
         http::host,
     },
@@ -61,7 +61,7 @@ impl Spendings {
         gas: Amount,
         now: ChainTime,
         budget: &Budget,
-    ) -> Result<(), BudgetDenial> {
+    ) -> Result<(), Denial> {
         let others = self.counted(now).filter(|(other, one)| **other != id && one.network == network);
         let others = others.fold(Amount::ZERO, |sum, (_, one)| add(sum, one.gas));
         budget.affords_gas(network, gas, others)?;
@@ -143,13 +143,11 @@ mod tests {
         assert_eq!(pays(1, Network::BASE, "2"), Ok(()));
         assert_eq!(pays(2, Network::BASE_SEPOLIA, "50"), Ok(()));
         assert!(
-            matches!(pays(3, Network::BASE_SEPOLIA, "51"), Err(BudgetDenial::GasPerPayment { limit, .. }) if limit == "50")
+            matches!(pays(3, Network::BASE_SEPOLIA, "51"), Err(Denial::GasPerPayment { limit, .. }) if limit == "50")
         );
-        assert!(matches!(pays(4, Network::BASE, "1.1"), Err(BudgetDenial::GasPerDay { spent, .. }) if spent == "2"));
+        assert!(matches!(pays(4, Network::BASE, "1.1"), Err(Denial::GasPerDay { spent, .. }) if spent == "2"));
         assert_eq!(pays(5, Network::BASE, "1"), Ok(()));
-        assert!(
-            matches!(pays(6, Network::BASE_SEPOLIA, "21"), Err(BudgetDenial::GasPerDay { spent, .. }) if spent == "50")
-        );
+        assert!(matches!(pays(6, Network::BASE_SEPOLIA, "21"), Err(Denial::GasPerDay { spent, .. }) if spent == "50"));
         assert_eq!(pays(7, Network::BASE_SEPOLIA, "20"), Ok(()));
         // Prices are in one unit, and count together.
         let spent = spendings.at(NOW, "api.example", &budget);

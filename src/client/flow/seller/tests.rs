@@ -28,7 +28,7 @@ fn bill() -> Answer {
 }
 
 /// What a service that answers so makes of a request without proof.
-async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Full<Bytes>>, PayError> {
+async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Full<Bytes>>, Failure> {
     let service = service_fn(move |_: Request<RequestBody>| std::future::ready(Ok::<_, Infallible>(answer())));
     Seller::new(service, request(body)).bill(None, &Budget::nothing(), ChainTime::from_unix(1)).await
 }
@@ -48,7 +48,7 @@ async fn a_bill_with_a_price_is_a_quote_and_anything_else_an_answer() {
 #[tokio::test]
 async fn a_body_that_cannot_be_sent_again_buys_nothing() {
     let once = || RequestBody::once(Full::<Bytes>::from("x"));
-    assert!(matches!(offered(bill, once()).await, Err(PayError::NotReplayable)));
+    assert!(matches!(offered(bill, once()).await, Err(Failure::NotReplayable)));
     assert!(matches!(offered(|| Response::new(Full::default()), once()).await, Ok(Offered::Answered(_))));
     let seller = Seller::new(service_fn(async |_: Request<RequestBody>| Ok::<_, Infallible>(bill())), request(once()));
     assert!(seller.request().proven(&proof()).is_none());

@@ -6,7 +6,7 @@
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::{
-    AuthorizationStatus, JournalEntry, PayError, PayerError, PreparedAuthorization, PurchaseState, TransferStatus,
+    AuthorizationStatus, Failure, JournalEntry, PayerError, PreparedAuthorization, PurchaseState, TransferStatus,
     box_error::BoxError,
     flow::PurchaseGuard,
     inner::ClientInner,
@@ -16,7 +16,7 @@ use crate::client::{
 const FAILED: PayerError = PayerError::Refused("the cancellation came to nothing on the chain");
 
 /// Cancels a purchase's authorization, unless it was used before; `None` where there is none to cancel.
-pub(crate) async fn cancel(inner: &ClientInner, guard: PurchaseGuard) -> Result<Option<PurchaseState>, PayError> {
+pub(crate) async fn cancel(inner: &ClientInner, guard: PurchaseGuard) -> Result<Option<PurchaseState>, Failure> {
     let authorized = guard.entry().authorized().filter(|_| guard.entry().transaction.is_none());
     let Some(authorized) = authorized.cloned() else { return Ok(None) };
     let deadline = Instant::now() + inner.settings.patience;
@@ -34,13 +34,13 @@ struct Cancelling<'a> {
 }
 
 impl Cancelling<'_> {
-    async fn run(mut self) -> Result<PurchaseState, PayError> {
+    async fn run(mut self) -> Result<PurchaseState, Failure> {
         loop {
             match status(self.inner, self.dispatch.guard.entry()).await {
                 Ok(AuthorizationStatus::Unused) => self.advance().await?,
                 Ok(ended) => return Ok(self.ended(ended).await),
                 // A cancellation that is in no deep block yet is an error, too.
-                Err(PayError::Unsettled { reason, .. }) if !self.dispatch.guard.entry().cancellations().is_empty() => {
+                Err(Failure::Unsettled { reason, .. }) if !self.dispatch.guard.entry().cancellations().is_empty() => {
                     self.dispatch.watch.reason = reason;
                     self.advance().await?;
                 }
@@ -63,7 +63,7 @@ impl Cancelling<'_> {
     }
 
     /// Begins the cancellation, or does what the status of its transaction asks for.
-    async fn advance(&mut self) -> Result<(), PayError> {
+    async fn advance(&mut self) -> Result<(), Failure> {
         let (inner, current) = (self.inner, self.dispatch.guard.entry().current());
         if current.is_empty() {
             return self.begin().await;
@@ -102,7 +102,7 @@ impl Cancelling<'_> {
     }
 
     /// Prepares a cancellation, records it, and sends it.
-    async fn begin(&mut self) -> Result<(), PayError> {
+    async fn begin(&mut self) -> Result<(), Failure> {
         if self.has_begun {
             return Err(self.not_cancelled(FAILED));
         }
@@ -114,8 +114,8 @@ impl Cancelling<'_> {
         let prepared = prepared.map_err(|reason| self.not_cancelled(reason))?;
         let recorded = self.dispatch.record(prepared, |_| {}).await;
         recorded.map_err(|error| match error {
-            PayError::Declined(denial) => self.not_cancelled(denial),
-            PayError::Journal(error) => self.not_cancelled(error),
+            Failure::Declined(denial) => self.not_cancelled(denial),
+            Failure::Journal(error) => self.not_cancelled(error),
             error => error,
         })?;
         (self.has_begun, self.dispatch.watch) = (true, Watch::default());
@@ -123,8 +123,8 @@ impl Cancelling<'_> {
         Ok(())
     }
 
-    fn not_cancelled(&self, reason: impl Into<BoxError>) -> PayError {
+    fn not_cancelled(&self, reason: impl Into<BoxError>) -> Failure {
         let JournalEntry { id: purchase, expiry: valid_before, .. } = *self.dispatch.guard.entry();
-        PayError::NotCancelled { purchase, valid_before, reason: reason.into() }
+        Failure::NotCancelled { purchase, valid_before, reason: reason.into() }
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{
     client::{
-        AuthorizationRequest, BudgetDenial, JournalPayment, PayError, PayerError, PreparedAuthorization, PurchaseEvent,
+        AuthorizationRequest, Denial, Failure, JournalPayment, PayerError, PreparedAuthorization, PurchaseEvent,
         dialect::AuthorizationTerms,
         flow::{Progress, PurchaseGuard},
         inner::ClientInner,
@@ -33,7 +33,7 @@ impl Authorizing<'_> {
         mut guard: PurchaseGuard,
         terms: &AuthorizationTerms,
         domain: TokenDomain,
-    ) -> Result<PurchaseGuard, PayError> {
+    ) -> Result<PurchaseGuard, Failure> {
         // A secret of its own: others see the seller's intent, facilitators among them.
         let secret = IntentId::random();
         let request = AuthorizationRequest {
@@ -47,14 +47,14 @@ impl Authorizing<'_> {
             valid_for: self.valid_for,
         };
         let signing = in_time(self.deadline, "signing the payment", self.inner.authorizer()?.authorize(&request));
-        let signed = signing.await?.map_err(PayError::Payer)?;
+        let signed = signing.await?.map_err(Failure::Payer)?;
         let authorization = &signed.authorization;
         if !request.is_met_by(authorization) {
             return Err(PayerError::Refused("the payer signed something else than it was asked to").into());
         }
         let Authorization { from: payer, to: recipient, value: amount, valid_before, .. } = *authorization;
         if payer == request.recipient {
-            return Err(BudgetDenial::NoSeller(payer).into());
+            return Err(Denial::NoSeller(payer).into());
         }
         // Signing may take a human's time. What no seller was shown is dropped.
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
@@ -69,7 +69,7 @@ impl Authorizing<'_> {
         });
         if let Err(error) = record.await {
             guard.discard();
-            return Err(PayError::Journal(error));
+            return Err(Failure::Journal(error));
         }
         self.progress.report(PurchaseEvent::Authorized {
             payer,

@@ -1,10 +1,10 @@
 //! What became of a purchase's authorization, by the chain.
 
-use crate::client::{AuthorizationStatus, JournalEntry, PayError, inner::ClientInner};
+use crate::client::{AuthorizationStatus, Failure, JournalEntry, inner::ClientInner};
 
 /// Asks the chain. After one report of a settlement, a later contrary report does not permit another signature.
-pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, PayError> {
-    let unsettled = |reason| PayError::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
+pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, Failure> {
+    let unsettled = |reason| Failure::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
     let prepared = entry.authorized().ok_or_else(|| unsettled(None))?;
     let authorizer = inner.authorizer().map_err(|reason| unsettled(Some(reason)))?;
     match authorizer.authorization_status(prepared, entry.at).await {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    client::{PayError, PayerError, dialect::AuthorizationTerms, payer::ErasedPayer},
+    client::{Failure, PayerError, dialect::AuthorizationTerms, payer::ErasedPayer},
     protocol::{Address, Amount, Asset, Network, TokenDomain},
 };
 
@@ -37,7 +37,7 @@ impl<'a> Domains<'a> {
 
     /// Returns the domain under which the payer signs for these terms. Signed for another one it would be worth nothing, or be worth
     /// something elsewhere: so the names are compared first, as far as they are known.
-    pub(super) async fn under(&mut self, asset: &Asset, terms: &AuthorizationTerms) -> Result<TokenDomain, PayError> {
+    pub(super) async fn under(&mut self, asset: &Asset, terms: &AuthorizationTerms) -> Result<TokenDomain, Failure> {
         let (token, amount) = (asset.contract(), terms.quote.amount);
         let told = self.told.entry((asset.network(), token)).or_default();
         let usdc = TokenDomain::usdc_of(asset.network()).filter(|domain| domain.token == token);
@@ -53,7 +53,7 @@ impl<'a> Domains<'a> {
         }
         told.questions += 1;
         let domain = match self.payer.authorizations() {
-            Some(authorizer) => authorizer.authorizes(asset, amount).await.map_err(PayError::Payer)?,
+            Some(authorizer) => authorizer.authorizes(asset, amount).await.map_err(Failure::Payer)?,
             None => None,
         };
         let Some(domain) = domain.filter(|domain| domain.token == token) else {

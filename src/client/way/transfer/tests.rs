@@ -198,7 +198,7 @@ async fn a_transfer_is_on_record_before_it_is_sent_and_both_happen_in_the_turn()
 async fn what_the_journal_does_not_take_is_not_sent_and_leaves_nothing() {
     let stage = Stage::new([], true).await;
     let paid = stage.driver(entry(false, NOW + 600)).pay(&payment(), &quote(490_000, NOW + 600)).await;
-    assert!(matches!(paid, Err(PayError::Journal(_))));
+    assert!(matches!(paid, Err(Failure::Journal(_))));
     assert_eq!(stage.effects(), ["turn", "prepare", "turn over"]);
     assert!(stage.registry.unfinished().is_empty());
 }
@@ -207,7 +207,7 @@ async fn what_the_journal_does_not_take_is_not_sent_and_leaves_nothing() {
 async fn a_quote_that_leaves_too_little_time_is_not_paid() {
     let stage = Stage::new([], false).await;
     let paid = stage.driver(entry(false, NOW + 9)).pay(&payment(), &quote(490_000, NOW + 9)).await;
-    assert!(matches!(paid, Err(PayError::Declined(BudgetDenial::ExpiresSoon { .. }))));
+    assert!(matches!(paid, Err(Failure::Declined(Denial::ExpiresSoon { .. }))));
     assert_eq!(stage.effects(), ["turn", "turn over"]);
 }
 
@@ -220,7 +220,7 @@ async fn a_quote_that_ends_while_its_transfer_is_prepared_is_not_paid() {
         assert_eq!(stage.effects().contains(&"send"), is_paid, "after {takes} seconds");
         assert_eq!(stage.kept.entries().len(), usize::from(is_paid));
         if !is_paid {
-            assert!(matches!(paid, Err(PayError::Declined(_))));
+            assert!(matches!(paid, Err(Failure::Declined(_))));
             assert!(stage.registry.unfinished().is_empty());
         }
     }
@@ -254,7 +254,7 @@ async fn once_its_quote_is_over_nothing_is_sent_without_a_fresh_one() {
             assert_eq!(effects, ["record", "turn", "record", "send", "turn over"]);
             assert_eq!((driver.entry().expiry.unix(), driver.entry().is_elsewhere), (NOW + 600, true));
         } else {
-            assert!(matches!(outcome, Err(PayError::Unsettled { transaction: Some(TX), .. })));
+            assert!(matches!(outcome, Err(Failure::Unsettled { transaction: Some(TX), .. })));
         }
     }
 }
@@ -264,7 +264,7 @@ async fn impossible_is_believed_only_three_times_in_a_row() {
     use TransferStatus::{Impossible, Pending};
     let stage = Stage::new([Impossible, Impossible, Pending, Impossible, Impossible, Impossible], false).await;
     let mut driver = stage.driver(entry(true, NOW + 600));
-    assert!(matches!(driver.settle().await, Err(PayError::Displaced { .. })));
+    assert!(matches!(driver.settle().await, Err(Failure::Displaced { .. })));
     assert_eq!(driver.entry().state, PurchaseState::Void);
     assert_eq!(stage.effects(), ["record"]);
 }

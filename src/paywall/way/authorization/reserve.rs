@@ -73,7 +73,7 @@ pub(super) async fn reserve_signed(
     let rejection = match judge(found, &case) {
         Judgement::Settle => {
             let receipt = receipt(&guard);
-            let unsettled = ToSettle { reserved: Arc::new(reserved), requote: request.requote(now) };
+            let unsettled = ToSettle { reserved, requote: request.requote(now) };
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)) });
         }
         // The process that settled it is gone.

@@ -1,9 +1,6 @@
 //! `ToSettle`: a reserved authorization that the sale settles.
 
-use std::{future::Future, pin::Pin, sync::Arc};
-
-use tokio::runtime::Handle;
-use tracing::Instrument as _;
+use std::{future::Future, pin::Pin};
 
 use crate::{
     ledger::Settling,
@@ -24,7 +21,7 @@ use crate::{
 
 /// A reserved authorization, and the new quote for the case that it is refused.
 pub(super) struct ToSettle {
-    pub(super) reserved: Arc<ReservedAuthorization>,
+    pub(super) reserved: ReservedAuthorization,
     pub(super) requote: Requote,
 }
 
@@ -34,13 +31,7 @@ impl Unsettled for ToSettle {
     }
 
     fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
-        let Some(runtime) = Handle::try_current().ok().filter(|_| !self.reserved.is_read()) else {
-            return Box::pin(self.reserved.settle(records));
-        };
-        let (reserved, records) = (Arc::clone(&self.reserved), records.clone());
-        // In a task of its own: what the settler says to a client that has left, nothing says again.
-        let settled = runtime.spawn(async move { reserved.settle(&records).await }.in_current_span());
-        Box::pin(async { settled.await.unwrap_or(Settled::Unknown(None)) })
+        Box::pin(self.reserved.settle(records))
     }
 
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome {

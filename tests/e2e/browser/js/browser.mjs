@@ -3,11 +3,13 @@ import puppeteer from "puppeteer-core";
 
 export const PATIENT = 60_000;
 
-// Whatever the machine's browser is called. The tests run as root in containers, where its sandbox cannot be had.
+// Whatever the machine's browser is called. The tests run as root in containers, where Chromium's sandbox cannot be had.
 export const launch = (program) => puppeteer.launch({
+  browser: /firefox/.test(program) ? "firefox" : "chrome",
   executablePath: program,
   headless: true,
-  args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--no-first-run"],
+  args: /firefox/.test(program) ? []
+    : ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--no-first-run"],
   protocolTimeout: PATIENT * 2,
 });
 
@@ -40,7 +42,8 @@ function injected({ account, name, legacy }) {
   announce();
 }
 
-// A wallet that begins on another chain. `mood`: "declines" everything that costs, "hangs" after it has sent, or "fails" to send.
+// A wallet that begins on another chain. `mood`: "declines" everything that costs, "asks" and hears nothing, "hangs" after it
+// has sent, or "fails" to send.
 export class Wallet {
   constructor(chain, { account, name = "Test <b>wallet</b>", legacy = false, mood = "", copies = 0, chainId = "0x1" }) {
     Object.assign(this, { chain, account, name, legacy, mood, copies, asked: [], chainId });
@@ -62,6 +65,7 @@ export class Wallet {
       return null;
     }
     if (this.mood === "declines") throw Object.assign(new Error("User rejected the request."), { code: 4001 });
+    if (this.mood === "asks" && /^eth_s/.test(method)) return new Promise(() => {});
     if (this.mood === "fails") throw Object.assign(new Error("internal"), { code: -32603 });
     if (method === "eth_sendTransaction") this.transaction = params[0];
     const result = await rpc(this.chain, method, params);
@@ -103,8 +107,9 @@ export async function openTab(browser, { wallet, width = 1280, dark = false, scr
     dialog.dismiss();
   });
   await page.setViewport({ width, height: 900 });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
-  await page.setJavaScriptEnabled(script);
+  // Firefox has neither.
+  if (dark) await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+  if (!script) await page.setJavaScriptEnabled(false);
   if (wallet) await wallet.enter(page);
   return { page, seen };
 }

@@ -28,10 +28,10 @@ async function typed(page, hash) {
   await page.click("#form button[type=submit]");
 }
 
-// The page as it is now, in both schemes and widths: findings of axe-core, and whether anything sticks out.
+// The page as it is now, in both schemes and on all widths: findings of axe-core, and whether anything sticks out.
 async function examined(page, name) {
   const found = [];
-  for (const width of [320, 1280]) {
+  for (const width of [320, 390, 1280]) {
     for (const scheme of ["light", "dark"]) {
       await page.setViewport({ width, height: 900 });
       await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
@@ -65,6 +65,35 @@ const scenarios = {
       () => document.getElementById("status").className !== "" || !document.getElementById("pay").hidden,
     ).then(async () => offered(page));
     return { quoted: response.status(), ...answer, focus, session, local, again, asked: wallet.asked, ...seen };
+  },
+
+  // What the page makes of an answer.
+  async rendered(browser) {
+    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    await page.goto(url);
+    await press(page, settings.press);
+    await answered(page);
+    await picture(page, "rendered");
+    return { markup: await page.$eval("#shown", (shown) => shown.innerHTML), ...seen };
+  },
+
+  // Loaded anew while its signed payment is redeemed: by a handler that takes a while, or on a chain that stands still.
+  async reloaded(browser) {
+    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    await page.goto(url);
+    if (settings.still) await rpc(chain, "evm_setIntervalMining", [0]);
+    await press(page, settings.press);
+    await untilSays(page, "Getting your answer");
+    await new Promise((resolve) => { setTimeout(resolve, settings.after); });
+    await page.reload();
+    await page.waitForFunction(() => document.getElementById("status").textContent);
+    const said = await textOf(page, "#status");
+    const open = await offered(page);
+    await new Promise((resolve) => { setTimeout(resolve, 2_000); });
+    const later = await textOf(page, "#status");
+    if (settings.still) await rpc(chain, "evm_setIntervalMining", [1]);
+    const began = Date.now();
+    return { said, later, open, ...(await answered(page)), took: Date.now() - began, ...seen };
   },
 
   // Where things are, with two wallets, at both widths; and which wallet comes first after a purchase.
@@ -265,6 +294,18 @@ const scenarios = {
     await page.goto(url);
     await untilShown(page, "#wallets button");
     const found = await examined(page, "quote");
+    const { page: asking } = await openTab(browser, { wallet: new Wallet(chain, { account, mood: "asks" }) });
+    await asking.goto(url);
+    await press(asking, "without network fee");
+    await untilSays(asking, "This account has");
+    found.push(...await examined(asking, "wallet"));
+    await asking.close();
+    const { page: wrong } = await openTab(browser);
+    await wrong.goto(url);
+    await typed(wrong, await rpc(chain, "eth_sendTransaction", [{ from: account, to: account, value: "0x1" }]));
+    await wrong.waitForSelector("#status.bad");
+    found.push(...await examined(wrong, "refused"));
+    await wrong.close();
     await rpc(chain, "evm_setIntervalMining", [0]);
     await press(page, "Send a transaction instead");
     await untilSays(page, "Waiting for the network");

@@ -8,8 +8,8 @@ use tower_x402::protocol::Network;
 
 use tokio::net::TcpListener;
 use tower_x402::ledger::{
-    CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _, RedisConnectErrorKind,
-    RedisLedger, RenewOutcome, ReserveOutcome, Sale, redis_driver as driver,
+    CommitOutcome, KeptAnswer, Ledger, LedgerError, LedgerErrorKind, Maintenance as _, RedisLedger, RenewOutcome,
+    ReserveOutcome, Sale, redis_driver as driver,
 };
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     server::{Mood, Private, Sentinel, Wire, command, shared},
 };
 
-const LOST: RedisConnectErrorKind = RedisConnectErrorKind::Ledger(LedgerErrorKind::Unavailable);
+const LOST: LedgerErrorKind = LedgerErrorKind::Unavailable;
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 async fn begun(url: &str) -> RedisLedger {

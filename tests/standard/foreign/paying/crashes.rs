@@ -15,7 +15,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
     time::{sleep, timeout},
 };
-use tower_x402::client::{PayError, PurchaseState};
+use tower_x402::client::{PayErrorKind, PurchaseState};
 
 use super::{
     super::{CHEAP, ForeignSeller, Make, WEATHER},
@@ -53,7 +53,9 @@ async fn as_a_child() {
         match buy(&layer, get(&url)).await {
             Ok(got) if got.status == 200 => return println!("{MARK}got the answer"),
             Ok(got) => println!("{MARK}status {}", got.status),
-            Err(PayError::BilledAgain { transaction, .. }) => return println!("{MARK}lost {transaction}"),
+            Err(error) if error.kind() == PayErrorKind::BilledAgain => {
+                return println!("{MARK}lost {}", error.transaction().unwrap());
+            }
             Err(error) => println!("{MARK}error {error}"),
         }
     }

@@ -14,7 +14,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tower_x402::{
-    client::{FileJournal, PayError},
+    client::{FileJournal, PayErrorKind},
     protocol::Asset,
 };
 
@@ -124,7 +124,7 @@ async fn two_processes_do_not_share_a_journal() {
     let layer = buyer.layer().await;
     assert!(FileJournal::open(buyer.journal()).await.is_err());
     let error = buy(&layer, get(&format!("{url}/redirects"))).await.unwrap_err();
-    assert!(matches!(error, PayError::Outstanding { .. }), "{error}");
+    assert!(error.kind() == PayErrorKind::Outstanding, "{error}");
     drop(layer);
     assert_eq!(buyer.entries().await.len(), 1);
 }
