@@ -66,15 +66,18 @@ where
         let Some(settlement) = settle(to_settle, guard).await else {
             return Delivery { outcome: Err(outcome_unknown().into()), made };
         };
-        let settled = *settlement;
-        guard = settled.guard;
-        if let Err(not) = settled.outcome {
-            let outcome = conclude(not.into(), guard, Some(&*settled.unsettled), &route, mark_sold).await;
+        let outcome;
+        (guard, unsettled, outcome) = settlement.into_parts();
+        if let Err(not) = outcome {
+            // Boxed: it is large, and most payments are settled already.
+            let outcome = Box::pin(conclude(not.into(), guard, unsettled.as_deref(), &route, mark_sold)).await;
             return Delivery { outcome, made };
         }
         receipt = receipt.settled_by(guard.payment().clone());
-        made = guard.payment().transaction().map(|transaction| settled.unsettled.made(transaction));
-        unsettled = Some(settled.unsettled);
+        made = unsettled
+            .as_ref()
+            .zip(guard.payment().transaction())
+            .map(|(unsettled, transaction)| unsettled.made(transaction));
     }
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
@@ -93,9 +96,9 @@ where
         let Some(settlement) = settle(to_settle, guard).await else {
             return Delivery { outcome: Err(outcome_unknown().into()), made };
         };
-        let settled = *settlement;
-        (guard, unsettled) = (settled.guard, Some(settled.unsettled));
-        if let Err(not) = settled.outcome {
+        let outcome;
+        (guard, unsettled, outcome) = settlement.into_parts();
+        if let Err(not) = outcome {
             ending = not.into();
         }
     }

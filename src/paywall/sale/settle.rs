@@ -82,9 +82,15 @@ pub(crate) fn is_of(transaction: Option<TxHash>, mined: ChainTime, begun: &Settl
 
 /// What remains once a payment was to be settled.
 pub(crate) struct Settlement {
-    pub(crate) unsettled: Box<dyn Unsettled>,
-    pub(crate) guard: LeaseGuard,
-    pub(crate) outcome: Result<(), NotSettled>,
+    unsettled: Box<dyn Unsettled>,
+    guard: LeaseGuard,
+    outcome: Result<(), NotSettled>,
+}
+
+impl Settlement {
+    pub(crate) fn into_parts(self: Box<Self>) -> (LeaseGuard, Option<Box<dyn Unsettled>>, Result<(), NotSettled>) {
+        (self.guard, Some(self.unsettled), self.outcome)
+    }
 }
 
 /// Why nothing is sold.
