@@ -44,6 +44,10 @@ bench-peers:
     cargo build --release --manifest-path benches/peers/Cargo.toml
     cargo run --release --manifest-path benches/peers/Cargo.toml
 
+# Our payment page beside the official one, in Chromium, while `cargo demo` serves
+bench-page *args:
+    bash benches/page/run {{ args }}
+
 # Our routes over loopback HTTP and with every ledger; X402_BENCH_POSTGRES and X402_BENCH_REDIS name servers to try
 bench-http *args:
     @command -v wrk >/dev/null || { echo "wrk is missing: apt-get install wrk" >&2; exit 1; }

@@ -93,7 +93,9 @@
   const decimal = (units) => {
     const digits = String(units).padStart(data.decimals + 1, "0");
     const at = digits.length - data.decimals;
-    return `${digits.slice(0, at)}.${digits.slice(at)}`.replace(/\.?0+$/, "");
+    // Narrow spaces between thousands, as in the price.
+    const whole = at < 5 ? digits.slice(0, at) : digits.slice(0, at).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    return `${whole}.${digits.slice(at)}`.replace(/\.?0*$/, "");
   };
 
   async function signature(ask, from, chain) {
