@@ -15,7 +15,7 @@ use crate::{
     metrics,
     paywall::{
         body::ResponseBody,
-        dialect::{client_submitted::redemption_in, outcome::mark_sold},
+        dialect::{client_submitted::redemption_in, outcome::mark_sold, version_1::tell_outcome},
         door::{
             body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
             delivery::write_delivery,
@@ -199,7 +199,11 @@ where
     /// A request with a proof, in part or whole: never answered 402.
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
         let by_script = is_asked_by_script(&self.request);
+        let by_version_1 = matches!(proof, Proof::PaymentV1(_));
         let mut answer = self.redeemed(proof).await?;
+        if by_version_1 {
+            tell_outcome(answer.headers_mut());
+        }
         if by_script {
             tell_redirect(&mut answer);
         }
@@ -281,7 +285,7 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
 /// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
 fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
     let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
-    matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_))))
+    matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_) | Proof::PaymentV1(_))))
         && !body.is_end_stream()
         && announced.is_some_and(|most| most <= route.body_limit)
 }

@@ -5,7 +5,9 @@ use std::{fmt, ops::Range};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::Method;
 
-use super::{Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, price_text::PriceText};
+use super::{
+    Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, price_text::PriceText, v1::Offers,
+};
 
 /// The longest URL in a quote, in bytes. A longer one is cut: clients only display it.
 const URL_MAX: usize = 256;
@@ -18,20 +20,28 @@ pub(crate) struct Way {
     timeout: u64,
     /// The members of `extra` in JSON, but for the intent.
     extra: String,
+    /// The token's domain, where the payer signs for it.
+    signed: Option<TokenDomain>,
 }
 
 impl Way {
     /// By a method of that name, which needs nothing else.
     #[cfg(all(test, feature = "test-util"))]
     pub(crate) fn by_method(network: Network, token: Address, timeout: u64, method: &str) -> Self {
-        Self { network, token, timeout, extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)) }
+        Self {
+            network,
+            token,
+            timeout,
+            extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)),
+            signed: None,
+        }
     }
 
     /// By an authorization, which is settled for the payer. `timeout`: how long clients are asked to make it valid, in seconds.
     pub(crate) fn authorization(network: Network, token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
-        Self { network, token: token.token, timeout, extra }
+        Self { network, token: token.token, timeout, extra, signed: Some(token.clone()) }
     }
 
     /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
@@ -39,7 +49,7 @@ impl Way {
         let extra = format!(
             r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
         );
-        Self { network, token, timeout: quote_life, extra }
+        Self { network, token, timeout: quote_life, extra, signed: None }
     }
 }
 
@@ -56,6 +66,8 @@ pub(crate) struct Challenge {
     end: Box<str>,
     /// The extensions and the last brace, by what chooses one of them.
     extensions: Vec<(Method, Box<str>)>,
+    /// The same demand in the words of version 1, which stands in the body.
+    version_1: Option<Offers>,
 }
 
 /// One way to pay: the texts before the amount, and behind it before the intent.
@@ -87,7 +99,15 @@ impl Challenge {
             before_url: encoded("}}],", r#""resource":{"url":""#),
             end: encoded(&end, ""),
             extensions: Vec::new(),
+            version_1: None,
         }
+    }
+
+    /// The same with the demand of version 1 in the body, which has so much room for it.
+    pub(crate) fn with_version_1(mut self, recipient: Address, ways: &[Way], description: &str, room: usize) -> Self {
+        let signed = ways.iter().filter_map(|way| Some((way.network, way.signed.as_ref()?, way.timeout)));
+        self.version_1 = Offers::new(recipient, description, signed, room, URL_MAX);
+        self
     }
 
     /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
@@ -166,7 +186,21 @@ impl Challenged<'_> {
     pub(super) fn longest(&self, price: &PriceText) -> usize {
         // Reasons are short, and rare.
         let error = self.error.map_or(0, |error| 2 * error.len() + 16);
-        self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len() + error
+        let version_1 =
+            self.challenge.version_1.as_ref().map_or(0, |offers| offers.longest(price.units().len(), URL_MAX));
+        let header =
+            self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len();
+        header + version_1 + error
+    }
+
+    /// Adds the demand of version 1 to a body, before its last brace; returns how long it is.
+    pub(super) fn write_version_1(&self, price: &PriceText, body: &mut Vec<u8>) -> usize {
+        let Some(offers) = &self.challenge.version_1 else { return 0 };
+        let before = body.len();
+        body.pop();
+        offers.write(price.units(), |out| self.url.write(out), body);
+        body.push(b'}');
+        body.len() - before
     }
 
     /// Appends the header's value. `intent`: where the intent id stands before it.

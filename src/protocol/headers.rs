@@ -20,12 +20,10 @@ pub const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signa
 /// `PAYMENT-RESPONSE`, on a paid answer: the payment that was consumed.
 pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
 
-/// `X-PAYMENT`, on a request: the payment of the standard's first version, which [`client`](crate::client) sends where a seller asks for it.
-#[cfg(feature = "client")]
-pub(crate) const X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
-/// `X-PAYMENT-RESPONSE`, on a paid answer: what became of the payment, in the standard's first version.
-#[cfg(feature = "client")]
-pub(crate) const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
+/// `X-PAYMENT`, on a request: the payment of the standard's first version, a [`PaymentPayload`](super::v1::PaymentPayload).
+pub const X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
+/// `X-PAYMENT-RESPONSE`, on the answer to an `X-PAYMENT`, beside [`PAYMENT_RESPONSE`]: the same, with the chain by its name.
+pub const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
 
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
@@ -43,15 +41,23 @@ pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status"
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// The headers that a browser's script may read, as tower-http's `CorsLayer::expose_headers` accepts them.
-pub const EXPOSED: [HeaderName; 7] =
-    [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, PAYMENT_REQUIRED, PAYMENT_RESPONSE, X402_ERROR, header::RETRY_AFTER];
+pub const EXPOSED: [HeaderName; 8] = [
+    PAY,
+    X_PRICE_INTENT,
+    X_PAYMENT_CONTRACTS,
+    PAYMENT_REQUIRED,
+    PAYMENT_RESPONSE,
+    X_PAYMENT_RESPONSE,
+    X402_ERROR,
+    header::RETRY_AFTER,
+];
 
 /// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
 /// sends the last one.
-pub const ALLOWED: [HeaderName; 4] =
-    [header::CONTENT_TYPE, X402_PAYMENT, PAYMENT_SIGNATURE, header::ACCESS_CONTROL_EXPOSE_HEADERS];
+pub const ALLOWED: [HeaderName; 5] =
+    [header::CONTENT_TYPE, X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, header::ACCESS_CONTROL_EXPOSE_HEADERS];
 
-/// [`EXPOSED`] as one line.
+/// [`EXPOSED`] as one line, but for what only answers to payments of version 1 have.
 pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
     "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
 );
@@ -64,7 +70,9 @@ pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
     // By the names that are there: each that is looked for would have to be hashed.
     remove_where(headers, |name| {
         name.starts_with("payment-")
-            || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X402_ERROR].iter().any(|ours| name == ours)
+            || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X402_ERROR]
+                .iter()
+                .any(|ours| name == ours)
     });
 }
 
@@ -92,17 +100,22 @@ fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
 
 /// Adds [`EXPOSED`] to the headers that the answer already exposes, on one line.
 pub(crate) fn expose(headers: &mut HeaderMap) {
+    expose_line(headers, EXPOSED_LINE);
+}
+
+/// Adds these names to the headers that the answer already exposes, on one line.
+pub(crate) fn expose_line(headers: &mut HeaderMap, line: HeaderValue) {
     let mut merged = Vec::new();
     for line in headers.get_all(header::ACCESS_CONTROL_EXPOSE_HEADERS).iter().filter(|line| !line.is_empty()) {
         merged.extend_from_slice(line.as_bytes());
         merged.extend_from_slice(b", ");
     }
     let exposed = if merged.is_empty() {
-        EXPOSED_LINE
+        line
     } else {
-        merged.extend_from_slice(EXPOSED_LINE.as_bytes());
+        merged.extend_from_slice(line.as_bytes());
         // Values joined by a comma are a value; the fall-back cannot be reached.
-        HeaderValue::from_bytes(&merged).unwrap_or(EXPOSED_LINE)
+        HeaderValue::from_bytes(&merged).unwrap_or(line)
     };
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }

@@ -38,8 +38,7 @@ mod text;
 mod token_domain;
 mod transfer;
 mod tx_hash;
-#[cfg(feature = "client")]
-pub(crate) mod v1;
+pub mod v1;
 pub mod v2;
 
 pub use address::Address;
@@ -69,9 +68,7 @@ pub use tx_hash::TxHash;
 
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
-pub(crate) use encoding::base64_header;
-#[cfg(feature = "client")]
-pub(crate) use encoding::decode_base64;
+pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::Media;
 pub(crate) use price_text::PriceText;

@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use super::{
     IntentId, Network, PaymentSecret, PaymentSignature, TxHash, ascii_json,
     encoding::decode_base64,
-    headers::{HEADER_MAX, PAYMENT_SIGNATURE, X402_PAYMENT},
+    headers::{HEADER_MAX, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
     json_text::{Text, parse_text},
+    v1,
     v2::PaymentPayload,
 };
 
@@ -49,6 +50,8 @@ pub enum Proof {
     TransactionOnly(TxHash),
     /// A payment of the standard, from the `PAYMENT-SIGNATURE` header.
     Payment(Box<PaymentPayload>),
+    /// A payment of the standard's first version, from the `X-PAYMENT` header.
+    PaymentV1(Box<v1::PaymentPayload>),
 }
 
 /// A request to redeem a payment.
@@ -101,21 +104,26 @@ pub(crate) enum ScanResult {
 }
 
 impl Proof {
-    /// Reads the header `x402-payment` or `PAYMENT-SIGNATURE`. Returns `None` if there is neither.
+    /// Reads the header `x402-payment`, `PAYMENT-SIGNATURE` or `X-PAYMENT`. Returns `None` if there is none of them.
     ///
     /// # Errors
-    /// Returns [`InvalidRedemption`] if both are sent, or one twice; if `x402-payment` is empty, too long, or is neither a JSON object
-    /// with a proof nor base64 of one; and if `PAYMENT-SIGNATURE` is no [`PaymentPayload`].
+    /// Returns [`InvalidRedemption`] if more than one is sent, or one twice; if `x402-payment` is empty, too long, or is neither a JSON
+    /// object with a proof nor base64 of one; if `PAYMENT-SIGNATURE` is no [`PaymentPayload`]; and if `X-PAYMENT` is no
+    /// [`v1::PaymentPayload`].
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, InvalidRedemption> {
         let mut values = headers.get_all(X402_PAYMENT).iter();
-        match (values.next(), values.next(), headers.contains_key(PAYMENT_SIGNATURE)) {
-            (None, _, false) => Ok(None),
-            (None, _, true) => {
+        match (values.next(), headers.contains_key(PAYMENT_SIGNATURE), headers.contains_key(X_PAYMENT)) {
+            (None, false, false) => Ok(None),
+            (None, true, false) => {
                 let payment = PaymentPayload::from_headers(headers).map_err(|_| InvalidRedemption)?;
                 Ok(payment.map(|payment| Self::Payment(Box::new(payment))))
             }
-            (Some(value), None, false) => Self::from_header(value).map(Some),
-            (Some(_), ..) => Err(InvalidRedemption),
+            (None, false, true) => {
+                let payment = v1::PaymentPayload::from_headers(headers).map_err(|_| InvalidRedemption)?;
+                Ok(payment.map(|payment| Self::PaymentV1(Box::new(payment))))
+            }
+            (Some(value), false, false) if values.next().is_none() => Self::from_header(value).map(Some),
+            _ => Err(InvalidRedemption),
         }
     }
 

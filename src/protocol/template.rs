@@ -56,6 +56,8 @@ pub(crate) struct RenderedQuote {
     pub(crate) headers: HeaderMap,
     /// Where the intent stands in the body.
     intent: Range<usize>,
+    /// How long the demand of version 1 is, before the body's last brace.
+    version_1: usize,
 }
 
 impl RenderedQuote {
@@ -64,13 +66,15 @@ impl RenderedQuote {
         let problem = ProblemCode::PaymentRequired;
         let detail =
             "Sign an authorization as PAYMENT-REQUIRED says, and send this request again with it in PAYMENT-SIGNATURE.";
-        let intent = String::from_utf8_lossy(self.intent()).into_owned();
-        let body = format!(
-            r#"{{"title":"{}","status":402,"detail":"{detail}","error":"{problem}","intentId":"{intent}"}}"#,
+        let before = format!(
+            r#"{{"title":"{}","status":402,"detail":"{detail}","error":"{problem}","intentId":""#,
             problem.title()
         );
-        self.intent = body.len() - 2 - intent.len()..body.len() - 2;
-        self.body = body.into();
+        let version_1 = self.body.len().saturating_sub(self.version_1 + 1);
+        let version_1 = self.body.get(version_1..).unwrap_or_default();
+        let intent = before.len()..before.len() + self.intent.len();
+        self.body = [before.as_bytes(), self.intent(), br#"""#, version_1].concat().into();
+        self.intent = intent;
         self.headers.remove(PAY);
         self.headers.remove(X_PAYMENT_CONTRACTS);
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
@@ -173,6 +177,7 @@ impl QuoteTemplate {
         body.extend_from_slice(price.units.as_bytes());
         let pay = pay..body.len() + self.pay.1;
         body.extend_from_slice(self.after_units.as_bytes());
+        let version_1 = standard.map_or(0, |standard| standard.write_version_1(price, &mut body));
         // Behind the body its length, and the standard's header: they need no memory of their own.
         let length = body.len();
         body.extend_from_slice(numbers.format(length).as_bytes());
@@ -197,7 +202,7 @@ impl QuoteTemplate {
             *value = header_slice(&written, range);
         }
         written.truncate(length);
-        RenderedQuote { body: written, headers, intent }
+        RenderedQuote { body: written, headers, intent, version_1 }
     }
 
     /// How long the header `PAYMENT-REQUIRED` may be, so that all headers of the answer stay below what platforms pass on.
@@ -206,6 +211,14 @@ impl QuoteTemplate {
         let constant = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
         let pay = self.before_expiry.len() + self.before_units.len() + self.after_units.len() + 2 * 20;
         ALL.saturating_sub(constant + pay + SEALED_MAX + PAYMENT_REQUIRED.as_str().len() + 4)
+    }
+
+    /// How long the demand of version 1 may be, so that the body stays small.
+    pub(crate) fn room_for_version_1(&self) -> usize {
+        const ALL: usize = 4_000;
+        let own = [&*self.before_decimal, &self.before_intent[RedeemBy::Header as usize], &self.before_expiry];
+        let own = own.iter().map(|part| part.len()).sum::<usize>() + self.before_units.len() + self.after_units.len();
+        ALL.saturating_sub(own + SEALED_MAX + 4 * 20)
     }
 
     /// At least as long as any quote at this price, its length behind it.

@@ -22,6 +22,12 @@ pub enum Client {
     Fetch,
     /// Python's `x402[httpx,evm]`.
     Httpx,
+    /// `x402-fetch`, of version 1.
+    FetchV1,
+    /// `x402-axios`, of version 1.
+    AxiosV1,
+    /// Python's `x402` below 1.0.
+    HttpxV1,
 }
 
 /// What is bought.
@@ -93,6 +99,16 @@ impl Client {
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy.py"));
                 command.args([url, key, order.method, &body, "1", &account, &network]);
             }
+            Self::FetchV1 | Self::AxiosV1 => {
+                command = script("buy_v1.mjs").await;
+                let client = if self == Self::FetchV1 { "fetch" } else { "axios" };
+                command.args([client, url, key, order.method, &body]);
+            }
+            Self::HttpxV1 => {
+                command = Command::new(tools::python_v1().await?);
+                command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy_v1.py"));
+                command.args([url, key, order.method, &body]);
+            }
         }
         Some(command)
     }
@@ -105,6 +121,11 @@ pub struct Purchase(Value);
 impl Purchase {
     pub fn status(&self) -> u64 {
         self.0["status"].as_u64().unwrap_or_else(|| panic!("no answer: {}", self.0))
+    }
+
+    /// How many requests it sent.
+    pub fn requests(&self) -> u64 {
+        self.0["requests"].as_u64().unwrap()
     }
 
     /// The answer to the last request.

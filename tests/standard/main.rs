@@ -42,6 +42,7 @@ mod stall;
 #[path = "../support/mod.rs"]
 mod support;
 mod tools;
+mod version_1;
 
 use std::time::Duration;
 

@@ -14,8 +14,9 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
+    ("buy_v1.mjs", include_str!("js/buy_v1.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
     ("discovery.mjs", include_str!("js/discovery.mjs")),
@@ -25,6 +26,7 @@ const SCRIPTS: [(&str, &str); 8] = [
     ("shop.mjs", include_str!("js/shop.mjs")),
 ];
 const REQUIREMENTS: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements.txt"))];
+const REQUIREMENTS_V1: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements_v1.txt"))];
 
 /// The folder of the scripts, beside which are the packages that they import.
 pub async fn node() -> Option<&'static Path> {
@@ -40,14 +42,20 @@ pub async fn node() -> Option<&'static Path> {
 /// The interpreter of an environment that has the packages.
 pub async fn python() -> Option<&'static Path> {
     static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
-    found(&FOUND, || {
-        let environment = filled(&tools(), "x402-python", &REQUIREMENTS, |folder| {
-            succeeds(Command::new("python3").args(["-m", "venv", "."]).current_dir(folder))?;
-            let pip = ["-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", "requirements.txt"];
-            succeeds(Command::new(folder.join("bin/python")).args(pip).current_dir(folder))
-        })?;
-        Some(environment.join("bin/python"))
-    })
-    .await
-    .or_else(|| missing("python"))
+    found(&FOUND, || environment("x402-python", &REQUIREMENTS)).await.or_else(|| missing("python"))
+}
+
+/// The same with the packages of version 1.
+pub async fn python_v1() -> Option<&'static Path> {
+    static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
+    found(&FOUND, || environment("x402-python-v1", &REQUIREMENTS_V1)).await.or_else(|| missing("python"))
+}
+
+fn environment(name: &str, requirements: &[(&str, &str)]) -> Option<PathBuf> {
+    let environment = filled(&tools(), name, requirements, |folder| {
+        succeeds(Command::new("python3").args(["-m", "venv", "."]).current_dir(folder))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", "requirements.txt"];
+        succeeds(Command::new(folder.join("bin/python")).args(pip).current_dir(folder))
+    })?;
+    Some(environment.join("bin/python"))
 }

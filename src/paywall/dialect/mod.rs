@@ -3,3 +3,4 @@
 pub(crate) mod client_submitted;
 pub(crate) mod outcome;
 pub(crate) mod quote;
+pub(crate) mod version_1;

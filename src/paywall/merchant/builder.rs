@@ -63,6 +63,7 @@ pub struct MerchantBuilder {
     realm: String,
     keys: Option<SealingKeys>,
     client_submitted: bool,
+    x402_v1: bool,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
@@ -95,6 +96,7 @@ impl MerchantBuilder {
             realm: String::new(),
             keys: None,
             client_submitted: false,
+            x402_v1: true,
             public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
@@ -139,6 +141,13 @@ impl MerchantBuilder {
     /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
     pub const fn accept_submitted_transfers(mut self) -> Self {
         self.client_submitted = true;
+        self
+    }
+
+    /// Sets whether quotes ask for signed payments in the words of x402 version 1 as well, in their body: on by default. It needs a
+    /// [`settler`](Self::settler), and a network that has a name in version 1. A payment in `X-PAYMENT` is read in any case.
+    pub const fn x402_v1(mut self, x402_v1: bool) -> Self {
+        self.x402_v1 = x402_v1;
         self
     }
 
@@ -399,6 +408,7 @@ impl MerchantBuilder {
             realm: self.realm,
             keys,
             client_submitted: self.client_submitted,
+            x402_v1: self.x402_v1,
             public_url: self.public_url,
             ledger,
             clock: self.clock,

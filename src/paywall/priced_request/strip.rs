@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 
 use crate::protocol::{
-    headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
+    headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
     without_proof_members,
 };
 
-const PROOFS: [HeaderName; 2] = [X402_PAYMENT, PAYMENT_SIGNATURE];
+const PROOFS: [HeaderName; 3] = [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT];
 
 /// Digests of the body that a sender may add (RFC 9530 and before).
 const BODY_DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];

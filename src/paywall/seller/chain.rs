@@ -59,6 +59,12 @@ impl SellingChain {
         self.start.ensure().await
     }
 
+    /// The same, and that signed payments can be settled.
+    pub(crate) async fn ready_for(&self, standard: &Standard) -> Result<(), HealthError> {
+        self.started().await?;
+        standard.learn().await.map(drop)
+    }
+
     /// Whether sales can be made on this network right now, as far as its own backends tell.
     pub(crate) async fn health(&self) -> Result<(), HealthError> {
         self.started().await?;

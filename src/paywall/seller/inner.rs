@@ -24,6 +24,8 @@ pub(crate) struct MerchantInner {
     pub(crate) keys: SealingKeys,
     /// Whether transfers are taken in the standard's header, too. Then verifiers read all chains.
     pub(crate) client_submitted: bool,
+    /// Whether quotes speak version 1 of the standard, too.
+    pub(crate) x402_v1: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
     pub(crate) clock: Arc<dyn Clock>,

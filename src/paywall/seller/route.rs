@@ -211,7 +211,11 @@ impl Route {
             return None;
         }
         let room = self.template().room_for_challenge();
-        let challenge = Challenge::new(self.merchant.recipient(), &ways, label).fitting(room);
+        let recipient = self.merchant.recipient();
+        let mut challenge = Challenge::new(recipient, &ways, label).fitting(room);
+        if self.merchant.x402_v1 {
+            challenge = challenge.with_version_1(recipient, &ways, label, self.template().room_for_version_1());
+        }
         // Only settlers list services.
         let bazaars = self.bazaars.iter().filter(|_| self.merchant.chains.iter().any(|chain| chain.standard.is_some()));
         Some(

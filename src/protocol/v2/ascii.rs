@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter};
 
 /// Returns compact JSON, with all characters beyond ASCII escaped.
-pub(super) fn to_ascii_json(message: &impl Serialize) -> String {
+pub(in crate::protocol) fn to_ascii_json(message: &impl Serialize) -> String {
     let mut out = Vec::new();
     // Cannot fail: memory takes every byte, and every name in a message is a string.
     let _ = message.serialize(&mut Serializer::with_formatter(&mut out, Ascii));

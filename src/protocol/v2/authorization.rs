@@ -111,7 +111,7 @@ impl SignedAuthorization {
         Self { signature, authorization }
     }
 
-    pub(super) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+    pub(in crate::protocol) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let authorization = object.object(Self::MEMBER, Authorization::read)?;
         Ok(Self {
             signature: object.required("signature", |text| text.parse().ok())?,

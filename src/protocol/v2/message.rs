@@ -34,7 +34,7 @@ impl Serialize for Version2 {
 }
 
 /// Reads a message from JSON.
-pub(super) fn from_json<T>(
+pub(in crate::protocol) fn from_json<T>(
     json: &[u8],
     read: impl FnOnce(&Object<'_>) -> Result<T, InvalidMessage>,
 ) -> Result<T, InvalidMessage> {
@@ -44,7 +44,7 @@ pub(super) fn from_json<T>(
 }
 
 /// Decodes the only header of that name to JSON.
-pub(super) fn from_headers(
+pub(in crate::protocol) fn from_headers(
     headers: &HeaderMap,
     name: &HeaderName,
     limit: usize,
@@ -63,7 +63,7 @@ pub(super) fn from_headers(
 }
 
 /// Returns base64 of a message's JSON.
-pub(super) fn to_header(message: &impl Serialize) -> HeaderValue {
+pub(in crate::protocol) fn to_header(message: &impl Serialize) -> HeaderValue {
     base64_header(to_ascii_json(message).as_bytes())
 }
 
@@ -125,4 +125,4 @@ macro_rules! header_message {
     };
 }
 
-pub(super) use {header_message, json_message};
+pub(in crate::protocol) use {header_message, json_message};

@@ -54,14 +54,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod ascii;
+pub(in crate::protocol) mod ascii;
 mod authorization;
 mod error;
 mod extensions;
 mod facilitator;
 mod flow;
 mod json_object;
-mod message;
+pub(in crate::protocol) mod message;
 pub(in crate::protocol) mod object;
 mod payload;
 mod payment_option;

@@ -15,6 +15,7 @@ mod streams;
 mod theft;
 mod unquoted;
 mod unread;
+mod version_1;
 mod words;
 
 use axum::body::Body;

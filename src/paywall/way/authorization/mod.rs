@@ -5,6 +5,7 @@ mod reserve;
 mod reserved;
 mod settling;
 mod shown;
+mod version_1;
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
-        seller::{chain::SellingChain, inner::MerchantInner, standard::Standard, time_limits::verifier_in_time},
+        seller::{chain::SellingChain, inner::MerchantInner, time_limits::verifier_in_time},
         way::way_to_pay::WayToPay,
     },
     protocol::{
@@ -40,14 +41,16 @@ impl WayToPay for ByAuthorization {
             standard.learn_later();
             return Vec::new();
         };
-        // It is settled when the handler is done, and must be valid still.
-        let life = merchant.quote_ttl.as_secs();
-        let timeout = merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(life);
+        let timeout = timeout(merchant);
         tokens.iter().map(|token| Way::authorization(chain.network, token, timeout)).collect()
     }
 
     fn recognises(&self, proof: &Proof) -> bool {
-        matches!(proof, Proof::Payment(payment) if !is_submitted(payment))
+        match proof {
+            Proof::Payment(payment) => !is_submitted(payment),
+            Proof::PaymentV1(_) => true,
+            _ => false,
+        }
     }
 
     async fn reserve(
@@ -59,9 +62,22 @@ impl WayToPay for ByAuthorization {
         match proof {
             // Boxed, so that the other ways do not carry its state.
             Proof::Payment(payment) => Box::pin(accept(request, *payment, price)).await,
+            Proof::PaymentV1(payment) => {
+                Box::pin(async {
+                    let merchant = &request.route.merchant;
+                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await;
+                    accept(request, payment, price).await
+                })
+                .await
+            }
             _ => Err(ProblemCode::InvalidRedemption.into()),
         }
     }
+}
+
+/// How long clients are asked to make an authorization valid, in seconds: it is settled when the handler is done, and must be valid still.
+fn timeout(merchant: &MerchantInner) -> u64 {
+    merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(merchant.quote_ttl.as_secs())
 }
 
 /// Reserves a signed payment, and checks that it can be settled.
@@ -76,8 +92,8 @@ async fn accept(
     let takes_signed = || merchant.chains.iter().find(|chain| chain.standard.is_some());
     let chain = named.or_else(takes_signed).unwrap_or(merchant.first());
     let Some(standard) = &chain.standard else { return Err(Problem::takes_transfers_only().into()) };
-    if let Err(problem) = ready(chain, standard).await {
-        return Err(unless_sold(request, &payload, problem.into()).await);
+    if let Err(error) = chain.ready_for(standard).await {
+        return Err(unless_sold(request, &payload, Problem::from(error).into()).await);
     }
     let (now, unpriced) = match amount {
         Ok(amount) => (Some(amount), None),
@@ -93,12 +109,6 @@ async fn accept(
         (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
     };
     reserve_signed(request, chain, standard, authorized, now.unwrap_or(Amount::ZERO)).await
-}
-
-/// Makes sure that anything can be sold, and to be settled.
-async fn ready(chain: &SellingChain, standard: &Standard) -> Result<(), Problem> {
-    chain.started().await?;
-    standard.learn().await.map(drop).map_err(Problem::from)
 }
 
 /// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.

@@ -35,6 +35,7 @@ impl WayToPay for ByTransfer {
     fn recognises(&self, proof: &Proof) -> bool {
         match proof {
             Proof::Payment(payment) => is_submitted(payment),
+            Proof::PaymentV1(_) => false,
             Proof::Redemption(_) | Proof::IntentOnly(_) | Proof::TransactionOnly(_) => true,
         }
     }
@@ -48,6 +49,7 @@ impl WayToPay for ByTransfer {
         let presented = match proof {
             Proof::Redemption(redemption) => Some(redemption.into()),
             Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
+            Proof::PaymentV1(_) => return Err(ProblemCode::InvalidRedemption.into()),
             Proof::TransactionOnly(_) => None,
             Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),
         };

@@ -1,41 +1,14 @@
-//! Version 1 of the [x402 standard](https://github.com/x402-foundation/x402), as far as a payer needs it: many sellers still speak it.
-//!
-//! The demand is the 402's body, the payment the header `X-PAYMENT`, the outcome `X-PAYMENT-RESPONSE`; chains have names, and the amount
-//! is called `maxAmountRequired`. Everything else is as in version 2, into whose terms it is read.
+//! The demand of a seller, as a payer reads it: into the terms of version 2.
 
-use serde::Serialize;
-
-use super::{
-    Amount, Asset, Network,
-    v2::{InvalidMessage, JsonObject, PaymentRequirements, ResourceInfo, SignedAuthorization, values},
+use super::{networks::named, payload::PaymentPayload};
+use crate::protocol::{
+    Address, Amount, Asset, Network,
+    v2::{InvalidMessage, JsonObject, PaymentRequirements, ResourceInfo, SignedAuthorization, object::Object, values},
 };
-use crate::protocol::v2::object::Object;
-
-/// The chains that version 1 has names for, as the official packages know them.
-const NETWORKS: [(&str, u64); 16] = [
-    ("base", 8453),
-    ("base-sepolia", 84532),
-    ("ethereum", 1),
-    ("sepolia", 11_155_111),
-    ("polygon", 137),
-    ("polygon-amoy", 80002),
-    ("avalanche", 43114),
-    ("avalanche-fuji", 43113),
-    ("sei", 1329),
-    ("sei-testnet", 1328),
-    ("iotex", 4689),
-    ("peaq", 3338),
-    ("abstract", 2741),
-    ("abstract-testnet", 11124),
-    ("story", 1514),
-    ("educhain", 41923),
-];
 
 /// One way to pay: the scheme `exact` on an EVM chain that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
-    /// The chain's name, which the payment repeats.
-    pub(crate) network: &'static str,
     pub(crate) requirements: PaymentRequirements,
     pub(crate) resource: Option<ResourceInfo>,
 }
@@ -56,8 +29,8 @@ pub(crate) fn demands(body: &[u8]) -> Result<Option<Vec<Demand>>, InvalidMessage
 impl Demand {
     fn read(object: &Object<'_>) -> Result<Option<Self>, InvalidMessage> {
         let scheme = object.required("scheme", |scheme| Some(scheme.to_owned()))?;
-        let named = object.required("network", |network| Some(network.to_owned()))?;
-        let Some((network, chain)) = NETWORKS.into_iter().find(|(name, _)| *name == named) else { return Ok(None) };
+        let chain = object.required("network", |chain| Some(chain.to_owned()))?;
+        let Some(network) = named(&chain) else { return Ok(None) };
         if scheme != "exact" {
             return Ok(None);
         }
@@ -65,37 +38,27 @@ impl Demand {
         let contract = object.required("asset", values::address)?;
         let pay_to = object.required("payTo", values::address)?;
         let seconds = object.json("maxTimeoutSeconds")?.ok_or(InvalidMessage::member("maxTimeoutSeconds"))?;
-        let mut requirements = requirements(Network::eip155(chain), contract, amount, pay_to, seconds);
+        let mut requirements = requirements(network, contract, amount, pay_to, seconds);
         requirements.extra = JsonObject::of(object, "extra")?;
         let resource = object.string("resource")?.map(ResourceInfo::new);
         let described = |resource: ResourceInfo| match object.string("description") {
             Ok(Some(description)) => resource.with_description(description),
             _ => resource,
         };
-        Ok(Some(Self { network, requirements, resource: resource.map(described) }))
+        Ok(Some(Self { requirements, resource: resource.map(described) }))
     }
 
     /// Returns the payment as JSON, which `X-PAYMENT` carries as base64.
     pub(crate) fn payment(&self, signed: &SignedAuthorization) -> String {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Payment<'a> {
-            x402_version: u8,
-            scheme: &'static str,
-            network: &'static str,
-            payload: &'a SignedAuthorization,
-        }
-        let payment = Payment { x402_version: 1, scheme: "exact", network: self.network, payload: signed };
-        // Strings and numbers are JSON; the fall-back cannot be reached.
-        serde_json::to_string(&payment).unwrap_or_default()
+        PaymentPayload::new(self.requirements.network, signed.clone()).to_json()
     }
 }
 
 fn requirements(
     network: Network,
-    contract: super::Address,
+    contract: Address,
     amount: Amount,
-    pay_to: super::Address,
+    pay_to: Address,
     seconds: u64,
 ) -> PaymentRequirements {
     // Decimals and symbol are no part of the message.
@@ -119,7 +82,7 @@ mod tests {
     fn a_body_is_read_into_the_terms_of_the_second_version() {
         let [demand] = &demands(BODY.as_bytes()).unwrap().unwrap()[..] else { panic!() };
         let PaymentRequirements { network, amount, extra, max_timeout_seconds, .. } = &demand.requirements;
-        assert_eq!((demand.network, *network, *max_timeout_seconds), ("base-sepolia", Network::BASE_SEPOLIA, 60));
+        assert_eq!((*network, *max_timeout_seconds), (Network::BASE_SEPOLIA, 60));
         assert_eq!((*amount, extra.text("name")), (Amount::from_base_units(10_000), Some("USDC")));
         assert_eq!(demand.resource.as_ref().unwrap().description.as_deref(), Some("Weather"));
     }
@@ -149,7 +112,7 @@ mod tests {
     #[test]
     fn a_payment_repeats_the_chain_by_its_name() {
         let demand = demands(BODY.as_bytes()).unwrap().unwrap().remove(0);
-        let authorization = Authorization::new(super::super::Address::new([0x11; 20]), [0x42; 32]);
+        let authorization = Authorization::new(Address::new([0x11; 20]), [0x42; 32]);
         let signed = SignedAuthorization::new(authorization, "0xabcd".parse().unwrap());
         let payment: serde_json::Value = serde_json::from_str(&demand.payment(&signed)).unwrap();
         assert_eq!((&payment["x402Version"], &payment["network"]), (&1.into(), &"base-sepolia".into()));
