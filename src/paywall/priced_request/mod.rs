@@ -173,10 +173,15 @@ impl PricedRequest {
 
     /// A refusal with a new intent for this very request and no bill, because its payer has paid already.
     pub(crate) fn with_new_intent(&self, code: ProblemCode, seal: &RouteSeal, amount: Amount) -> Problem {
+        Problem { intent: Some(self.new_intent(seal, amount)), ..code.into() }
+    }
+
+    /// A new intent for this very request.
+    pub(crate) fn new_intent(&self, seal: &RouteSeal, amount: Amount) -> String {
         let mut intent = Vec::new();
         seal.seal_into(&self.intent_terms(seal, amount), &mut intent);
         // Base64url is ASCII.
-        Problem { intent: Some(String::from_utf8(intent).unwrap_or_default()), ..code.into() }
+        String::from_utf8(intent).unwrap_or_default()
     }
 
     /// The URL that is paid for, as far as the request tells it.

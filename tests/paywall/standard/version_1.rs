@@ -14,7 +14,7 @@ use tower_x402::{
         v1,
         v2::{PaymentRequirements, SchemePayload},
     },
-    testing::Settling,
+    testing::{Settling, scripted_signature},
 };
 
 use super::{Stall, offered, paid, pays, settled};
@@ -139,8 +139,22 @@ async fn a_payment_that_may_be_settled_is_not_billed_anew() {
     assert_problem(answer, 503, "outcome_unknown").await;
     stall.settler.release();
     stall.lease_runs_out();
-    // Its signature stands on the chain by now: whoever shows it is asked for another one, by its payer's key.
-    assert_problem(ask(&service, shown(&payment(&offer))).await, 403, "payment_bound").await;
+    // Its signature stands on the chain by now: whoever shows it is asked for another one, by its payer's key. All that is to be shown
+    // then stands in the refusal.
+    let refused = assert_problem(ask(&service, shown(&payment(&offer))).await, 403, "payment_bound").await;
+    let (message, intent) = (refused["message"].as_str().unwrap(), refused["intentId"].as_str().unwrap());
+    let transaction = message.lines().flat_map(|line| line.split(' ')).find(|word| word.len() == 66).unwrap();
+    let redemption = |signature| {
+        let mut request = post(QUESTION);
+        let proof = json!({ "intentId": intent, "txHash": transaction, "paymentSignature": signature });
+        request.headers_mut().insert(X402_PAYMENT, proof.to_string().parse().unwrap());
+        request
+    };
+    let stranger = scripted_signature(Address::new([9; 20]), message).to_string();
+    assert_problem(ask(&service, redemption(stranger)).await, 403, "invalid_signature").await;
+    let own = scripted_signature(payer(), message).to_string();
+    assert_eq!(ask(&service, redemption(own)).await.status(), 200);
+    assert_problem(ask(&service, shown(&payment(&offer))).await, 409, "tx_already_used").await;
     assert_eq!(stall.settler.settlements(), 1);
 }
 

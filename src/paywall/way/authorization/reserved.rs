@@ -46,6 +46,8 @@ pub(crate) struct ShownPayment {
     pub(crate) payment: SignedPayment,
     /// The intent as the client showed it; the payment's name where it showed none.
     pub(crate) intent: IntentId,
+    /// Under which its payer can redeem it once it is made, where it names no quote.
+    pub(crate) fresh: Option<IntentId>,
     /// Whether it names a quote. Only the payer knows its intent.
     pub(crate) quoted: bool,
     /// Whether that, or without one the present price, covers this request. A payment that was settled for another request does not buy
@@ -63,6 +65,8 @@ pub(crate) struct ReservedAuthorization {
     /// Counts against the payer's balance until this ends, once it is reserved.
     promise: Option<Promise>,
     intent: IntentId,
+    /// Under which its payer can redeem it once it is made, where it names no quote.
+    fresh: Option<IntentId>,
     /// Whether it names a quote.
     quoted: bool,
     /// Whether that, or without one the present price, covers this request.
@@ -91,7 +95,7 @@ impl ReservedAuthorization {
         request: [u8; 16],
         head: ChainTime,
     ) -> Self {
-        let ShownPayment { payment, intent, quoted, honoured } = shown;
+        let ShownPayment { payment, intent, fresh, quoted, honoured } = shown;
         let (merchant, chain, standard) = (Arc::clone(&opened.route.merchant), Arc::clone(chain), standard.clone());
         let terms = opened.route.terms(&chain, opened.recipient, opened.terms.amount);
         let since = ChainTime::from_unix(opened.terms.issued.saturating_sub(SKEW.as_secs()));
@@ -103,6 +107,7 @@ impl ReservedAuthorization {
             payment,
             promise,
             intent,
+            fresh,
             quoted,
             honoured,
             first,
@@ -369,8 +374,9 @@ impl ReservedAuthorization {
 
     /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
     pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
-        let message = redemption_message(self.network(), transaction, &self.intent);
-        Problem::to_prove(ProblemCode::PaymentBound, message)
+        let message = redemption_message(self.network(), transaction, self.fresh.as_ref().unwrap_or(&self.intent));
+        let intent = self.fresh.as_ref().map(IntentId::to_string);
+        Problem { intent, ..Problem::to_prove(ProblemCode::PaymentBound, message) }
     }
 
     /// The network on which it is paid.

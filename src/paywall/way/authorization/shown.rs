@@ -71,8 +71,11 @@ impl<'a> Authorized<'a> {
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
             .with_extensions(request.route.bazaar(&request.parts.method));
+        // At the present price: what was signed may be less.
+        let fresh = now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now));
+        let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, payment: ShownPayment { payment, intent, quoted, honoured }, timely })
+        Ok(Self { opened, payment: ShownPayment { payment, intent, fresh, quoted, honoured }, timely })
     }
 
     /// Whether it may be settled now, for this request.
