@@ -115,6 +115,9 @@ pub(crate) struct Args {
     /// family of x402 version 2
     #[arg(long, env = "X402_CLIENT_SUBMITTED", value_parser = BoolishValueParser::new())]
     pub(crate) client_submitted: bool,
+    /// Also ask for payments in the words of MPP, with this realm, the same for all replicas [default: the host of --public-url]
+    #[arg(long, env = "X402_MPP", value_name = "REALM", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) mpp: Option<String>,
     /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
     /// keeps none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]

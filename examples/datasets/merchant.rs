@@ -43,6 +43,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if let Some(url) = &args.public_url {
         builder = builder.public_url(url);
     }
+    if let Some(realm) = mpp_realm(args)? {
+        builder = builder.mpp(realm);
+    }
     if let Some(contact) = &args.contact {
         builder = builder.contact(contact);
     }
@@ -65,6 +68,22 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
         ),
         other => Failure::flags(other),
     })
+}
+
+/// The realm of MPP, which is spoken wherever there is a public host, or where the flags say so.
+fn mpp_realm(args: &Args) -> Result<Option<String>, Failure> {
+    let host = || {
+        let (_, rest) = args.public_url.as_deref()?.split_once("://")?;
+        rest.split('/').next().filter(|host| !host.is_empty()).map(str::to_owned)
+    };
+    match args.mpp.as_deref() {
+        Some("") => host().map(Some).ok_or_else(|| {
+            Failure::flags("--mpp needs a realm, such as --mpp shop.example, or the host of --public-url")
+        }),
+        Some(realm) => Ok(Some(realm.to_owned())),
+        // A host that is too long for a realm is no reason not to sell.
+        None => Ok(host().filter(|host| host.len() <= 64)),
+    }
 }
 
 /// Who else was paid, and in what.

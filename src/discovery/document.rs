@@ -172,7 +172,7 @@ impl Discovery {
 
     fn shop(&self) -> Shop<'_> {
         let (symbol, decimals) = (self.seller.symbol(), self.seller.decimals());
-        Shop { symbol, decimals, takes_x402: self.seller.takes_x402() }
+        Shop { symbol, decimals, takes_x402: self.seller.takes_x402(), mpp_tokens: self.seller.mpp_tokens() }
     }
 
     pub(super) fn public_url(&self) -> Option<&str> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::endpoint::Endpoint;
 use super::storefront::Described;
-use crate::protocol::Amount;
+use crate::protocol::{Address, Amount};
 
 /// What is the same for all endpoints of a merchant.
 pub(super) struct Shop<'a> {
@@ -14,6 +14,8 @@ pub(super) struct Shop<'a> {
     pub(super) decimals: u8,
     /// Whether quotes have `PAYMENT-REQUIRED`.
     pub(super) takes_x402: bool,
+    /// The tokens of the offers of MPP.
+    pub(super) mpp_tokens: Vec<Address>,
 }
 
 impl Shop<'_> {
@@ -84,7 +86,23 @@ fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
         (None, None) => json!({ "mode": "dynamic", "currency": shop.currency() }),
     };
     let protocols = if shop.takes_x402 { json!([{ "x402": {} }]) } else { json!([]) };
-    json!({ "price": price, "protocols": protocols })
+    let mut info = json!({ "price": price, "protocols": protocols });
+    let offers = offers(shop, described);
+    if !offers.is_empty() {
+        info["offers"] = offers.into();
+    }
+    info
+}
+
+/// The same as MPP says it: one offer for each token. `null` is a price that depends on the request.
+fn offers(shop: &Shop<'_>, described: &Described) -> Vec<Value> {
+    let amount = fixed(described).map(|amount| amount.to_string());
+    let offer = |token: &Address| {
+        json!({
+            "intent": "charge", "method": "evm", "amount": amount, "currency": token, "description": &*described.label,
+        })
+    };
+    shop.mpp_tokens.iter().map(offer).collect()
 }
 
 /// The price, where it is always the same.

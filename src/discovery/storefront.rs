@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::Endpoint;
-use crate::protocol::{Amount, Network};
+use crate::protocol::{Address, Amount, Network};
 
 /// A seller, as far as the documents tell of it.
 pub(crate) trait Storefront: fmt::Debug + Send + Sync {
@@ -24,6 +24,9 @@ pub(crate) trait Storefront: fmt::Debug + Send + Sync {
 
     /// Whether the standard's clients can pay.
     fn takes_x402(&self) -> bool;
+
+    /// The tokens that clients of MPP are asked for; none where it is not spoken.
+    fn mpp_tokens(&self) -> Vec<Address>;
 
     fn contact(&self) -> Option<&str>;
 

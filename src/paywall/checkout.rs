@@ -15,7 +15,12 @@ use crate::{
     metrics,
     paywall::{
         body::ResponseBody,
-        dialect::{client_submitted::redemption_in, outcome::mark_sold, version_1::tell_outcome},
+        dialect::{
+            client_submitted::redemption_in,
+            mpp::{self, proof_in},
+            outcome::mark_sold,
+            version_1::tell_outcome,
+        },
         door::{
             body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
             delivery::write_delivery,
@@ -119,7 +124,7 @@ where
     /// Decides from the head whether the body must be read first.
     #[inline]
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
-        let shown = Proof::from_headers(&self.request.parts.headers);
+        let shown = proof_in(&self.request.route.merchant, &self.request.parts.headers);
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
             if let (Ok(Some(proof)), Some(_)) = (&shown, self.request.route.redelivery()) {
                 self.may_be_sold = redemption_in(&self.request.route.merchant, proof).map(Box::new);
@@ -200,9 +205,16 @@ where
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
         let by_script = is_asked_by_script(&self.request);
         let by_version_1 = matches!(proof, Proof::PaymentV1(_));
+        let by_mpp = match &proof {
+            Proof::Mpp(credential) => Some((credential.challenge.id.clone(), Arc::clone(&self.request.route))),
+            _ => None,
+        };
         let mut answer = self.redeemed(proof).await?;
         if by_version_1 {
             tell_outcome(answer.headers_mut());
+        }
+        if let Some((intent, route)) = by_mpp {
+            mpp::tell_outcome(&mut answer, &intent, route.merchant.clock.unix());
         }
         if by_script {
             tell_redirect(&mut answer);
@@ -285,7 +297,7 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
 /// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
 fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
     let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
-    matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_) | Proof::PaymentV1(_))))
+    matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_) | Proof::PaymentV1(_) | Proof::Mpp(_))))
         && !body.is_end_stream()
         && announced.is_some_and(|most| most <= route.body_limit)
 }

@@ -34,6 +34,7 @@ pub use merchant::{
 pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
+    mpp::Mpp,
     pricing::{Price, PriceTag, Pricing, Refusal},
     quote_page::{FurtherNetwork, Offer, QuotePage},
     redelivery::Redelivery,

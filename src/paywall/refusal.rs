@@ -90,6 +90,12 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a credential of MPP that is not for a challenge as it was sent.
+    pub(crate) fn is_no_echo() -> Self {
+        let detail = "The credential repeats its challenge to the letter (`id`, `realm`, `method`, `intent`, `request`, `expires`), and the nonce of its authorization is the hash of that challenge. This one differs from what was sent. Show the challenge as it was sent. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// For a transfer where nothing reads the chain.
     pub(crate) fn takes_signed_only() -> Self {
         let detail =

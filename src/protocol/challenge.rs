@@ -44,6 +44,11 @@ impl Way {
         Self { network, token: token.token, timeout, extra, signed: Some(token.clone()) }
     }
 
+    /// Whether it is an authorization of this token.
+    pub(crate) fn is_signed_for(&self, network: Network, token: Address) -> bool {
+        (self.network, self.token) == (network, token) && self.signed.is_some()
+    }
+
     /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
     pub(crate) fn submitted_transfer(network: Network, token: Address, quote_life: u64, max_age: u64) -> Self {
         let extra = format!(
@@ -140,7 +145,7 @@ impl Challenge {
     }
 
     /// At a price of at most 20 digits, and without extensions.
-    fn longest_header(&self) -> usize {
+    pub(crate) fn longest_header(&self) -> usize {
         self.longest(20, SEALED_MAX) + CLOSING.len()
     }
 

@@ -25,6 +25,13 @@ pub const X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
 /// `X-PAYMENT-RESPONSE`, on the answer to an `X-PAYMENT`, beside [`PAYMENT_RESPONSE`]: the same, with the chain by its name.
 pub const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
 
+/// `Payment-Authorization`, on a request: the payment of MPP, where its challenge asks for it there.
+pub const PAYMENT_AUTHORIZATION: HeaderName = HeaderName::from_static("payment-authorization");
+/// `Payment-Receipt`, on a paid answer to a payment of MPP, beside [`PAYMENT_RESPONSE`].
+pub const PAYMENT_RECEIPT: HeaderName = HeaderName::from_static("payment-receipt");
+/// `Accept-Payment`, on a request: which payments of MPP the client can make.
+pub const ACCEPT_PAYMENT: HeaderName = HeaderName::from_static("accept-payment");
+
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
@@ -41,23 +48,33 @@ pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status"
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// The headers that a browser's script may read, as tower-http's `CorsLayer::expose_headers` accepts them.
-pub const EXPOSED: [HeaderName; 8] = [
+pub const EXPOSED: [HeaderName; 10] = [
     PAY,
     X_PRICE_INTENT,
     X_PAYMENT_CONTRACTS,
     PAYMENT_REQUIRED,
     PAYMENT_RESPONSE,
     X_PAYMENT_RESPONSE,
+    header::WWW_AUTHENTICATE,
+    PAYMENT_RECEIPT,
     X402_ERROR,
     header::RETRY_AFTER,
 ];
 
 /// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
-/// sends the last one.
-pub const ALLOWED: [HeaderName; 5] =
-    [header::CONTENT_TYPE, X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, header::ACCESS_CONTROL_EXPOSE_HEADERS];
+/// sends the last one. A `*` does not cover `Authorization`.
+pub const ALLOWED: [HeaderName; 8] = [
+    header::CONTENT_TYPE,
+    X402_PAYMENT,
+    PAYMENT_SIGNATURE,
+    X_PAYMENT,
+    header::AUTHORIZATION,
+    PAYMENT_AUTHORIZATION,
+    ACCEPT_PAYMENT,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
+];
 
-/// [`EXPOSED`] as one line, but for what only answers to payments of version 1 have.
+/// [`EXPOSED`] as one line, but for what only answers to payments of version 1 and of MPP have.
 pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
     "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
 );

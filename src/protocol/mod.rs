@@ -17,6 +17,7 @@ mod json_text;
 mod keccak;
 mod loopback;
 mod media;
+pub mod mpp;
 mod network;
 mod parse_error;
 mod payer_proof;
@@ -28,6 +29,7 @@ mod quote;
 pub(crate) mod receipt;
 mod redemption;
 mod request_digest;
+mod rfc3339;
 mod seal;
 mod tag;
 mod template;
@@ -78,8 +80,9 @@ pub(crate) use redemption::{
     ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body, scan_form,
 };
 pub(crate) use request_digest::RequestDigest;
+pub(crate) use rfc3339::rfc3339;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
-pub(crate) use template::{QuoteTemplate, RedeemBy, RenderedQuote};
+pub(crate) use template::{QuoteTemplate, RedeemBy, RenderedQuote, with_type};
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;
 pub(crate) use text::{ascii_json, ascii_text};

@@ -12,7 +12,7 @@ use super::{
     encoding::decode_base64,
     headers::{HEADER_MAX, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
     json_text::{Text, parse_text},
-    v1,
+    mpp, v1,
     v2::PaymentPayload,
 };
 
@@ -52,6 +52,8 @@ pub enum Proof {
     Payment(Box<PaymentPayload>),
     /// A payment of the standard's first version, from the `X-PAYMENT` header.
     PaymentV1(Box<v1::PaymentPayload>),
+    /// A payment of MPP, from the `Authorization` header of a merchant that speaks it.
+    Mpp(Box<mpp::Credential>),
 }
 
 /// A request to redeem a payment.

@@ -93,10 +93,25 @@ impl RenderedQuote {
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 
+    /// Adds the member `type`, before all others.
+    pub(crate) fn set_type(&mut self, uri: &str) {
+        let before = self.body.len();
+        self.body = with_type(&self.body, uri);
+        let longer = self.body.len() - before;
+        self.intent = self.intent.start + longer..self.intent.end + longer;
+        self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+    }
+
     /// The intent id.
     pub(crate) fn intent(&self) -> &[u8] {
         self.body.get(self.intent.clone()).unwrap_or_default()
     }
+}
+
+/// A JSON object with the member `type`, before all others. The address needs no escapes.
+pub(crate) fn with_type(object: &[u8], uri: &str) -> Bytes {
+    let members = object.get(1..).unwrap_or_default();
+    [br#"{"type":""#, uri.as_bytes(), br#"","#, members].concat().into()
 }
 
 impl QuoteTemplate {

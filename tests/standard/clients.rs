@@ -28,6 +28,10 @@ pub enum Client {
     AxiosV1,
     /// Python's `x402` below 1.0.
     HttpxV1,
+    /// `mppx`, of MPP.
+    Mppx,
+    /// `pympp`, of MPP.
+    Pympp,
 }
 
 /// What is bought.
@@ -104,6 +108,15 @@ impl Client {
                 let client = if self == Self::FetchV1 { "fetch" } else { "axios" };
                 command.args([client, url, key, order.method, &body]);
             }
+            Self::Mppx => {
+                command = script("buy_mpp.mjs").await;
+                command.args([url, key, order.method, &body]);
+            }
+            Self::Pympp => {
+                command = Command::new(tools::python_mpp().await?);
+                command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy_mpp.py"));
+                command.args([url, key, order.method, &body]);
+            }
             Self::HttpxV1 => {
                 command = Command::new(tools::python_v1().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy_v1.py"));
@@ -120,7 +133,12 @@ pub struct Purchase(Value);
 
 impl Purchase {
     pub fn status(&self) -> u64 {
-        self.0["status"].as_u64().unwrap_or_else(|| panic!("no answer: {}", self.0))
+        self.answer().unwrap_or_else(|| panic!("no answer: {}", self.0))
+    }
+
+    /// The status of the last answer; `None` where the client reports an error instead.
+    pub fn answer(&self) -> Option<u64> {
+        self.0["status"].as_u64()
     }
 
     /// How many requests it sent.
@@ -128,12 +146,17 @@ impl Purchase {
         self.0["requests"].as_u64().unwrap()
     }
 
+    /// The payments that a client of MPP signed.
+    pub fn signed(&self) -> usize {
+        self.0["signatures"].as_array().map_or_else(|| self.0["signed"].as_u64().unwrap() as usize, Vec::len)
+    }
+
     /// The answer to the last request.
     pub fn body(&self) -> &Value {
         &self.0["body"]
     }
 
-    /// `PAYMENT-RESPONSE` of that answer, which version 1 calls `X-PAYMENT-RESPONSE`.
+    /// `PAYMENT-RESPONSE` of that answer, which version 1 calls `X-PAYMENT-RESPONSE`, and MPP `Payment-Receipt`.
     pub fn settled(&self) -> &Value {
         &self.0["settled"]
     }

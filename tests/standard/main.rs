@@ -29,6 +29,7 @@ mod facilitator;
 mod faults;
 pub mod foreign;
 mod messages;
+mod mpp;
 mod networks;
 mod program;
 mod programs;

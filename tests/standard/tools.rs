@@ -14,8 +14,9 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 10] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
+    ("buy_mpp.mjs", include_str!("js/buy_mpp.mjs")),
     ("buy_v1.mjs", include_str!("js/buy_v1.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
@@ -26,6 +27,7 @@ const SCRIPTS: [(&str, &str); 9] = [
     ("shop.mjs", include_str!("js/shop.mjs")),
 ];
 const REQUIREMENTS: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements.txt"))];
+const REQUIREMENTS_MPP: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements_mpp.txt"))];
 const REQUIREMENTS_V1: [(&str, &str); 1] = [("requirements.txt", include_str!("python/requirements_v1.txt"))];
 
 /// The folder of the scripts, beside which are the packages that they import.
@@ -49,6 +51,12 @@ pub async fn python() -> Option<&'static Path> {
 pub async fn python_v1() -> Option<&'static Path> {
     static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
     found(&FOUND, || environment("x402-python-v1", &REQUIREMENTS_V1)).await.or_else(|| missing("python"))
+}
+
+/// The same with the client of MPP.
+pub async fn python_mpp() -> Option<&'static Path> {
+    static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
+    found(&FOUND, || environment("x402-python-mpp", &REQUIREMENTS_MPP)).await.or_else(|| missing("python"))
 }
 
 fn environment(name: &str, requirements: &[(&str, &str)]) -> Option<PathBuf> {

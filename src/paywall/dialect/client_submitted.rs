@@ -2,6 +2,7 @@
 
 use crate::{
     paywall::{
+        dialect::mpp,
         refusal::{Problem, Rejection},
         seller::{chain::SellingChain, inner::MerchantInner},
     },
@@ -103,6 +104,7 @@ pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
 pub(crate) fn redemption_in(merchant: &MerchantInner, proof: &Proof) -> Option<Redemption> {
     match proof {
         Proof::Redemption(redemption) => Some(redemption.clone()),
+        Proof::Mpp(credential) => mpp::redemption(credential),
         Proof::Payment(payment) if is_submitted(payment) => {
             Presented::read(merchant, payment).ok().flatten().map(|presented| presented.redemption)
         }

@@ -1,39 +1,53 @@
-//! `Bill`: a quote as both dialects say it.
+//! `Bill`: a quote as all dialects say it.
 
 use std::borrow::Cow;
 
-use http::Method;
+use http::{HeaderMap, Method};
 
 use crate::{
-    paywall::seller::route::{Offers, Route},
+    paywall::{
+        dialect::mpp::ask_for_credential,
+        seller::{
+            demands::{Demands, Offers},
+            route::Route,
+        },
+    },
     protocol::{
-        Challenge, Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
+        Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl, mpp::accepts_charge,
         v2::Reason,
     },
 };
 
-/// A quote in both dialects, but for what hangs on the request.
+/// A quote in all dialects, but for what hangs on the request.
 pub(crate) struct Bill<'a> {
     template: Cow<'a, QuoteTemplate>,
-    challenge: Option<Cow<'a, Challenge>>,
+    demands: Cow<'a, Demands>,
+    /// Whether its reader may pay by MPP.
+    mpp: bool,
     pub(crate) label: Cow<'a, str>,
 }
 
 impl<'a> Bill<'a> {
     pub(crate) fn of(route: &'a Route, offers: Offers) -> Self {
         let label = Cow::Borrowed(route.description());
-        Self { template: Cow::Borrowed(route.template()), challenge: route.challenge(offers), label }
+        Self { template: Cow::Borrowed(route.template()), demands: route.demands(offers), mpp: true, label }
     }
 
     pub(crate) fn saying(route: &'a Route, label: &'a str, offers: Offers) -> Self {
         let label = route.fitting(label);
-        let challenge = route.challenge_saying(&label, offers).map(Cow::Owned);
-        Self { template: Cow::Owned(route.template_saying(&label)), challenge, label }
+        let demands = Cow::Owned(route.demands_saying(&label, offers));
+        Self { template: Cow::Owned(route.template_saying(&label)), demands, mpp: true, label }
+    }
+
+    /// The same for a client that names the payments it can make, if these headers do.
+    pub(crate) fn accepted_by(mut self, headers: &HeaderMap) -> Self {
+        self.mpp = !self.demands.mpp.is_empty() && accepts_charge(headers);
+        self
     }
 
     /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
     pub(crate) fn can_be_paid(&self, route: &Route) -> bool {
-        self.challenge.is_some() || route.merchant.first().reader().is_some()
+        self.demands.x402.is_some() || route.merchant.first().reader().is_some()
     }
 
     /// Seals an intent of these terms, and writes the quote for it; with the reason why a payment was `refused`, where one was.
@@ -47,7 +61,7 @@ impl<'a> Bill<'a> {
         url: impl FnOnce() -> ResourceUrl<'u>,
     ) -> RenderedQuote {
         let price = route.price_text(terms.amount);
-        let standard = self.challenge.as_deref().map(|challenge| Challenged {
+        let standard = self.demands.x402.as_ref().map(|challenge| Challenged {
             challenge,
             method,
             url: url(),
@@ -58,8 +72,13 @@ impl<'a> Bill<'a> {
         if route.merchant.first().reader().is_none() {
             quote.ask_for_signature();
         }
+        let mut code = ProblemCode::PaymentRequired;
         if let Some(reason) = refused {
-            quote.explain(ProblemCode::AuthorizationRefused, reason);
+            code = ProblemCode::AuthorizationRefused;
+            quote.explain(code, reason);
+        }
+        if self.mpp {
+            ask_for_credential(&mut quote, &self.demands.mpp, terms, code);
         }
         quote
     }

@@ -24,8 +24,8 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
         // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
         // been for something else behind this layer.
         _ if route.nested.is_known() => turn_away(request, Fault::NestedPrice),
-        Price::Charge(amount) => answer(request, amount, &Bill::of(route, offers)),
-        Price::Labelled { amount, label } => answer(request, amount, &Bill::saying(route, &label, offers)),
+        Price::Charge(amount) => answer(request, amount, Bill::of(route, offers)),
+        Price::Labelled { amount, label } => answer(request, amount, Bill::saying(route, &label, offers)),
     })
 }
 
@@ -45,7 +45,8 @@ async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
     Ok(price)
 }
 
-fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: &Bill<'_>) -> Response<ResponseBody<ResB>> {
+fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: Bill<'_>) -> Response<ResponseBody<ResB>> {
+    let bill = bill.accepted_by(&request.parts.headers);
     if amount.is_zero() {
         return turn_away(request, Fault::ZeroPrice);
     }

@@ -13,6 +13,7 @@ use crate::{
             catalog::Catalog,
             chain::SellingChain,
             inner::{Chains, MerchantInner},
+            mpp::Mpp,
             quote_page::{PageHook, QuotePage},
             text,
             unbound::UnboundPolicy,
@@ -64,6 +65,7 @@ pub struct MerchantBuilder {
     keys: Option<SealingKeys>,
     client_submitted: bool,
     x402_v1: bool,
+    mpp: Option<Mpp>,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
@@ -97,6 +99,7 @@ impl MerchantBuilder {
             keys: None,
             client_submitted: false,
             x402_v1: true,
+            mpp: None,
             public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
@@ -148,6 +151,16 @@ impl MerchantBuilder {
     /// [`settler`](Self::settler), and a network that has a name in version 1. A payment in `X-PAYMENT` is read in any case.
     pub const fn x402_v1(mut self, x402_v1: bool) -> Self {
         self.x402_v1 = x402_v1;
+        self
+    }
+
+    /// Asks for payments in the words of MPP as well, in `WWW-Authenticate: Payment`, and takes them in `Authorization: Payment`: its
+    /// method `evm`, intent `charge`. Off by default. The argument is the realm, or [`Mpp`] settings.
+    ///
+    /// Signed payments need a [`settler`](Self::settler), and hashes of transfers a [`verifier`](Self::verifier). See the guide
+    /// [`standard`](crate::guide::standard). Other schemes of `Authorization` are the service's own.
+    pub fn mpp(mut self, mpp: impl Into<Mpp>) -> Self {
+        self.mpp = Some(mpp.into());
         self
     }
 
@@ -386,6 +399,9 @@ impl MerchantBuilder {
         if !self.realm.is_empty() {
             text::check("a realm", &self.realm)?;
         }
+        if let Some(mpp) = &self.mpp {
+            mpp.check()?;
+        }
         if let Some(contact) = &self.contact {
             text::check("a contact", contact)?;
         }
@@ -409,6 +425,7 @@ impl MerchantBuilder {
             keys,
             client_submitted: self.client_submitted,
             x402_v1: self.x402_v1,
+            mpp: self.mpp,
             public_url: self.public_url,
             ledger,
             clock: self.clock,

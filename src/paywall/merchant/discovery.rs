@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     discovery::{Described, Discovery, Storefront},
-    paywall::{merchant::Merchant, seller::inner::MerchantInner, way::offers},
-    protocol::Network,
+    paywall::{
+        merchant::Merchant,
+        seller::{demands::payable, inner::MerchantInner},
+        way::offers,
+    },
+    protocol::{Address, Network},
 };
 
 impl Merchant {
@@ -40,6 +44,12 @@ impl Storefront for MerchantInner {
     fn takes_x402(&self) -> bool {
         // A settler that did not answer yet will.
         !offers(self).is_empty() || !self.knows_ways_to_pay()
+    }
+
+    fn mpp_tokens(&self) -> Vec<Address> {
+        let speaks = self.mpp.is_some();
+        let ways = if speaks { offers(self) } else { Vec::new() };
+        payable(self, &ways).filter(|_| speaks).map(|((_, token, _), _)| token).collect()
     }
 
     fn contact(&self) -> Option<&str> {

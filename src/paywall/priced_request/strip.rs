@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 
 use crate::protocol::{
     headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
-    without_proof_members,
+    mpp, without_proof_members,
 };
 
 const PROOFS: [HeaderName; 3] = [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT];
@@ -26,6 +26,27 @@ pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
 pub(crate) fn strip_headers(headers: &mut HeaderMap) -> bool {
     // Both are removed, whichever is found first.
     PROOFS.into_iter().filter(|name| headers.remove(name).is_some()).count() > 0
+}
+
+/// Marks the credential of MPP in this header.
+pub(crate) fn mark_credential(headers: &mut HeaderMap, name: &HeaderName) {
+    if let header::Entry::Occupied(mut values) = headers.entry(name) {
+        values.iter_mut().filter(|value| is_credential(value)).for_each(|value| value.set_sensitive(true));
+    }
+}
+
+/// Removes the credential of MPP from this header, and leaves what is the service's own; returns whether there was one.
+pub(crate) fn strip_credential(headers: &mut HeaderMap, name: &HeaderName) -> bool {
+    let header::Entry::Occupied(values) = headers.entry(name) else { return false };
+    let own: Vec<HeaderValue> = values.iter().filter(|value| !is_credential(value)).cloned().collect();
+    let there = own.len() < values.iter().count();
+    values.remove_entry_mult();
+    own.into_iter().for_each(|value| _ = headers.append(name, value));
+    there
+}
+
+fn is_credential(value: &HeaderValue) -> bool {
+    mpp::token(value.as_bytes()).is_some()
 }
 
 /// Removes the members of a proof from a body, and what the head says of the bytes that it had.

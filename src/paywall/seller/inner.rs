@@ -8,7 +8,8 @@ use crate::{
     paywall::{
         error::HealthError,
         seller::{
-            attempts::Attempts, catalog::Catalog, chain::SellingChain, quote_page::PageHook, unbound::UnboundPolicy,
+            attempts::Attempts, catalog::Catalog, chain::SellingChain, mpp::Mpp, quote_page::PageHook,
+            unbound::UnboundPolicy,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -26,6 +27,8 @@ pub(crate) struct MerchantInner {
     pub(crate) client_submitted: bool,
     /// Whether quotes speak version 1 of the standard, too.
     pub(crate) x402_v1: bool,
+    /// How it speaks MPP, if it does.
+    pub(crate) mpp: Option<Mpp>,
     pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -5,8 +5,11 @@ pub(crate) mod bypass;
 pub(crate) mod catalog;
 pub(crate) mod chain;
 pub(crate) mod consumption;
+pub(crate) mod demands;
 pub(crate) mod inner;
+
 pub(crate) mod json_rpc;
+pub(crate) mod mpp;
 pub(crate) mod nested;
 pub(crate) mod pricing;
 pub(crate) mod promises;

@@ -20,6 +20,7 @@ use crate::{
             catalog::Listing,
             chain::SellingChain,
             consumption::{BodyRule, ConsumeRule, delivers},
+            demands::{Demands, Offers},
             inner::MerchantInner,
             nested::Nested,
             pricing::Prices,
@@ -28,11 +29,8 @@ use crate::{
             text,
         },
     },
-    protocol::{Address, Amount, Challenge, PriceText, QuoteTemplate, Seals, Terms, Way, v2::Extensions},
+    protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
 };
-
-/// Tells the ways to pay a merchant.
-pub(crate) type Offers = fn(&MerchantInner) -> Vec<Way>;
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
 #[derive(Clone)]
@@ -44,8 +42,8 @@ pub(crate) struct Route {
     pub(crate) prices: Prices,
     /// The quote in the user's headers, once its label is final.
     template: OnceLock<QuoteTemplate>,
-    /// The standard's quote, once it is known which ways to pay there are; none where there is none.
-    challenge: OnceLock<Option<Challenge>>,
+    /// The quote in the words of others, once it is known which ways to pay there are.
+    demands: OnceLock<Demands>,
     /// Ready where the price is fixed.
     price_text: Option<PriceText>,
     pub(crate) seals: Seals,
@@ -96,7 +94,7 @@ impl Route {
             listing,
             prices,
             template: OnceLock::new(),
-            challenge: OnceLock::new(),
+            demands: OnceLock::new(),
             price_text,
             seals,
             bypass: Bypass::default(),
@@ -133,7 +131,7 @@ impl Route {
 
     pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
         self.bazaars.push(bazaar);
-        self.challenge = OnceLock::new();
+        self.demands = OnceLock::new();
     }
 
     pub(crate) fn set_redelivery(&mut self, redelivery: Redelivery) {
@@ -195,34 +193,18 @@ impl Route {
         self.listing.label(&self.resource)
     }
 
-    /// The standard's quote, where there is any way to pay by it. `offers` tells the ways.
-    pub(crate) fn challenge(&self, offers: Offers) -> Option<Cow<'_, Challenge>> {
-        if self.challenge.get().is_none() && !self.merchant.knows_ways_to_pay() {
-            return self.challenge_saying(self.description(), offers).map(Cow::Owned);
+    /// The quote in the words of others. `offers` tells the ways to pay.
+    pub(crate) fn demands(&self, offers: Offers) -> Cow<'_, Demands> {
+        let new = || self.demands_saying(self.description(), offers);
+        if self.demands.get().is_none() && !self.merchant.knows_ways_to_pay() {
+            return Cow::Owned(new());
         }
-        let known = self.challenge.get_or_init(|| self.challenge_saying(self.description(), offers));
-        known.as_ref().map(Cow::Borrowed)
+        Cow::Borrowed(self.demands.get_or_init(new))
     }
 
     /// The same with another label.
-    pub(crate) fn challenge_saying(&self, label: &str, offers: Offers) -> Option<Challenge> {
-        let ways = offers(&self.merchant);
-        if ways.is_empty() {
-            return None;
-        }
-        let room = self.template().room_for_challenge();
-        let recipient = self.merchant.recipient();
-        let mut challenge = Challenge::new(recipient, &ways, label).fitting(room);
-        if self.merchant.x402_v1 {
-            challenge = challenge.with_version_1(recipient, &ways, label, self.template().room_for_version_1());
-        }
-        // Only settlers list services.
-        let bazaars = self.bazaars.iter().filter(|_| self.merchant.chains.iter().any(|chain| chain.standard.is_some()));
-        Some(
-            bazaars.fold(challenge, |challenge, bazaar| {
-                challenge.extended(room, bazaar.method(), |room| bazaar.within(room))
-            }),
-        )
+    pub(crate) fn demands_saying(&self, label: &str, offers: Offers) -> Demands {
+        Demands::new(&self.merchant, self.template(), &self.bazaars, label, offers)
     }
 
     /// How a quote writes this amount.

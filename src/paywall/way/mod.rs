@@ -3,6 +3,7 @@
 //! To add a way: a folder in here, and a line in the list.
 
 pub(crate) mod authorization;
+mod echo;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
 pub(crate) mod transfer;

@@ -77,7 +77,7 @@ impl Authorization {
         PaymentId::of_authorization(network, token, self.from, self.nonce)
     }
 
-    fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
+    pub(in crate::protocol) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         Ok(Self {
             from: object.required("from", values::address)?,
             to: object.required("to", values::address)?,

@@ -6,6 +6,7 @@ mod family;
 mod faults;
 mod first;
 mod leaving;
+mod mpp;
 mod promised;
 mod quotes;
 mod refusals;

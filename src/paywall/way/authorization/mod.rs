@@ -1,6 +1,7 @@
 //! By authorization: the payer signs, and the merchant's settler sends the transaction.
 
 mod judgement;
+mod mpp;
 mod reserve;
 mod reserved;
 mod settling;
@@ -23,6 +24,7 @@ use crate::{
     },
     protocol::{
         Amount, ChainTime, ProblemCode, Proof, Way,
+        mpp::CredentialPayload,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
     verify::NonceState,
@@ -49,6 +51,7 @@ impl WayToPay for ByAuthorization {
         match proof {
             Proof::Payment(payment) => !is_submitted(payment),
             Proof::PaymentV1(_) => true,
+            Proof::Mpp(credential) => matches!(credential.payload, CredentialPayload::Authorization(_)),
             _ => false,
         }
     }
@@ -66,6 +69,16 @@ impl WayToPay for ByAuthorization {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
                     let payment = version_1::read(merchant, *payment, timeout(merchant)).await;
+                    accept(request, payment, price).await
+                })
+                .await
+            }
+            Proof::Mpp(credential) => {
+                Box::pin(async {
+                    let CredentialPayload::Authorization(signed) = &credential.payload else {
+                        return Err(ProblemCode::InvalidRedemption.into());
+                    };
+                    let payment = mpp::read(request, &credential, signed, timeout(&request.route.merchant)).await?;
                     accept(request, payment, price).await
                 })
                 .await

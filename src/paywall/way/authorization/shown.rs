@@ -72,7 +72,8 @@ impl<'a> Authorized<'a> {
             .with_resource(resource)
             .with_extensions(request.route.bazaar(&request.parts.method));
         // At the present price: what was signed may be less.
-        let fresh = now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now));
+        let fresh =
+            now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
         Ok(Self { opened, payment: ShownPayment { payment, intent, fresh, quoted, honoured }, timely })

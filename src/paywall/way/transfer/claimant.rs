@@ -15,6 +15,8 @@ pub(crate) struct Claimant<'a> {
     pub(crate) secret: Option<&'a PaymentSecret>,
     /// The payer whose signature is shown.
     pub(crate) signer: Option<Address>,
+    /// The nonces that stand for the intent in MPP, where it is spoken.
+    pub(crate) challenges: Option<[[u8; 32]; 2]>,
 }
 
 /// The transfers that a claimant may claim, never none.
@@ -80,11 +82,17 @@ impl Claimant<'_> {
         [Some(PaymentTag::of(self.intent.as_str())), self.secret.map(PaymentSecret::tag)]
     }
 
+    /// Whether the transfer was made from an authorization for the challenge of this intent.
+    fn pays(&self, transfer: &Transfer) -> bool {
+        let nonce = transfer.binding.nonce();
+        nonce.is_some_and(|nonce| self.challenges.iter().flatten().any(|challenge| challenge == nonce))
+    }
+
     /// How this transfer is shown to be the claimant's. A signature counts for more than a secret, which several may know.
     fn proof(&self, transfer: &Transfer, tags: &mut ShownTags) -> ProvedBy {
         if self.signer == Some(transfer.payer) {
             ProvedBy::Signature
-        } else if tags.tags.iter().flatten().any(|tag| transfer.binding.has_nonce(tag)) {
+        } else if tags.tags.iter().flatten().any(|tag| transfer.binding.has_nonce(tag)) || self.pays(transfer) {
             ProvedBy::Nonce
         } else if tags.are_in(&transfer.binding) {
             ProvedBy::Tag

@@ -9,12 +9,15 @@ use shown::ShownTransfer;
 
 use crate::{
     paywall::{
-        dialect::client_submitted::{Presented, is_submitted},
+        dialect::{
+            client_submitted::{Presented, is_submitted},
+            mpp,
+        },
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
         seller::{chain::SellingChain, inner::MerchantInner},
-        way::way_to_pay::WayToPay,
+        way::{echo, way_to_pay::WayToPay},
     },
     protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
 };
@@ -36,6 +39,7 @@ impl WayToPay for ByTransfer {
         match proof {
             Proof::Payment(payment) => is_submitted(payment),
             Proof::PaymentV1(_) => false,
+            Proof::Mpp(credential) => mpp::redemption(credential).is_some(),
             Proof::Redemption(_) | Proof::IntentOnly(_) | Proof::TransactionOnly(_) => true,
         }
     }
@@ -49,6 +53,10 @@ impl WayToPay for ByTransfer {
         let presented = match proof {
             Proof::Redemption(redemption) => Some(redemption.into()),
             Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
+            Proof::Mpp(credential) => {
+                echo::asked(&request.route, &credential)?;
+                mpp::redemption(&credential).map(Presented::from)
+            }
             Proof::PaymentV1(_) => return Err(ProblemCode::InvalidRedemption.into()),
             Proof::TransactionOnly(_) => None,
             Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),

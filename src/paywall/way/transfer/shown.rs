@@ -14,7 +14,8 @@ use crate::{
         way::transfer::claimant::{Claimable, Claimant, NotClaimable},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, ProblemCode, ProvedBy, Redemption, Transfer, TxHash, redemption_message,
+        Address, Amount, ChainTime, IntentId, ProblemCode, ProvedBy, Redemption, Transfer, TxHash,
+        mpp::challenge_hashes, redemption_message,
     },
     verify::{ErasedVerifier, Verdict},
 };
@@ -92,7 +93,7 @@ impl ShownTransfer<'_> {
         let signer = self.signer(&transfers).await?;
         let unbound = self.opened.route.merchant.unbound;
         let unbound = UnboundPolicy { refuse: unbound.refuse || self.presented.is_for_bound_only(), ..unbound };
-        let claimant = Claimant { intent, secret: secret.as_ref(), signer };
+        let claimant = Claimant { intent, secret: secret.as_ref(), signer, challenges: self.challenges(&transfers) };
         let signed = self.signed(&transfers);
         match claimant.claimable(transfers, head, unbound) {
             Ok(claimable) => Ok(claimable),
@@ -101,6 +102,13 @@ impl ShownTransfer<'_> {
                 settled.ok_or_else(|| self.not_claimable(redemption, reason))
             }
         }
+    }
+
+    /// The nonces by which a payer of MPP binds its authorization to this intent.
+    fn challenges(&self, transfers: &[Transfer]) -> Option<[[u8; 32]; 2]> {
+        let mpp = self.opened.route.merchant.mpp.as_ref()?;
+        let signed = transfers.iter().any(|transfer| transfer.binding.nonce().is_some());
+        signed.then(|| challenge_hashes(self.presented.redemption.intent.as_str(), mpp.realm()))
     }
 
     /// The transfers that were made from authorizations, which this merchant may have settled.

@@ -40,7 +40,7 @@ fn claim(
     policy: UnboundPolicy,
 ) -> Outcome {
     let (intent, secret) = (intent(), secret.map(|secret| secret.parse().unwrap()));
-    let claimant = Claimant { intent: &intent, secret: secret.as_ref(), signer };
+    let claimant = Claimant { intent: &intent, secret: secret.as_ref(), signer, challenges: None };
     let claimable = claimant.claimable(transfers, ChainTime::from_unix(head), policy)?;
     let others = claimable.others;
     let (claim, proofs) =
@@ -164,7 +164,7 @@ fn call_data_is_looked_through_once_however_many_transfers_share_it() {
 fn a_claimant_stands_back_where_another_payer_waits_and_keeps_its_own() {
     let stand_back = |signer, awaited: &[u32]| {
         let transfers = vec![transfer(0, PAYER, Binding::none()), transfer(1, OTHER, Binding::none())];
-        let claimant = Claimant { intent: &intent(), secret: None, signer };
+        let claimant = Claimant { intent: &intent(), secret: None, signer, challenges: None };
         let claimable = claimant.claimable(transfers, ChainTime::from_unix(PAID), NO_HOLD).unwrap();
         let is_awaited = |payment| {
             awaited.iter().any(|position| transfer(*position, PAYER, Binding::none()).payment_id() == payment)

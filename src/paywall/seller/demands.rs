@@ -1,0 +1,95 @@
+//! `Demands`: a route's quote in the words of others, but for what hangs on the request.
+
+use crate::{
+    discovery::Bazaar,
+    paywall::seller::{chain::SellingChain, inner::MerchantInner},
+    protocol::{
+        Address, Challenge, Network, QuoteTemplate, Way,
+        mpp::{self, CredentialType},
+    },
+};
+
+/// Tells the ways to pay a merchant.
+pub(crate) type Offers = fn(&MerchantInner) -> Vec<Way>;
+
+/// What a quote says beside the user's headers.
+#[derive(Clone, Debug)]
+pub(crate) struct Demands {
+    /// In both versions of x402; `None` where there is no way to pay by them.
+    pub(crate) x402: Option<Challenge>,
+    /// In MPP: one for each token, as far as there is room.
+    pub(crate) mpp: Vec<mpp::Challenge>,
+}
+
+impl Demands {
+    /// Those of a route with this label, beside its quote in the user's headers. What has no room in the headers goes from the end:
+    /// descriptions for indexers, then later tokens of MPP, then later ways to pay of x402.
+    pub(crate) fn new(
+        merchant: &MerchantInner,
+        template: &QuoteTemplate,
+        bazaars: &[Bazaar],
+        label: &str,
+        offers: Offers,
+    ) -> Self {
+        let (ways, recipient) = (offers(merchant), merchant.recipient());
+        let mut mpp = challenges(merchant, &ways);
+        let mut room = template.room_for_challenge().saturating_sub(mpp.first().map_or(0, mpp::Challenge::longest));
+        let mut x402 = (!ways.is_empty()).then(|| Challenge::new(recipient, &ways, label).fitting(room));
+        let left = room.saturating_sub(x402.as_ref().map_or(0, Challenge::longest_header));
+        room -= keep_fitting(&mut mpp, left);
+        if merchant.x402_v1 {
+            let room = template.room_for_version_1();
+            x402 = x402.map(|challenge| challenge.with_version_1(recipient, &ways, label, room));
+        }
+        // Only settlers list services.
+        let listed = merchant.chains.iter().any(|chain| chain.standard.is_some());
+        let extended = |challenge: Challenge, bazaar: &Bazaar| {
+            challenge.extended(room, bazaar.method(), |room| bazaar.within(room))
+        };
+        x402 = x402.map(|challenge| bazaars.iter().filter(|_| listed).fold(challenge, extended));
+        Self { x402, mpp }
+    }
+}
+
+/// Leaves the first challenge, and as many behind it as have room; returns how much they take.
+fn keep_fitting(challenges: &mut Vec<mpp::Challenge>, room: usize) -> usize {
+    let (mut taken, mut kept) = (0, 1);
+    for length in challenges.iter().skip(1).map(mpp::Challenge::longest) {
+        if taken + length > room {
+            tracing::warn!("more tokens than a quote's headers have room for: the last is not offered by MPP");
+            break;
+        }
+        (taken, kept) = (taken + length, kept + 1);
+    }
+    challenges.truncate(kept);
+    taken
+}
+
+/// The challenges of a merchant: one for each present token, in the order of the other quotes.
+fn challenges(merchant: &MerchantInner, ways: &[Way]) -> Vec<mpp::Challenge> {
+    let Some(mpp) = &merchant.mpp else { return Vec::new() };
+    let recipient = merchant.recipient();
+    payable(merchant, ways).map(|(token, types)| mpp.challenge(token, recipient, &types)).collect()
+}
+
+/// The present tokens that can be paid by a credential, and how.
+pub(crate) fn payable<'a>(
+    merchant: &'a MerchantInner,
+    ways: &'a [Way],
+) -> impl Iterator<Item = ((Network, Address, u8), Vec<CredentialType>)> + 'a {
+    let tokens = merchant.chains.iter().flat_map(|chain| chain.assets.iter().map(move |asset| (chain, asset)));
+    let with_types = tokens.map(move |(chain, asset)| {
+        let token = asset.contract();
+        ((chain.network, token, merchant.decimals()), types(merchant, chain, ways, token))
+    });
+    with_types.filter(|(_, types)| !types.is_empty())
+}
+
+/// How a token can be paid.
+fn types(merchant: &MerchantInner, chain: &SellingChain, ways: &[Way], token: Address) -> Vec<CredentialType> {
+    let signed = ways.iter().any(|way| way.is_signed_for(chain.network, token));
+    // A credential cannot carry what binds a transfer to its payer.
+    let shown = chain.start.is_done() && chain.reader().is_some() && !merchant.unbound.refuse;
+    let types = [(signed, CredentialType::Authorization), (shown, CredentialType::Hash)];
+    types.into_iter().filter_map(|(offered, form)| offered.then_some(form)).collect()
+}

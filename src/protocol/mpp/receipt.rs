@@ -1,0 +1,20 @@
+//! `Payment-Receipt`: the outcome of a payment.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::HeaderValue;
+
+use crate::protocol::{IntentId, ascii_json, rfc3339, v2::SettleResponse};
+
+/// Returns the value of `Payment-Receipt` for a payment of this challenge that was settled at `now`, in Unix time; `None` if it was not.
+pub(crate) fn receipt(settled: &SettleResponse, challenge: &IntentId, now: u64) -> Option<HeaderValue> {
+    let (Some(transaction), Some(network), true) = (settled.transaction, settled.network, settled.success) else {
+        return None;
+    };
+    let json = format!(
+        r#"{{"method":"evm","challengeId":{},"reference":"{transaction}","status":"success","timestamp":"{}","chainId":{}}}"#,
+        ascii_json(challenge.as_str()),
+        rfc3339(now),
+        network.chain_id(),
+    );
+    HeaderValue::try_from(URL_SAFE_NO_PAD.encode(json)).ok()
+}
