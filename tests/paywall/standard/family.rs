@@ -81,7 +81,7 @@ fn pay(shop: &Shop, offer: &PaymentRequirements, byte: u8) -> TxHash {
 }
 
 /// The request again, with this in its header.
-fn showing(message: &Value) -> Request<Body> {
+pub fn showing(message: &Value) -> Request<Body> {
     use base64::Engine as _;
     let header = base64::engine::general_purpose::STANDARD.encode(message.to_string());
     let mut request = post(r#"{"query":"why"}"#);

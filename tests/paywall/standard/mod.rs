@@ -16,6 +16,7 @@ mod streams;
 mod theft;
 mod unquoted;
 mod unread;
+mod vectors;
 mod version_1;
 mod words;
 
