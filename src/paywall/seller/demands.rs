@@ -21,9 +21,12 @@ pub(crate) struct Demands {
     pub(crate) mpp: Vec<mpp::Challenge>,
 }
 
+/// What a challenge adds to the headers that scripts may read.
+const EXPOSED: &str = ", WWW-Authenticate";
+
 impl Demands {
     /// Those of a route with this label, beside its quote in the user's headers. What has no room in the headers goes from the end:
-    /// descriptions for indexers, then later tokens of MPP, then later ways to pay of x402.
+    /// descriptions for indexers, then later tokens of MPP, then later ways to pay of x402, then MPP.
     pub(crate) fn new(
         merchant: &MerchantInner,
         template: &QuoteTemplate,
@@ -32,10 +35,18 @@ impl Demands {
         offers: Offers,
     ) -> Self {
         let (ways, recipient) = (offers(merchant), merchant.recipient());
+        let x402_within = |room| (!ways.is_empty()).then(|| Challenge::new(recipient, &ways, label).fitting(room));
+        let length = |x402: &Option<Challenge>| x402.as_ref().map_or(0, Challenge::longest_header);
         let mut mpp = challenges(merchant, &ways);
-        let mut room = template.room_for_challenge().saturating_sub(mpp.first().map_or(0, mpp::Challenge::longest));
-        let mut x402 = (!ways.is_empty()).then(|| Challenge::new(recipient, &ways, label).fitting(room));
-        let left = room.saturating_sub(x402.as_ref().map_or(0, Challenge::longest_header));
+        let all = template.room_for_challenge();
+        let mut room = all.saturating_sub(mpp.first().map_or(0, |first| first.longest() + EXPOSED.len()));
+        let mut x402 = x402_within(room);
+        if !mpp.is_empty() && length(&x402) > room {
+            tracing::warn!("a quote's headers have no room for MPP: shorten the label, or accept fewer tokens");
+            (mpp, room) = (Vec::new(), all);
+            x402 = x402_within(room);
+        }
+        let left = room.saturating_sub(length(&x402));
         room -= keep_fitting(&mut mpp, left);
         if merchant.x402_v1 {
             let room = template.room_for_version_1();

@@ -31,6 +31,9 @@ pub struct Mpp {
 impl Mpp {
     /// Returns settings with this realm, such as the public host: 1 to 64 printable ASCII characters without quotes and backslashes. It
     /// must be the same on all replicas, and while a payment may be shown.
+    ///
+    /// All headers of a quote have at most 2,900 bytes. Where a long label (a character that is not ASCII takes six bytes), many
+    /// tokens and the realm leave no room for a challenge, a quote has none, and a warning says so.
     #[must_use]
     pub fn new(realm: impl Into<String>) -> Self {
         Self { realm: realm.into(), own_header: false }

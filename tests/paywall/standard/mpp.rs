@@ -10,7 +10,7 @@ use http::{
 };
 use serde_json::{Value, json};
 use tower_x402::{
-    BuildError, Mpp, RequestBody,
+    BuildError, Mpp, Redelivery, RequestBody,
     protocol::{
         Address, Asset, Binding, ChainTime, Network, Transfer, TxHash,
         headers::{ACCEPT_PAYMENT, PAYMENT_AUTHORIZATION, PAYMENT_RECEIPT, PAYMENT_REQUIRED, PAYMENT_SIGNATURE},
@@ -22,7 +22,9 @@ use tower_x402::{
 
 use super::{Stall, authorization, paid, requirements, sign, units};
 use crate::support::{
-    Answer, Counter, Handler, NOW, ask, assert_problem, echo, faults::ok, layered, payer, post, recipient,
+    Answer, Counter, Handler, NOW, answering, ask, assert_problem, echo,
+    faults::{failed, ok},
+    layered, payer, post, recipient,
 };
 
 const QUESTION: &str = r#"{"query":"why"}"#;
@@ -159,7 +161,7 @@ async fn problems_have_the_names_of_the_draft() {
 async fn discovery_has_an_offer_for_each_token() {
     for (stall, offered) in [(stall().await, true), (Stall::open().await, false)] {
         let endpoint = tower_x402::discovery::Endpoint::post("/answer");
-        let _layer = stall.shop.layer().label("Answers").unwrap().describe(endpoint);
+        let _layer = stall.shop.layer().label("Answers").unwrap().describe(endpoint).unwrap();
         let openapi = stall.shop.merchant.discovery().openapi("https://shop.example");
         let offer = json!([{
             "intent": "charge", "method": "evm", "amount": "490000", "currency": Asset::USDC_BASE.contract(),
@@ -443,6 +445,78 @@ async fn a_second_signature_is_asked_for_only_where_the_first_is_void() {
     stall.settler.script([Settling::Held]);
     let hanging = ask(&service, shown(&signed(&challenge, 0))).await;
     refused(hanging, 503, "outcome_unknown").await;
+}
+
+/// What no platform passes on is left out from the end: the first token stays in every dialect, unless
+/// a label in escapes, or nine contracts, leave no room at all.
+#[tokio::test]
+async fn headers_stay_within_what_platforms_pass_on() {
+    let realm = "r".repeat(64);
+    for (known, own) in [(1, false), (2, true), (9, false)] {
+        let mpp = if own { Mpp::new(&realm).own_header() } else { Mpp::new(&realm) };
+        let tokens = (1..known).map(|byte| Asset::new(Network::BASE, Address::new([byte; 20]), 6, "USDC"));
+        let stall =
+            Stall::open_with(|b| tokens.fold(b.mpp(mpp).asset(Asset::USDC_BASE), |b, token| b.asset(token))).await;
+        for letter in ["ü", "l"] {
+            let layer = stall.shop.merchant.charge(letter, "0.49 USDC").unwrap().label(&letter.repeat(100)).unwrap();
+            let layer = layer
+                .describe(tower_x402::discovery::Endpoint::post(format!("/{}", letter.len())).summary("s".repeat(300)))
+                .unwrap();
+            let service = layered(&layer, echo(Counter::default()));
+            let request = Request::post(format!("/{}", "p".repeat(3_000))).header("host", "h".repeat(300));
+            let answer = ask(&service, request.body(Body::empty()).unwrap()).await;
+            let bytes =
+                answer.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+            assert!(answer.status() == 402 && bytes <= 2_900, "{known}: {bytes}");
+            assert_eq!(requirements(&answer).asset, Asset::USDC_BASE.contract());
+            let [first, ..] = &challenges(&answer)[..] else {
+                assert!(letter == "ü" || known == 9, "{known} {letter}");
+                continue;
+            };
+            assert_eq!(decoded(&first["request"])["currency"], json!(Asset::USDC_BASE.contract()), "{known}");
+        }
+    }
+}
+
+/// The payment is made, and the answer failed: that is no outcome of a receipt. Shown again, it buys the answer.
+#[tokio::test]
+async fn a_failed_answer_has_no_receipt() {
+    let stall = stall().await;
+    let counter = Counter::default();
+    let runs = counter.clone();
+    let flaky = answering(counter, move |_: &Request<RequestBody<Body>>| match runs.runs() {
+        1 => failed(),
+        _ => ok(),
+    });
+    let service = layered(&stall.shop.layer().settle_first(), flaky);
+    let challenge = challenge(&service).await;
+    let answer = ask(&service, shown(&signed(&challenge, 0))).await;
+    let told = super::settled(&answer);
+    assert_eq!((answer.status().as_u16(), told.success, told.transaction.is_some()), (500, false, true));
+    assert!([PAYMENT_RECEIPT, WWW_AUTHENTICATE].iter().all(|name| !answer.headers().contains_key(name)), "{answer:?}");
+    let answer = ask(&service, shown(&signed(&challenge, 0))).await;
+    assert_eq!((answer.status().as_u16(), answer.headers().contains_key(PAYMENT_RECEIPT)), (200, true));
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// An answer that is delivered again has its receipt; a stranger's credential for the same challenge gets nothing.
+#[tokio::test]
+async fn a_lost_answer_is_delivered_again_with_its_receipt() {
+    let stall = stall().await;
+    let counter = Counter::default();
+    let layer = stall.shop.layer().redeliver(Redelivery::lasting(std::time::Duration::from_secs(900)));
+    let service = layered(&layer, echo(counter.clone()));
+    let challenge = challenge(&service).await;
+    let first = ask(&service, shown(&signed(&challenge, 0))).await;
+    let again = ask(&service, shown(&signed(&challenge, 0))).await;
+    assert_eq!((first.status().as_u16(), again.status().as_u16()), (200, 200));
+    assert_eq!(first.headers()[PAYMENT_RECEIPT], again.headers()[PAYMENT_RECEIPT]);
+    assert_eq!(again.headers()["idempotent-replayed"], "true");
+    let mut stranger = signed(&challenge, 0);
+    stranger["payload"]["from"] = json!(Address::new([0xee; 20]));
+    stranger.as_object_mut().unwrap().remove("source");
+    refused(ask(&service, shown(&stranger)).await, 409, "already_consumed").await;
+    assert_eq!((counter.runs(), stall.settler.settlements()), (1, 1));
 }
 
 #[tokio::test]
