@@ -240,11 +240,12 @@ async fn a_server_that_follows_is_not_believed() {
     assert_eq!(in_time(ledger.reserve(&claim(2, 2))).await, Err(LedgerError::unavailable()));
     assert_eq!(in_time(ledger.consumed(lease.intent())).await, Err(LedgerError::unavailable()));
     assert_eq!(in_time(RedisLedger::connect(&server.url())).await.unwrap_err().kind(), LOST);
-    // It was emptied by the leader, and leads again.
-    for _ in 0..100 {
+    // It was emptied by the leader, which waits for seconds before it sends anything, and leads again.
+    for attempt in 0.. {
         if server.command::<u64>(&["DBSIZE"]).await == 0 {
             break;
         }
+        assert!(attempt < 600, "it is not emptied");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let _: () = server.command(&["REPLICAOF", "NO", "ONE"]).await;
