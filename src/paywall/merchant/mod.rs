@@ -5,6 +5,8 @@ pub(crate) mod chain;
 mod discovery;
 mod replay;
 pub(crate) mod restored;
+#[cfg(feature = "mcp")]
+mod tools;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

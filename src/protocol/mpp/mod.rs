@@ -18,3 +18,5 @@ pub use credential::{Credential, CredentialPayload, EchoedChallenge};
 pub use nonce::challenge_hashes;
 pub(crate) use problem::problem_type;
 pub(crate) use receipt::receipt;
+#[cfg(feature = "mcp")]
+pub(crate) use receipt::receipt_json;
