@@ -89,7 +89,7 @@
 //! # Features
 //!
 //! `client` alone has the layer, the budget and the journals. With `wallet` it has [`WalletPayer`] as well, and with `reqwest`
-//! [`ReqwestClient`]. A custodian's payer and another HTTP client need neither.
+//! [`ReqwestClient`]. With `mcp` it has `PaidTools`, which pays for the tools of MCP servers. A custodian's payer and another HTTP client need neither.
 //!
 //! # The same request
 //!
@@ -151,6 +151,8 @@ mod payment_method;
 mod purchase_id;
 mod service;
 mod settings;
+#[cfg(feature = "mcp")]
+mod tools;
 #[cfg(feature = "wallet")]
 mod wallet;
 mod way;
@@ -184,6 +186,8 @@ pub use payer::{
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;
 pub use service::Pay;
+#[cfg(feature = "mcp")]
+pub use tools::{CalledTool, PaidTools};
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]
 pub use wallet::bench;
