@@ -118,7 +118,7 @@ async fn our_own_client_buys_each_tool_within_its_budget() {
     }
     let declined = tools.call("agent_conversions", json!({})).await.unwrap_err();
     assert!(declined.to_string().contains("0.49 would exceed the daily limit of 1"), "{declined}");
-    assert_eq!(declined.money(), Money::NotPaid);
+    assert_eq!(declined.money(), Money::Untouched);
     // What the tool refuses costs nothing.
     let refused = tools.call("demand_insights", json!({ "query": "" })).await.unwrap();
     assert_eq!((refused.result["isError"].as_bool(), refused.purchase.is_none()), (Some(true), true));

@@ -9,7 +9,7 @@ use tower_layer::Layer as _;
 use tower_service::Service as _;
 use url::Url;
 
-use super::server::{CallTool, ToolServer};
+use super::server::ToolServer;
 use crate::client::{Body, Failure, Pay, PayError, PayLayer, Purchase, box_error::BoxError};
 
 /// Calls tools of an MCP server, and pays for those that are sold: with the budget, the journal and the payer of a [`PayLayer`].

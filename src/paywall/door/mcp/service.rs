@@ -119,6 +119,8 @@ where
     if !is_identity(&parts.headers) {
         return Ok(refused(refuse_body(ProblemCode::UnsupportedEncoding)));
     }
+    // Only a stream that is opened by `GET` is resumed: that is where the answers to calls are left out.
+    parts.headers.remove("last-event-id");
     let (data, trailers) = match read(body, table.limits).await {
         Ok(read) => read,
         Err(code) => return Ok(refused(refuse_body(code))),
