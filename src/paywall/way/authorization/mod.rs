@@ -68,7 +68,7 @@ impl WayToPay for ByAuthorization {
             Proof::PaymentV1(payment) => {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
-                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await;
+                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await?;
                     accept(request, payment, price).await
                 })
                 .await
