@@ -141,14 +141,17 @@ impl Purchase {
         self.0["status"].as_u64()
     }
 
-    /// How many requests it sent.
-    pub fn requests(&self) -> u64 {
-        self.0["requests"].as_u64().unwrap()
-    }
-
     /// The payments that a client of MPP signed.
     pub fn signed(&self) -> usize {
         self.0["signatures"].as_array().map_or_else(|| self.0["signed"].as_u64().unwrap() as usize, Vec::len)
+    }
+
+    /// How many payments it signed; `None` where it does not tell.
+    pub fn payments(&self) -> Option<u64> {
+        match (&self.0["signatures"], &self.0["signed"]) {
+            (Value::Null, Value::Null) => self.0["requests"].as_u64().map(|requests| requests.saturating_sub(1)),
+            _ => Some(self.signed() as u64),
+        }
     }
 
     /// The answer to the last request.

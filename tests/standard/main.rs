@@ -22,6 +22,7 @@
 )]
 
 mod buying;
+mod charged;
 mod circle;
 mod clients;
 mod discovery;
