@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Budget, JournalEntry, http::CarriedProof},
+    client::{Budget, JournalEntry, PurchaseId, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
         headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
@@ -114,8 +114,13 @@ impl AuthorizationTerms {
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the paying message as JSON, which [`proof`] turns into the header.
-    pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
+    /// Returns the message that pays by the authorization of this purchase, if one was signed.
+    pub(crate) fn message_of(&self, entry: &JournalEntry) -> Option<String> {
+        entry.authorization().map(|signed| self.message(signed, entry.id))
+    }
+
+    /// Returns the paying message as JSON, which [`proof`] turns into the header. It names the purchase where the seller reads that.
+    pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
             Envelope::V2 { accepted, resource, extensions } => {
@@ -125,9 +130,18 @@ impl AuthorizationTerms {
                         members.insert(name.to_owned(), Value::clone(value));
                     }
                 }
+                name_purchase(&mut message, purchase);
                 message.to_string()
             }
         }
+    }
+}
+
+/// Adds the name of the purchase to the extension `payment-identifier`, where the seller declares that: the same name at every try.
+fn name_purchase(message: &mut Value, purchase: PurchaseId) {
+    let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
+    if let Some(info) = info {
+        info.insert("id".to_owned(), format!("pay_{purchase}").into());
     }
 }
 

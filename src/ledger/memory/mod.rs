@@ -1,6 +1,7 @@
 //! `MemoryLedger`: a ledger for one process, behind one lock.
 
 mod answer_store;
+mod purchases;
 mod settlements;
 mod state;
 

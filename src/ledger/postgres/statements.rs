@@ -23,10 +23,10 @@ pub(super) const PREFIX: &str = "ledger_";
 /// What brings the schema from each revision to the next.
 pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "
 SELECT g_fence, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
-FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
 /// milliseconds of the clock, of which as many bits as a lock's name has. The clock is read before the sale takes its time. Commits

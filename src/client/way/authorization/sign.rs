@@ -60,7 +60,7 @@ impl Authorizing<'_> {
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }
-        let message = terms.message(&signed);
+        let message = terms.message(&signed, request.purchase);
         let authorized = PreparedAuthorization::new(request.network, request.domain.token, signed, message);
         let record = guard.record(|entry| {
             entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };
