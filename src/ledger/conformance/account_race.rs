@@ -1,7 +1,5 @@
 //! Many at one account, and questions about one without callers.
 
-use std::sync::Arc;
-
 use super::{
     super::{AccountLedger, ChargeOutcome, Draw, DrawOutcome, OpenOutcome, Opening},
     account_fixture::{done, granted, units},
