@@ -74,7 +74,7 @@ impl WayToPay for ByAuthorization {
             Proof::PaymentV1(payment) => {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
-                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await;
+                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await?;
                     // It has no place for a name of its purchase.
                     accept(request, payment, Ok(None), price).await
                 })
