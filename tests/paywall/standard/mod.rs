@@ -5,6 +5,7 @@ mod bad_luck;
 mod family;
 mod faults;
 mod first;
+mod identified;
 mod leaving;
 mod mpp;
 mod promised;
