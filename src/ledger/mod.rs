@@ -6,8 +6,9 @@
 //! former holder can no longer renew, commit or release it.
 //!
 //! [`Maintenance`] is for operators, and [`SalesBook`] for sellers. [`Announcements`] has the sales that wait for a
-//! seller's hook.
+//! seller's hook, and [`AccountLedger`] what was paid for and not used yet.
 
+mod account;
 mod announcements;
 mod answer_space;
 mod any;
@@ -37,11 +38,15 @@ mod sqlite;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod stored;
 
-/// The rule of every ledger about a claim, as a pure function, for a ledger of your own.
+/// The rules of every ledger about claims and accounts, as pure functions, for a ledger of your own.
 ///
-/// The ledger reads the inputs of [`decide`](rules::decide) and writes its result in one transaction.
+/// The ledger reads the inputs of [`decide`](rules::decide), or of [`decide_account`](rules::decide_account), and writes the result in
+/// one transaction.
 pub mod rules {
-    pub use super::decide::{Candidate, Decision, Entry, decide};
+    pub use super::{
+        account::{AccountAnswer, AccountQuestion, AccountRecord, AccountTime, AccountVerdict, decide_account},
+        decide::{Candidate, Decision, Entry, decide},
+    };
 }
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -49,12 +54,16 @@ use std::{future::Future, sync::Arc, time::Duration};
 /// The driver of the Redis ledger, for a connection of your own.
 #[cfg(feature = "redis")]
 pub use ::redis as redis_driver;
+pub use account::{
+    Account, AccountId, AccountLedger, AccountMemo, ChargeOutcome, ClosedAccount, Draw, DrawLease, DrawOutcome,
+    DrawRenewal, OpenOutcome, Opening,
+};
 pub use announcements::Announcements;
 pub use any::AnyLedger;
 pub use book::{BookedSale, DayTotal, KnownPayment, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay};
 pub(crate) use claim::LONGEST_LEASE;
 pub use claim::{Claim, ClaimBuilder, Lease};
-pub(crate) use erased::{Boxed, ErasedLedger};
+pub(crate) use erased::{Boxed, ErasedAccounts, ErasedLedger};
 pub use error::{LedgerError, LedgerErrorKind};
 pub use maintenance::{LedgerSize, Maintenance};
 pub use memory::{LedgerCounts, MemoryLedger};
@@ -187,6 +196,12 @@ pub trait Ledger: Send + Sync + 'static {
         None::<&announcements::NoAnnouncements>
     }
 
+    /// Returns the accounts of passes, if the ledger has any. By default it has none, and
+    /// [`Merchant::pass`](crate::Merchant::pass) is refused.
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        None::<&account::NoAccounts>
+    }
+
     /// Returns how many bytes all kept answers may take, if the ledger keeps answers. By default it keeps none:
     /// [`commit`](Self::commit) ignores them, and [`redeliver`](crate::X402Layer::redeliver) has no effect.
     ///
@@ -257,6 +272,10 @@ impl<L: Ledger> Ledger for Arc<L> {
 
     fn announcements(&self) -> Option<&impl Announcements> {
         L::announcements(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        L::accounts(self)
     }
 
     fn answer_space(&self) -> Option<usize> {

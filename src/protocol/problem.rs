@@ -147,6 +147,12 @@ problems! {
     /// The signature is by none of the payers.
     InvalidSignature = "invalid_signature", FORBIDDEN, ProvePayer, "Invalid signature",
         "The signature is by none of this transaction's payers to this recipient. Sign `message` (EIP-191) with the account that sent the tokens. Do not pay again.";
+    /// The pass does not open here, or is none that counts for this request.
+    InvalidPass = "invalid_pass", UNAUTHORIZED, Correct, "Invalid pass",
+        "This pass is not known, or does not count for this request. Send the request without `x402-pass` for a quote, or with a pass that the quote names.";
+    /// Enough is left of the pass only if calls under way fail.
+    PassBusy = "pass_busy", CONFLICT, AskAgain, "Pass busy",
+        "Calls that are under way hold what is left of this pass. Ask again after Retry-After; nothing was taken now.";
     /// The payment is too old.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
         "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";

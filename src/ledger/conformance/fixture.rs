@@ -98,7 +98,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         Ok(())
     }
 
-    fn name<const N: usize>(&self) -> [u8; N] {
+    pub(super) fn name<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0xab; N];
         let name = self.names.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         bytes.iter_mut().zip(name.iter().rev()).for_each(|(byte, part)| *byte = *part);

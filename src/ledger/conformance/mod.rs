@@ -1,5 +1,6 @@
 //! What every ledger must do, as checks that any backend can run. [`run_book`] has what every book of sales must do,
-//! [`run_announcements`] what every ledger that marks sales must, and [`run_durable`] what every ledger that is durable must.
+//! [`run_announcements`] what every ledger that marks sales must, [`run_accounts`] what every ledger with accounts must, and
+//! [`run_durable`] what every ledger that is durable must.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
 //! [`run`]. A violation is reported with the name of the check and its rule.
@@ -39,6 +40,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account_fixture;
+mod account_race;
+mod accounts;
 mod announcements;
 mod answer;
 mod book;
@@ -59,6 +63,7 @@ mod space;
 
 use std::time::Duration;
 
+pub use accounts::run_accounts;
 pub use announcements::run_announcements;
 pub use book::run_book;
 pub use durable::run_durable;

@@ -242,12 +242,12 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
 }
 
 /// Races that wait for a lease in each round are run less often where that takes real time.
-fn waiting_rounds<H: Harness>(fixture: &Fixture<'_, H>) -> usize {
+pub(super) fn waiting_rounds<H: Harness>(fixture: &Fixture<'_, H>) -> usize {
     if fixture.harness.skips_time() { fixture.harness.rounds() } else { fixture.harness.rounds().min(3) }
 }
 
 /// Half of the tasks are on another replica.
-fn handle<H: Harness>(fixture: &Fixture<'_, H>, task: usize) -> Arc<H::Ledger> {
+pub(super) fn handle<H: Harness>(fixture: &Fixture<'_, H>, task: usize) -> Arc<H::Ledger> {
     Arc::clone(if task.is_multiple_of(2) { &fixture.ledger } else { &fixture.twin })
 }
 
@@ -284,7 +284,7 @@ pub(super) async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease
 }
 
 /// Starts all of them at one moment, and waits for all.
-async fn together<T: Send + 'static>(
+pub(super) async fn together<T: Send + 'static>(
     tasks: impl Iterator<Item = impl Future<Output = Result<T, Fault>> + Send + 'static>,
 ) -> Result<Vec<T>, Fault> {
     let tasks: Vec<_> = tasks.collect();

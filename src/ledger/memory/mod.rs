@@ -1,5 +1,7 @@
 //! `MemoryLedger`: a ledger for one process, behind one lock.
 
+mod account_ledger;
+mod accounts;
 mod answer_store;
 mod purchases;
 mod settlements;
@@ -15,8 +17,8 @@ pub use state::LedgerCounts;
 use state::State;
 
 use super::{
-    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize, Maintenance,
-    RenewOutcome, ReserveOutcome, Sale, Settling,
+    AccountLedger, Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize,
+    Maintenance, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -162,6 +164,10 @@ impl Ledger for MemoryLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

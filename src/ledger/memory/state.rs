@@ -15,6 +15,7 @@ use super::{
         BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, RenewOutcome, ReserveOutcome, Sale, Settling,
         decide::{Candidate, Decision, Entry, decide},
     },
+    accounts::Accounts,
     answer_store::AnswerStore,
     purchases::Purchases,
     settlements::Settlements,
@@ -64,6 +65,7 @@ pub(super) struct State {
     /// Every lease, and when it may be due to be forgotten.
     due: VecDeque<(Duration, CompactPaymentId)>,
     pub(super) answers: AnswerStore,
+    pub(super) accounts: Accounts,
     pub(super) unannounced: HashMap<CompactPaymentId, BookedSale>,
     counts: LedgerCounts,
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events,
+        AccountLedger, Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events,
         last_sale::{self, Recorded},
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, chain, compatible, count,
@@ -130,12 +130,17 @@ fn begun(request: &str, head: i64, transaction: Option<&str>) -> Result<Settling
 
 impl PostgresLedger {
     /// Asks one thing in a transaction of its own.
-    async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+    pub(super) async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
         self.rows_in(self.time_limit, flush, question, values).await
     }
 
     /// The same, of a server that knows the last sale of this process: one that does not would sell again what it lost.
-    async fn known_rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+    pub(super) async fn known_rows<T: Row>(
+        &self,
+        flush: Flush,
+        question: &Text,
+        values: &[Literal],
+    ) -> sqlx::Result<Vec<T>> {
         let asked = self.rows_with(self.time_limit, flush, self.last_sale.get(), question, values).await;
         asked.inspect_err(|error| {
             let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -390,6 +395,10 @@ impl Ledger for PostgresLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind, RenewOutcome,
-        ReserveOutcome, Sale, Settling, answer_space, events, last_sale,
+        AccountLedger, Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind,
+        RenewOutcome, ReserveOutcome, Sale, Settling, answer_space, events, last_sale,
     },
     connection::code,
     error::{EVICTS, NOT_DURABLE, POLICY_UNKNOWN},
@@ -186,6 +186,10 @@ impl Ledger for RedisLedger {
         Some(self)
     }
 
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        Some(self)
+    }
+
     fn answer_space(&self) -> Option<usize> {
         Some(self.inner.answer_bytes)
     }
@@ -206,7 +210,7 @@ impl RedisLedger {
 
     /// Puts a question whose answer must last: what was written is on so many replicas, if that is wished. With an answer to keep, the
     /// question is a commit, which keeps it unless memory is short.
-    async fn ask_for_good(
+    pub(super) async fn ask_for_good(
         &self,
         script: &Script,
         words: &[String],

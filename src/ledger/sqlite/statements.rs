@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
+pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("accounts.sql")];
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -350,6 +350,31 @@ DELETE FROM ledger_answers WHERE intent IN (
 )"
 );
 
+/// The clock in microseconds, and the accounts of these ids. One row at least, without an account where there is none.
+const ACCOUNTS: &str = concat!(
+    "
+SELECT ",
+    now!(),
+    " * 1000, account.id, account.record
+FROM json_each(?1) AS asked LEFT JOIN ledger_accounts AS account ON account.id = unhex(asked.value)"
+);
+
+/// The records of accounts: id, record, end.
+const SET_ACCOUNTS: &str = "
+INSERT OR REPLACE INTO ledger_accounts (id, record, expires)
+SELECT unhex(value ->> 0), value ->> 1, value ->> 2 FROM json_each(?1)";
+
+/// Accounts that expired longer ago than so many microseconds.
+const FORGET_ACCOUNTS: &str = concat!(
+    "
+DELETE FROM ledger_accounts WHERE id IN (
+    SELECT id FROM ledger_accounts WHERE expires < ",
+    now!(),
+    " * 1000 - ?1
+    ORDER BY expires LIMIT ?2
+)"
+);
+
 const RAISE_OVER: &str = "UPDATE ledger_marks SET mark = max(mark, ?1) WHERE chain_id = ?2";
 
 /// The version `?1`, if it is that, and the mark of the chain `?2`.
@@ -489,6 +514,7 @@ statements! {
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
     start: START, raise: RAISE, lower: LOWER, size: SIZE,
+    accounts: ACCOUNTS, set_accounts: SET_ACCOUNTS, forget_accounts: FORGET_ACCOUNTS,
     page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
@@ -544,6 +570,9 @@ mod tests {
             KNOWN,
             NOTE_REFUND,
             REFUND,
+            ACCOUNTS,
+            SET_ACCOUNTS,
+            FORGET_ACCOUNTS,
         ] {
             let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
             for line in sqlx::raw_sql(plan).fetch_all(&mut connection).await.unwrap() {
@@ -563,6 +592,8 @@ mod tests {
                     "rival",
                     "waiting",
                     "refund",
+                    "account",
+                    "ledger_accounts",
                 ];
                 assert!(
                     !scans.iter().any(|table| format!("{line} ").starts_with(&format!("SCAN {table} "))),

@@ -126,7 +126,7 @@ impl Conversation<'_> {
         self.renewals += 1;
         let Ok(bill) = Bill::of_headers(&parts.headers, &self.inner.budget, self.inner.now()) else { return false };
         let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.intent.is_some()) else { return false };
-        let Some(message) = terms.message_of(guard.entry()) else { return false };
+        let Some(message) = terms.message_for(guard.entry()) else { return false };
         if guard.entry().authorized().is_some_and(|authorized| authorized.message == message) {
             return false;
         }
