@@ -47,6 +47,7 @@ mod late;
 #[cfg(unix)]
 mod lost_answers;
 mod mixed_doors;
+mod named;
 mod networks;
 mod node;
 mod odd_payments;
