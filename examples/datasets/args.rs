@@ -19,6 +19,7 @@ use super::{
     ledger::LedgerArg,
     log::Log,
     on_network::OnNetwork,
+    pass::PassOffer,
     replay::Replay,
     secret::Secret,
     units::{HeadAge, duration, finality, head_age, payment_identifier, some_time},
@@ -82,6 +83,9 @@ pub(crate) struct Args {
     /// never bought anything [default: unknown]
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", global = true)]
     pub(crate) price: Option<String>,
+    /// Sell a pass for so many answers, at this price in whole tokens, such as 10:3.90, at /pass; it counts on all three datasets
+    #[arg(long, env = "X402_PASS", value_name = "CALLS:AMOUNT")]
+    pub(crate) pass: Option<PassOffer>,
     /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
     #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
     pub(crate) max_head_age: HeadAge,
@@ -385,6 +389,7 @@ mod tests {
             (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
             (&["--recipient", "0x1"], "--recipient"),
             (&["--dev", "--facilitator", "https://f.example", "--settle-key", "key"], "contradict each other"),
+            (&["--dev", "--pass", "ten"], "such as 10:3.90"),
             (&["--nonsense"], "--nonsense"),
             (&["--head-timeout", "0s"], "at least 1s"),
             (&["--log", "xml"], "text, json"),
@@ -408,6 +413,7 @@ mod tests {
             "hold-unbound",
             "require-bound",
             "redeliver",
+            "pass",
             "facilitator",
             "settle-key",
             "client-submitted",

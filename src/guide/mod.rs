@@ -8,6 +8,7 @@
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
+//! | [`passes`] | sell *passes and tickets*: pay once, call many times; resume a download |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
@@ -58,6 +59,7 @@ guides! {
     selling = "selling.md";
     standard = "standard.md";
     coming_from_x402_axum = "coming_from_x402_axum.md";
+    passes = "passes.md";
     streaming = "streaming.md";
     page = "page.md";
     payment_proof = "payment_proof.md";

@@ -28,6 +28,7 @@ pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
     chain::Chain,
+    pass::{Pass, PassIssuer},
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };

@@ -53,6 +53,8 @@ mod node;
 mod odd_payments;
 mod operating;
 #[cfg(unix)]
+mod passes;
+#[cfg(unix)]
 mod proxied;
 mod redeeming;
 mod reorganisation;

@@ -20,7 +20,7 @@ use crate::{
     },
     protocol::{
         Amount, DigestedHeaders, IntentTerms, Media, Origin, ProblemCode, ProofMembers, Receipt, RedeemBy,
-        RequestDigest, ResourceUrl, RouteSeal, digest_request, query_names_proof,
+        RequestDigest, ResourceUrl, RouteSeal, digest_request, headers::X402_PASS, query_names_proof,
     },
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct PricedRequest {
     read: Option<ReadBody>,
     /// Where a quote asks for the proof.
     pub(crate) redeem_by: RedeemBy,
+    /// Why the pass that it shows buys nothing.
+    pub(crate) pass_spent: Option<&'static str>,
 }
 
 /// A whole body that was read, and its trailers.
@@ -44,7 +46,7 @@ impl PricedRequest {
     #[inline]
     pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
         let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
-        Self { media: Media::of(&parts.headers), route, parts, read: None, redeem_by }
+        Self { media: Media::of(&parts.headers), route, parts, read: None, redeem_by, pass_spent: None }
     }
 
     /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
@@ -67,6 +69,9 @@ impl PricedRequest {
     /// The request for the handler, with the body that was read, or else with the one that was not.
     pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
         let strip = self.route.strip_proof;
+        if self.route.takes_passes() {
+            self.parts.headers.remove(X402_PASS);
+        }
         let mpp = self.route.merchant.mpp.as_ref();
         let in_header = strip && strip_headers(&mut self.parts.headers, mpp);
         // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
@@ -160,6 +165,22 @@ impl PricedRequest {
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
         digest_request(seal, method, uri, headers, self.body(), proof_members)
+    }
+
+    /// Whether it shows a pass or a ticket. HEAD buys nothing.
+    pub(crate) fn shows_pass(&self) -> bool {
+        self.route.takes_passes() && self.parts.method != Method::HEAD && self.parts.headers.contains_key(X402_PASS)
+    }
+
+    /// What its ticket is for: the request, with its body, whatever part of the answer it asks for.
+    pub(crate) fn ticket_digest(&self) -> RequestDigest {
+        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+        let bound = &self.route.bound_headers;
+        let bound: Vec<_> =
+            bound.iter().filter(|name| ![header::RANGE, header::IF_RANGE].contains(name)).cloned().collect();
+        let Parts { method, uri, headers, .. } = &self.parts;
+        let headers = DigestedHeaders { all: headers, bound: &bound };
+        digest_request(self.route.seals.current(), method, uri, headers, self.body(), proof_members)
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.
