@@ -40,7 +40,10 @@ pub(crate) async fn main() -> ExitCode {
         }
     };
     let log = args.log;
-    log.start();
+    // A check says what is wrong, and nothing else.
+    if !args.check {
+        log.start();
+    }
     ending(run(args).await.map_err(|failure| failure.told(log)))
 }
 

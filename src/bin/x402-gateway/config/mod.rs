@@ -4,8 +4,6 @@ pub(crate) mod file;
 mod money;
 mod reader;
 mod source;
-#[cfg(test)]
-mod tests;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 

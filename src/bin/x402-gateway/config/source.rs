@@ -27,11 +27,6 @@ impl Source {
         Ok(Self { path: path.to_owned(), text })
     }
 
-    #[cfg(test)]
-    pub(crate) fn of(path: &Path, text: &str) -> Self {
-        Self { path: path.to_owned(), text: text.to_owned() }
-    }
-
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
