@@ -62,7 +62,7 @@ mod resume;
 mod screen;
 #[path = "../src/bin/x402-gateway/secret_file.rs"]
 mod secret_file;
-#[path = "datasets/steps.rs"]
+#[path = "../src/bin/x402-gateway/steps.rs"]
 mod steps;
 #[path = "buy/when.rs"]
 mod when;

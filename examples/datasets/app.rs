@@ -23,7 +23,6 @@ pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod settler;
-pub(crate) mod steps;
 pub(crate) mod text;
 pub(crate) mod theft;
 pub(crate) mod web;
@@ -57,6 +56,8 @@ pub(crate) mod serve;
 pub(crate) mod signals;
 #[path = "../../src/bin/x402-gateway/stall.rs"]
 pub(crate) mod stall;
+#[path = "../../src/bin/x402-gateway/steps.rs"]
+pub(crate) mod steps;
 #[path = "../../src/bin/x402-gateway/units.rs"]
 pub(crate) mod units;
 

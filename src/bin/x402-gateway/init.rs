@@ -54,8 +54,11 @@ fn told(config: &Path, seal: &Path, settle: &Path, address: &str, is_complete: b
     )
 }
 
-/// Whole or not at all, for the file's owner alone.
-fn create(file: &Path, text: &str) -> Result<(), Failure> {
+/// Makes a file, whole or not at all, for its owner alone.
+///
+/// # Errors
+/// It is there, or cannot be written.
+pub(crate) fn create(file: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let folder: PathBuf = match file.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),

@@ -8,6 +8,7 @@ mod book;
 mod books;
 mod check;
 mod config;
+#[cfg(all(feature = "devchain", feature = "reqwest"))]
 mod demo;
 mod failure;
 mod gateway;
@@ -32,6 +33,8 @@ mod shop;
 mod signals;
 mod stall;
 mod status;
+#[cfg(all(feature = "devchain", feature = "reqwest"))]
+mod steps;
 #[allow(dead_code, reason = "each program uses a part of it")]
 mod units;
 

@@ -1,16 +1,16 @@
 //! From the command line to a running gateway.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 use http::Uri;
+use tokio::net::TcpListener;
 
 use super::{
     args::{Args, Command},
     backends::Backends,
     book, check,
     config::{self, Config},
-    demo,
     failure::{Failure, ending},
     gateway::{Gateway, Present},
     init,
@@ -50,7 +50,7 @@ pub(crate) async fn main() -> ExitCode {
 async fn run(args: Args) -> Result<(), Failure> {
     match &args.command {
         Some(Command::Init { recipient }) => return init::init(&args.config, *recipient),
-        Some(Command::Demo { once }) => return demo::demo(*once).await,
+        Some(Command::Demo { once }) => return demo(*once).await,
         _ => {}
     }
     let config = config::load(&args.config)?;
@@ -59,12 +59,28 @@ async fn run(args: Args) -> Result<(), Failure> {
         Some(Command::Refund(given)) => book::refund(&config, given).await,
         Some(Command::Unredeemed(span)) => book::unredeemed(&config, span).await,
         _ if args.check => check::check(&config).await,
-        _ => sell(&args, config).await,
+        _ => {
+            let listener = serve::listen(config.fixed.listen).await.map_err(Failure::world)?;
+            sell(args.config, config, listener).await
+        }
     }
 }
 
-async fn sell(args: &Args, config: Config) -> Result<(), Failure> {
-    let listener = serve::listen(config.fixed.listen).await.map_err(Failure::world)?;
+#[cfg(all(feature = "devchain", feature = "reqwest"))]
+async fn demo(once: bool) -> Result<(), Failure> {
+    super::demo::demo(once).await
+}
+
+#[cfg(not(all(feature = "devchain", feature = "reqwest")))]
+async fn demo(_: bool) -> Result<(), Failure> {
+    Err(Failure::flags("this program was built without its demo: build it with --features gateway,devchain,reqwest"))
+}
+
+/// Sells, until it is asked to end.
+///
+/// # Errors
+/// What is wrong with the configuration, or with the world.
+pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -> Result<(), Failure> {
     let proxy = proxy(&config)?;
     let status = match config.fixed.status {
         Some(address) => Some(status::Status::listen(address, metrics::recorder()?).await?),
@@ -78,7 +94,7 @@ async fn sell(args: &Args, config: Config) -> Result<(), Failure> {
     if let Some(status) = status {
         tokio::spawn(status.serve(present.clone()));
     }
-    let reloads = reload::Reloads { path: args.config.clone(), config, backends, proxy: proxy.clone() };
+    let reloads = reload::Reloads { path, config, backends, proxy: proxy.clone() };
     tokio::spawn(reloads.follow(hangups, present.clone()));
 
     let patience = serve::Patience { head: HEAD, ending: ENDING };
