@@ -152,8 +152,8 @@ pub use ::alloy;
 pub use axum::MissingReceipt;
 pub use paywall::{
     BuildError, Chain, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp, Offer,
-    Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales,
-    Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
+    PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody,
+    ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

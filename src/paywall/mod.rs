@@ -35,6 +35,7 @@ pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
     mpp::Mpp,
+    payment_identifier::PaymentIdentifier,
     pricing::{Price, PriceTag, Pricing, Refusal},
     quote_page::{FurtherNetwork, Offer, QuotePage},
     redelivery::Redelivery,

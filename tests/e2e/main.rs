@@ -41,6 +41,8 @@ mod demo;
 mod depth;
 mod ending;
 mod examples_served;
+#[cfg(unix)]
+mod killed;
 mod late;
 #[cfg(unix)]
 mod lost_answers;

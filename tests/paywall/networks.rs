@@ -11,7 +11,7 @@ use tower_x402::{
     page::Page,
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash, redemption_message,
-        v2::PaymentRequirements,
+        v2::{PaymentRequirements, SchemePayload},
     },
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, scripted_signature},
     verify::{TransferHistory, TransferQuery, VerifyError},
@@ -21,8 +21,8 @@ use crate::{
     page,
     standard::{NONCE, authorization, intent, paid, required, settled, sign},
     support::{
-        Counter, Handler, KEY, NOW, PRICE, ask, assert_problem, echo, intent_of, layered, payer, post, read, recipient,
-        redemption,
+        Counter, Handler, KEY, NOW, PRICE, ask, assert_problem, echo, intent_of, layered, mpp, payer, post, read,
+        recipient, redemption,
     },
 };
 
@@ -131,6 +131,47 @@ async fn a_quote_names_the_first_network_in_pay_and_all_in_the_standards_header(
     assert_eq!(offered, known);
     let length: usize = answer.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     assert!(length <= 2_900, "{length}");
+}
+
+/// A credential of MPP names its network by the challenge that it repeats.
+#[tokio::test]
+async fn a_credential_counts_on_the_network_of_its_challenge() {
+    for by_hash in [true, false] {
+        let shop = Shop::new();
+        let [on_base, on_sepolia] = shop.settlers.clone();
+        let sepolia = Chain::new(SEPOLIA).verifier(shop.sepolia.clone()).settler(on_sepolia);
+        let merchant = shop.built(shop.builder().settler(on_base).mpp("shop.example").chain(sepolia)).await;
+        let service = sells(&merchant, &Counter::default());
+        let quote = ask(&service, post(r#"{"query":"why"}"#)).await;
+        let challenges: Vec<_> = quote.headers().get_all(header::WWW_AUTHENTICATE).iter().collect();
+        let [base, sepolia] = challenges[..] else { panic!("{challenges:?}") };
+        let [base, sepolia] = [base, sepolia].map(|line| mpp::parameters(line.to_str().unwrap()));
+        let shown = |credential: String| {
+            let mut request = post(r#"{"query":"why"}"#);
+            request.headers_mut().insert(header::AUTHORIZATION, credential.parse().unwrap());
+            request
+        };
+        let (good, bad) = if by_hash {
+            let transaction = shop.pay(SEPOLIA);
+            (mpp::by_hash(&sepolia, transaction), mpp::by_hash(&base, transaction))
+        } else {
+            let offer = required(&quote).accepts[1].exact().unwrap().clone();
+            let payment = sign(&offer, authorization(&offer, mpp::nonces(&sepolia)[0])).payload;
+            let SchemePayload::Authorization(signed) = payment else { panic!("signed") };
+            let mut without = sepolia.clone();
+            without["request"] = base["request"].clone();
+            without["expires"] = Value::Null;
+            (mpp::by_authorization(&sepolia, &signed), mpp::by_authorization(&without, &signed))
+        };
+        let (status, code) = if by_hash { (422, "transfer_not_found") } else { (400, "invalid_redemption") };
+        assert_problem(ask(&service, shown(bad)).await, status, code).await;
+        let answer = ask(&service, shown(good)).await;
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        let taken = settled(&answer);
+        assert_eq!((taken.network, taken.success), (Some(SEPOLIA), true));
+        let settlements = shop.settlers.each_ref().map(ScriptedSettler::settlements);
+        assert_eq!(settlements, if by_hash { [0, 0] } else { [0, 1] });
+    }
 }
 
 #[tokio::test]

@@ -11,10 +11,9 @@ use tokio::time::timeout;
 use crate::{
     paywall::{
         body::{RequestBody, Trailers},
-        priced_request::strip::{mark_credential, mark_sensitive, strip_credential, strip_headers, strip_members},
+        priced_request::strip::{mark_sensitive, strip_headers, strip_members},
         refusal::{ASK_AGAIN, Fault, Problem, Rejection, Requote},
         seller::{
-            mpp::Mpp,
             pricing::{Price, Prices},
             route::Route,
         },
@@ -68,11 +67,8 @@ impl PricedRequest {
     /// The request for the handler, with the body that was read, or else with the one that was not.
     pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
         let strip = self.route.strip_proof;
-        let mpp = self.route.merchant.mpp.as_ref().map(Mpp::header);
-        let mut in_header = strip && strip_headers(&mut self.parts.headers);
-        if let Some(name) = mpp.as_ref().filter(|_| strip) {
-            in_header |= strip_credential(&mut self.parts.headers, name);
-        }
+        let mpp = self.route.merchant.mpp.as_ref();
+        let in_header = strip && strip_headers(&mut self.parts.headers, mpp);
         // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
         let strip_members_too = strip && !in_header && !self.route.header_only;
         let body = match (self.read, unread) {
@@ -83,10 +79,7 @@ impl PricedRequest {
             (None, Some(body)) => RequestBody::streaming(body),
             (None, None) => RequestBody::whole(Bytes::new(), None),
         };
-        mark_sensitive(&mut self.parts.headers);
-        if let Some(name) = &mpp {
-            mark_credential(&mut self.parts.headers, name);
-        }
+        mark_sensitive(&mut self.parts.headers, mpp);
         Request::from_parts(self.parts, body)
     }
 

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod bad_luck;
+mod dialects;
 mod family;
 mod faults;
 mod first;
