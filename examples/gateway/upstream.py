@@ -1,4 +1,4 @@
-"""A service that knows nothing of payments: python3 upstream.py [PORT]. Run it behind x402-gateway, which sells its answers."""
+"""A service that knows nothing of payments: python3 upstream.py [PORT [ADDRESS]]. Run it behind x402-gateway, which sells its answers."""
 
 import json
 import sys
@@ -34,6 +34,7 @@ class Service(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 9000), Service)
+    port, address, *_ = [*sys.argv[1:], *["9000", "127.0.0.1"][len(sys.argv) - 1 :]]
+    server = ThreadingHTTPServer((address, int(port)), Service)
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()

@@ -87,7 +87,7 @@ pub(crate) use request_digest::RequestDigest;
 pub(crate) use rfc3339::rfc3339;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{QuoteTemplate, RedeemBy, RenderedQuote, with_type};
-pub(crate) use token_seal::TokenSeal;
 #[cfg(feature = "client")]
 pub(crate) use text::serde_as_text;
 pub(crate) use text::{ascii_json, ascii_text};
+pub(crate) use token_seal::TokenSeal;

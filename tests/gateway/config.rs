@@ -100,7 +100,12 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("\"seal.key\"", "\"none.key\"", 3, "sealing_key_file: cannot read"),
     ("\"seal.key\"", "\"gateway.toml\"", 3, "sealing_key_file: other users"),
     ("\"seal.key\"", "\"seal.key\"\nsealing_key_env = \"X\"", 4, "not both"),
-    ("sealing_key_file = \"seal.key\"", "sealing_key_env = \"NOT_SET\"", 3, "sealing_key_env: the environment variable NOT_SET"),
+    (
+        "sealing_key_file = \"seal.key\"",
+        "sealing_key_env = \"NOT_SET\"",
+        3,
+        "sealing_key_env: the environment variable NOT_SET",
+    ),
     ("ledger = \"sqlite:ledger.db\"", "ledger = \"paper\"", 4, "ledger: the ledger is `memory`"),
     ("ledger = \"sqlite:ledger.db\"", "ledger = \"sqlite:\"", 4, "path of a file"),
     ("ledger = \"sqlite:ledger.db\"", "ledger = \"postgres://u:hunter2@h/d\"", 4, "a password does not belong"),
@@ -119,7 +124,12 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("rpc = [\"http://127.0.0.1:9\"]", "rpc = [\"node.example\"]", 9, "network.rpc:"),
     ("rpc = [\"http://127.0.0.1:9\"]", "rpc_file = \"none\"", 9, "network.rpc_file: cannot read"),
     ("rpc = [", "settle_key_file = \"none.key\"\nrpc = [", 9, "network.settle_key_file: cannot read"),
-    ("rpc = [", "settle_key_file = \"bad.key\"\nrpc = [", 9, "network.settle_key_file: the file must have one private key"),
+    (
+        "rpc = [",
+        "settle_key_file = \"bad.key\"\nrpc = [",
+        9,
+        "network.settle_key_file: the file must have one private key",
+    ),
     ("rpc = [", "settle_key_file = \"seal.key\"\nfacilitator = \"https://f\"\nrpc = [", 10, "not both"),
     ("[upstream]", "[[network]]\nname = \"base\"\nrpc = [\"http://x\"]\n[upstream]", 10, "named twice"),
     ("url = \"http://127.0.0.1:9000\"", "url = \"127.0.0.1:9000\"", 11, "upstream.url:"),
@@ -139,7 +149,12 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("price = \"0.05 USDC\"", "price = \"-1 USDC\"", 15, "route.price:"),
     ("price = \"0.05 USDC\"", "price = \"0.0000001 USDC\"", 15, "at most 6 decimals"),
     ("price = \"0.05 USDC\"", "price = \"\"", 15, "route.price:"),
-    ("price = \"0.05 USDC\"", "price = { up_to = \"0.10 USDC\" }", 15, "route.price.up_to: metered prices are not part"),
+    (
+        "price = \"0.05 USDC\"",
+        "price = { up_to = \"0.10 USDC\" }",
+        15,
+        "route.price.up_to: metered prices are not part",
+    ),
     ("price = \"0.05 USDC\"", "price = { at_most = \"0.10 USDC\" }", 15, "unknown field `at_most`"),
     ("price = \"0.05 USDC\"", "price = \"0.05 USDC\"\nfree = true", 16, "a route with a price is not free"),
     ("free = true", "free = false", 20, "route: write price"),
@@ -150,10 +165,25 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("[default]\naction = \"free\"\n", "", 1, "missing field `default`"),
     ("action = \"free\"", "action = \"fre\"", 23, "default.action:"),
     ("action = \"free\"", "action = { price = { up_to = \"1 USDC\" } }", 23, "default.action.price.up_to"),
-    ("action = \"free\"", "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"0.01 USDC\"", 24, "[mcp]:"),
+    (
+        "action = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"0.01 USDC\"",
+        24,
+        "[mcp]:",
+    ),
     ("action = \"free\"", "action = \"free\"\n[mcp]\npath = \"mcp\"\n[mcp.tools]", 25, "mcp.path:"),
-    ("action = \"free\"", "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"free\"", 27, "mcp.tools.search:"),
-    ("action = \"free\"", "action = \"free\"\n[mcp]\npath = \"/mcp\"\ntool = 1\n[mcp.tools]", 26, "unknown field `tool`"),
+    (
+        "action = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"free\"",
+        27,
+        "mcp.tools.search:",
+    ),
+    (
+        "action = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/mcp\"\ntool = 1\n[mcp.tools]",
+        26,
+        "unknown field `tool`",
+    ),
 ];
 
 #[test]
@@ -181,7 +211,11 @@ fn a_file_that_is_not_there_and_settings_that_do_not_fit_are_one_line_too() {
     assert_eq!((code, complaint.lines().count()), (Some(2), 1), "{complaint}");
     assert!(complaint.contains("gateway.toml") && complaint.contains("--config"), "{complaint}");
     for (old, new, words) in [
-        ("recipient = \"0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e\"", "recipient = \"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913\"", "invalid recipient"),
+        (
+            "recipient = \"0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e\"",
+            "recipient = \"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913\"",
+            "invalid recipient",
+        ),
         ("mpp = \"shop.example\"", "mpp = \"\"", "realm"),
     ] {
         let shop = self::shop(&GOOD.replacen(old, new, 1));
@@ -189,6 +223,16 @@ fn a_file_that_is_not_there_and_settings_that_do_not_fit_are_one_line_too() {
         assert_eq!((code, complaint.lines().count()), (Some(2), 1), "{complaint}");
         assert!(complaint.contains(words), "{complaint}");
     }
+}
+
+#[test]
+fn the_configuration_of_the_example_is_accepted() {
+    let shop = Shop::new(NOWHERE, NOWHERE);
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gateway/gateway.toml");
+    std::fs::copy(example, shop.config()).unwrap();
+    let variables = [("X402_KEY", KEY), ("X402_LEDGER", "postgres://shop:secret@ledger/shop")];
+    let output = shop.command(&["--check"]).envs(variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

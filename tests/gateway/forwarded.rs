@@ -51,6 +51,21 @@ async fn a_client_cannot_say_who_paid_nor_show_payments_to_the_upstream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn trailers_say_nothing_to_the_upstream() {
+    let upstream = upstream();
+    let (_shop, gateway) = free(&upstream);
+    let mut stream = crate::raw::connect(&gateway.url).await;
+    let request = "POST /digest HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X402-Payer\r\n\r\n\
+        2\r\nhi\r\n0\r\nX402-Payer: 0x1\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
+    // It read the chunks, and an empty line behind them.
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"bytes\": 2"), "{answer}");
+    assert!(values(&last(&upstream).await, "trailer").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_public_url_is_what_the_upstream_is_told() {
     let upstream = upstream();
     let shop = Shop::new(NOWHERE, &upstream.url);

@@ -102,6 +102,11 @@ class Upstream(BaseHTTPRequestHandler):
         host, port = self.server.server_address
         self.answer(302, "", [("Location", f"http://{host}:{port}/elsewhere?x=1")])
 
+    def at_slashless(self):
+        if self.path.endswith("/"):
+            return self.at_any()
+        self.answer(301, "", [("Location", self.path + "/")])
+
     def at_broken(self):
         self.close_connection = True
 

@@ -117,7 +117,9 @@ impl Backend {
             }
             Some(SettlerConfig::Key(key)) => {
                 let wallet = WalletSettler::builder().key(key).endpoints(endpoints()).connect_lazily(network);
-                Some(Settling::Wallet(wallet.map_err(|error| Failure::flags(format!("network.settle_key_file: {error}")))?))
+                Some(Settling::Wallet(
+                    wallet.map_err(|error| Failure::flags(format!("network.settle_key_file: {error}")))?,
+                ))
             }
         };
         Ok(Self { network, verifier, settler, tokens: config.tokens.clone() })
@@ -151,7 +153,9 @@ async fn verifier(builder: EvmVerifierBuilder, network: Network) -> Result<EvmVe
         Ok(verifier) if verifier.network() == network => Ok(verifier),
         Ok(verifier) => {
             let found = verifier.network();
-            Err(Failure::flags(format!("network.rpc: the endpoint is on {found}, and the configuration says {network}")))
+            Err(Failure::flags(format!(
+                "network.rpc: the endpoint is on {found}, and the configuration says {network}"
+            )))
         }
         Err(error) if error.is_transient() => {
             tracing::warn!(target: TARGET, %error, %network, "nothing can be sold on this network until an endpoint answers");

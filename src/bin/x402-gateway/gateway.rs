@@ -76,7 +76,9 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
                 let answer = sold.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Right)) })
             }
-            Target::Deny => Box::pin(async { Ok(refused(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")) }),
+            Target::Deny => {
+                Box::pin(async { Ok(refused(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")) })
+            }
         }
     }
 }

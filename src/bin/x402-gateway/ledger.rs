@@ -160,7 +160,10 @@ async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
 async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
     let ledger = postgres(url).await?;
     ledger.migrate().await.map_err(|error| {
-        failed(error, || "the PostgreSQL of the ledger refuses the ledger's tables: see that its user may create tables")
+        failed(
+            error,
+            || "the PostgreSQL of the ledger refuses the ledger's tables: see that its user may create tables",
+        )
     })?;
     Ok(ledger)
 }

@@ -48,7 +48,9 @@ impl Reloads {
         let changed = self.config.fixed.changed(&config.fixed);
         if !changed.is_empty() {
             let names = changed.join(", ");
-            return Err(Failure::flags(format!("{names} changed; only routes and prices are reloaded, so restart instead")));
+            return Err(Failure::flags(format!(
+                "{names} changed; only routes and prices are reloaded, so restart instead"
+            )));
         }
         let generation = shop::open(self.backends.merchant(&config.fixed)?, &config.shelf, &self.proxy).await?;
         Ok((config, generation))

@@ -13,8 +13,7 @@ use super::{
     config::{self, Config},
     failure::{Failure, ending},
     gateway::{Gateway, Present},
-    init,
-    metrics,
+    init, metrics,
     proxy::Proxy,
     reload, serve, shop, status,
 };

@@ -39,7 +39,10 @@ fn chain(source: &Source, written: &file::Network, at: &Place) -> Result<Network
         (Some(name), None) => {
             let known = NAMES.into_iter().find(|(known, _)| known == name.get_ref());
             known.map(|(_, network)| network).ok_or_else(|| {
-                source.wrong(&name.span(), "network.name: write \"base\" or \"base-sepolia\", or chain_id = NUMBER instead")
+                source.wrong(
+                    &name.span(),
+                    "network.name: write \"base\" or \"base-sepolia\", or chain_id = NUMBER instead",
+                )
             })
         }
         (None, Some(id)) if *id.get_ref() > 0 => Ok(Network::eip155(*id.get_ref())),
@@ -86,7 +89,13 @@ fn settler(source: &Source, written: &file::Network) -> Result<Option<SettlerCon
 }
 
 /// A price such as `0.05 USDC`, in the first token of the first network.
-pub(super) fn price(source: &Source, key: &str, written: &file::Price, at: &Place, asset: &Asset) -> Result<Amount, Failure> {
+pub(super) fn price(
+    source: &Source,
+    key: &str,
+    written: &file::Price,
+    at: &Place,
+    asset: &Asset,
+) -> Result<Amount, Failure> {
     let file::Price::Fixed(text) = written else {
         let what = "metered prices are not part of this version; write a fixed price, such as \"0.10 USDC\"";
         return Err(source.wrong(at, format!("{key}.up_to: {what}")));
@@ -123,5 +132,10 @@ pub(super) fn variable(source: &Source, key: &str, name: &Text) -> Result<String
 }
 
 fn lines(text: &str) -> Vec<String> {
-    text.lines().flat_map(|line| line.split(',')).map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
+    text.lines()
+        .flat_map(|line| line.split(','))
+        .map(str::trim)
+        .filter(|url| !url.is_empty())
+        .map(str::to_owned)
+        .collect()
 }

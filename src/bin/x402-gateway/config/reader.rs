@@ -58,13 +58,15 @@ fn fixed(source: &Source, file: &File) -> Result<Fixed, Failure> {
         networks,
         upstream: upstream(source, &file.upstream.url)?,
         timeout: file.upstream.timeout.as_ref().map_or(Ok(TIMEOUT), |text| {
-            units::some_time(text.get_ref()).map_err(|why| source.wrong(&text.span(), format!("upstream.timeout: {why}")))
+            units::some_time(text.get_ref())
+                .map_err(|why| source.wrong(&text.span(), format!("upstream.timeout: {why}")))
         })?,
     })
 }
 
 fn socket(source: &Source, key: &str, text: &Text) -> Result<SocketAddr, Failure> {
-    let wrong = |_| source.wrong(&text.span(), format!("{key}: write an address and a port, such as \"127.0.0.1:4021\""));
+    let wrong =
+        |_| source.wrong(&text.span(), format!("{key}: write an address and a port, such as \"127.0.0.1:4021\""));
     text.get_ref().parse().map_err(wrong)
 }
 
@@ -75,7 +77,8 @@ fn sealing_keys(source: &Source, file: &File) -> Result<Secret, Failure> {
             (variable(source, "sealing_key_env", name)?.replace(',', "\n"), "sealing_key_env", name.span())
         }
         (None, None) => {
-            let what = "sealing_key_file: missing; make a key with `openssl rand -hex 32`, or let `x402-gateway init` do it";
+            let what =
+                "sealing_key_file: missing; make a key with `openssl rand -hex 32`, or let `x402-gateway init` do it";
             return Err(source.wrong(&(0..0), what));
         }
         (Some(_), Some(name)) => {
@@ -123,11 +126,13 @@ fn public_url(source: &Source, text: &Text) -> Result<String, Failure> {
     if is_url {
         return Ok(text.get_ref().trim_end_matches('/').to_owned());
     }
-    Err(source.wrong(&text.span(), "public_url: write an http or https URL without query, such as \"https://shop.example\""))
+    Err(source
+        .wrong(&text.span(), "public_url: write an http or https URL without query, such as \"https://shop.example\""))
 }
 
 fn upstream(source: &Source, text: &Text) -> Result<Uri, Failure> {
-    let wrong = || source.wrong(&text.span(), "upstream.url: write an http or https URL, such as \"http://127.0.0.1:9000\"");
+    let wrong =
+        || source.wrong(&text.span(), "upstream.url: write an http or https URL, such as \"http://127.0.0.1:9000\"");
     let url: Uri = text.get_ref().parse().map_err(|_| wrong())?;
     let has_user = url.authority().is_none_or(|authority| authority.as_str().contains('@'));
     if !matches!(url.scheme_str(), Some("http" | "https")) || has_user || url.query().is_some() {
@@ -141,7 +146,8 @@ fn shelf(source: &Source, file: &File, asset: &Asset) -> Result<Shelf, Failure> 
     for written in &file.route {
         let route = route(source, written, asset)?;
         if routes.iter().any(|known| known.pattern.shadows(&route.pattern)) {
-            let what = "route.match: an earlier route matches all of its requests, and the first match wins; move it up";
+            let what =
+                "route.match: an earlier route matches all of its requests, and the first match wins; move it up";
             return Err(source.wrong(&written.get_ref().pattern.span(), what));
         }
         routes.push(route);
@@ -170,9 +176,15 @@ fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Resu
     let at = text.span();
     let pattern = Pattern::parse(text.get_ref()).map_err(|why| source.wrong(&at, format!("route.match: {why}")))?;
     let price = match (charged, free.as_ref().map(|free| (*free.get_ref(), free.span()))) {
-        (Some(written), None | Some((false, _))) => price(source, "route.price", written.get_ref(), &written.span(), asset)?,
+        (Some(written), None | Some((false, _))) => {
+            price(source, "route.price", written.get_ref(), &written.span(), asset)?
+        }
         (None, Some((true, _))) => {
-            let sold = [label.as_ref().map(Spanned::span), redeliver.as_ref().map(Spanned::span), page.as_ref().map(Spanned::span)];
+            let sold = [
+                label.as_ref().map(Spanned::span),
+                redeliver.as_ref().map(Spanned::span),
+                page.as_ref().map(Spanned::span),
+            ];
             if let Some(at) = sold.into_iter().flatten().next() {
                 return Err(source.wrong(&at, "route: a free route has neither label, redeliver nor page"));
             }
@@ -183,7 +195,9 @@ fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Resu
     };
     let page = match page {
         Some(page) if *page.get_ref() && !pattern.takes_get() => {
-            return Err(source.wrong(&page.span(), "route.page: browsers open pages by GET; this route has another method"));
+            return Err(
+                source.wrong(&page.span(), "route.page: browsers open pages by GET; this route has another method")
+            );
         }
         Some(page) => *page.get_ref(),
         None => false,
@@ -195,7 +209,8 @@ fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Resu
     };
     let redeliver = match redeliver {
         Some(text) => Some(
-            units::duration(text.get_ref()).map_err(|why| source.wrong(&text.span(), format!("route.redeliver: {why}")))?,
+            units::duration(text.get_ref())
+                .map_err(|why| source.wrong(&text.span(), format!("route.redeliver: {why}")))?,
         ),
         None => None,
     };
@@ -205,7 +220,11 @@ fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Resu
 /// A text for quotes.
 fn checked(source: &Source, key: &str, text: String, at: &Place) -> Result<String, Failure> {
     let fits = !text.trim().is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
-    if fits { Ok(text) } else { Err(source.wrong(at, format!("{key}: write 1 to 100 characters, no control characters"))) }
+    if fits {
+        Ok(text)
+    } else {
+        Err(source.wrong(at, format!("{key}: write 1 to 100 characters, no control characters")))
+    }
 }
 
 /// Checks the section, and refuses it: no part of this version serves it.

@@ -22,7 +22,10 @@ impl Source {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| {
             let why = error.kind();
-            Failure::flags(format!("cannot read the configuration {}: {why}; name it with --config FILE", path.display()))
+            Failure::flags(format!(
+                "cannot read the configuration {}: {why}; name it with --config FILE",
+                path.display()
+            ))
         })?;
         Ok(Self { path: path.to_owned(), text })
     }

@@ -41,7 +41,7 @@ pub(super) fn strip_request(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         is_payment(name)
             || name == "accept-payment"
-            || name == "forwarded"
+            || matches!(name, "forwarded" | "trailer")
             || name.starts_with("x-forwarded-")
             || matches!(name, "x-http-method" | "x-http-method-override" | "x-method-override")
             || matches!(name, "x-original-url" | "x-rewrite-url" | "x-original-uri" | "x-rewrite-uri")
@@ -151,6 +151,7 @@ mod tests {
     #[test]
     fn what_a_client_may_not_say_does_not_pass_in_any_spelling() {
         for name in [
+            "trailer",
             "x402-payment",
             "X402-Payer",
             "X402_Payer",

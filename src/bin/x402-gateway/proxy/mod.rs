@@ -141,7 +141,7 @@ impl Upstream {
             }
         };
         match self.answered(head.map(|()| body), progress).await {
-            Ok(answer) => answer::passed_on(answer, switch, self),
+            Ok(answer) => answer::passed_on(answer, switch, self, parts.uri.path()),
             Err(failure) => failure.answer().map(Either::Right),
         }
     }

@@ -29,7 +29,8 @@ pub(super) fn head(
     let before = Before::of(&headers);
     strip_hop_by_hop(&mut headers);
     strip_request(&mut headers);
-    let announced = headers.get(header::CONTENT_LENGTH).map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
+    let announced =
+        headers.get(header::CONTENT_LENGTH).map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
     if announced.is_some_and(|announced| announced != length) {
         headers.remove(header::CONTENT_LENGTH);
     }

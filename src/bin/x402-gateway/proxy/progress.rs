@@ -56,8 +56,11 @@ where
     if body.is_end_stream() {
         return (UnsyncBoxBody::new(Empty::new().map_err(|never| match never {})), None);
     }
-    let progress =
-        Arc::new(Progress { began: Instant::now(), moved: AtomicU64::new(0), waits_for_client: AtomicBool::new(false) });
+    let progress = Arc::new(Progress {
+        began: Instant::now(),
+        moved: AtomicU64::new(0),
+        waits_for_client: AtomicBool::new(false),
+    });
     let watched = Watched { body, progress: Arc::clone(&progress) };
     (UnsyncBoxBody::new(watched.map_err(Into::into)), Some(progress))
 }
@@ -78,7 +81,11 @@ impl<B: Body> Body for Watched<B> {
         let this = self.project();
         let polled = this.body.poll_frame(cx);
         this.progress.note(&polled);
-        polled
+        match polled {
+            // Trailers could say what headers may not.
+            Poll::Ready(Some(Ok(frame))) if !frame.is_data() => Poll::Ready(None),
+            polled => polled,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -33,7 +33,9 @@ impl Unclear {
     pub(crate) const fn detail(self) -> &'static str {
         match self {
             Self::NoPath => "The request names no path.",
-            Self::Escape => "The path has a percent sign that does not encode one character; encode each character once.",
+            Self::Escape => {
+                "The path has a percent sign that does not encode one character; encode each character once."
+            }
             Self::Separator => "The path has an encoded slash, a backslash or a control character. Leave it out.",
             Self::Encoding => "The path is not UTF-8.",
             Self::Dots => "The path has a dot segment with parameters. Leave it out.",
@@ -74,7 +76,7 @@ impl CleanPath {
     }
 
     /// Its segments, as [`key`] makes them.
-    pub(super) fn segments(&self) -> &[String] {
+    pub(crate) fn segments(&self) -> &[String] {
         &self.segments
     }
 }

@@ -136,7 +136,9 @@ fn segment(text: &str) -> Result<Segment, String> {
         return Err(format!("{text:?} is neither a text nor a whole segment such as {{id}} or {{*rest}}"));
     }
     if text.starts_with([':', '*']) {
-        return Err(format!("{text:?} is the old syntax; write {{id}} for a segment and {{*rest}} for all that follow"));
+        return Err(format!(
+            "{text:?} is the old syntax; write {{id}} for a segment and {{*rest}} for all that follow"
+        ));
     }
     let literal = text.replace("{{", "{").replace("}}", "}");
     let wrong = || format!("{text:?} is no segment of a path");
