@@ -77,6 +77,7 @@
 //! # Guides
 //!
 //! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
+//! - [The gateway](guide::gateway): sell the answers of a service in any language
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
 //! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
@@ -113,9 +114,10 @@
 //! | `wallet` | [`settle`]`::WalletSettler`, and with `client` `client::WalletPayer`: settles, or pays, from a key of your own or any alloy signer |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
+//! | `gateway` | the program `x402-gateway`: see [its guide](guide::gateway) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
-//! | `full` | all but `test-util` and `devchain` |
+//! | `full` | all but `gateway`, `test-util` and `devchain` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "axum")]

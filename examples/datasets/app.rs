@@ -4,42 +4,66 @@
 
 pub(crate) mod analytics;
 pub(crate) mod args;
-pub(crate) mod book;
+pub(crate) mod asked;
+pub(crate) mod cors;
+pub(crate) mod counted;
 pub(crate) mod data;
 pub(crate) mod dev;
 pub(crate) mod discovery;
 pub(crate) mod generate;
 pub(crate) mod goals;
 pub(crate) mod insights;
-pub(crate) mod json_lines;
-pub(crate) mod keys;
-pub(crate) mod ledger;
-pub(crate) mod log;
 pub(crate) mod merchant;
-pub(crate) mod metrics;
 pub(crate) mod on_network;
 pub(crate) mod pass;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
-pub(crate) mod ready;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod request;
-pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod search;
-pub(crate) mod secret;
-#[path = "../buy/secret_file.rs"]
-pub(crate) mod secret_file;
-pub(crate) mod serve;
 pub(crate) mod settler;
-pub(crate) mod signals;
-pub(crate) mod stall;
-pub(crate) mod steps;
 pub(crate) mod text;
 pub(crate) mod theft;
-pub(crate) mod units;
 pub(crate) mod web;
+
+// Shared with the gateway.
+#[path = "../../src/bin/x402-gateway/book.rs"]
+pub(crate) mod book;
+#[path = "../../src/bin/x402-gateway/failure.rs"]
+pub(crate) mod failure;
+#[path = "../../src/bin/x402-gateway/json_lines.rs"]
+pub(crate) mod json_lines;
+#[path = "../../src/bin/x402-gateway/keys.rs"]
+pub(crate) mod keys;
+#[path = "../../src/bin/x402-gateway/ledger.rs"]
+pub(crate) mod ledger;
+#[path = "../../src/bin/x402-gateway/log.rs"]
+pub(crate) mod log;
+#[path = "../../src/bin/x402-gateway/metrics.rs"]
+pub(crate) mod metrics;
+#[path = "../../src/bin/x402-gateway/ready.rs"]
+pub(crate) mod ready;
+#[path = "../../src/bin/x402-gateway/rows.rs"]
+pub(crate) mod rows;
+#[path = "../../src/bin/x402-gateway/secret.rs"]
+pub(crate) mod secret;
+#[path = "../../src/bin/x402-gateway/secret_file.rs"]
+pub(crate) mod secret_file;
+#[path = "../../src/bin/x402-gateway/serve.rs"]
+pub(crate) mod serve;
+#[path = "../../src/bin/x402-gateway/signals.rs"]
+pub(crate) mod signals;
+#[path = "../../src/bin/x402-gateway/stall.rs"]
+pub(crate) mod stall;
+#[path = "../../src/bin/x402-gateway/steps.rs"]
+pub(crate) mod steps;
+#[path = "../../src/bin/x402-gateway/units.rs"]
+pub(crate) mod units;
+
+/// What its log lines are known by.
+pub(crate) const PROGRAM: &str = "datasets";
 
 use std::{convert::Infallible, sync::Arc};
 

@@ -5,6 +5,7 @@
 //! | Guide | Read it to |
 //! |---|---|
 //! | [`first_answer`] | *sell your first answer*, under axum, hyper or in a `ServiceBuilder` |
+//! | [`gateway`] | put the *gateway* in front of a service in any language |
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
@@ -56,6 +57,7 @@ macro_rules! guides {
 
 guides! {
     first_answer = "first_answer.md";
+    gateway = "gateway.md";
     selling = "selling.md";
     standard = "standard.md";
     coming_from_x402_axum = "coming_from_x402_axum.md";
