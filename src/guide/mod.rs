@@ -11,6 +11,7 @@
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
 //! | [`passes`] | sell *passes and tickets*: pay once, call many times; resume a download |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
+//! | [`mcp`] | sell the tools of an MCP server, and let an agent pay for them |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
 //! | [`ledgers`] | choose where sales are recorded |
@@ -39,6 +40,7 @@ macro_rules! guides {
                         feature = "axum",
                         feature = "wallet",
                         feature = "facilitator",
+                        feature = "mcp",
                         feature = "page",
                         feature = "reqwest",
                         feature = "evm",
@@ -63,6 +65,7 @@ guides! {
     coming_from_x402_axum = "coming_from_x402_axum.md";
     passes = "passes.md";
     streaming = "streaming.md";
+    mcp = "mcp.md";
     page = "page.md";
     payment_proof = "payment_proof.md";
     ledgers = "ledgers.md";
