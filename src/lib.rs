@@ -78,6 +78,7 @@
 //! # Guides
 //!
 //! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
+//! - [The gateway](guide::gateway): sell the answers of a service in any language
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
 //! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
@@ -116,9 +117,10 @@
 //! | `wallet` | [`settle`]`::WalletSettler`, and with `client` `client::WalletPayer`: settles, or pays, from a key of your own or any alloy signer |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
+//! | `gateway` | the program `x402-gateway`: see [its guide](guide::gateway) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
-//! | `full` | all but `test-util` and `devchain` |
+//! | `full` | all but `gateway`, `test-util` and `devchain` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "axum")]
@@ -157,8 +159,8 @@ pub use ::alloy;
 pub use axum::MissingReceipt;
 pub use paywall::{
     BuildError, Chain, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp, Offer,
-    Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales,
-    Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
+    Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody,
+    ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

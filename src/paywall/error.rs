@@ -67,6 +67,15 @@ pub enum BuildError {
     /// [announcements](crate::ledger::Ledger::announcements), so a crash between a sale and the hook would leave the sale unannounced.
     #[error("no announcements: `.on_sold(…)` needs a ledger that marks unannounced sales, as those of this crate do")]
     NoAnnouncements,
+    /// A pass was defined, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count its calls.
+    #[error("no accounts: a pass needs a ledger that counts its calls, as those of this crate do")]
+    NoAccounts,
+    /// A route was to accept the pass of another merchant, whose ledger and keys may be others.
+    #[error("foreign pass: `{name}` is of another merchant; define it with the merchant of the route")]
+    ForeignPass {
+        /// The name of the pass.
+        name: String,
+    },
     /// No sealing keys were set, so quotes could be forged.
     #[error("no sealing keys: call `.sealing_keys(…)`, or anyone could forge a quote")]
     NoSealingKeys,

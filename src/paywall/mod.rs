@@ -30,6 +30,7 @@ pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
     chain::Chain,
+    pass::{Pass, PassIssuer},
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };
@@ -37,6 +38,7 @@ pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
     mpp::Mpp,
+    payment_identifier::PaymentIdentifier,
     pricing::{Price, PriceTag, Pricing, Refusal},
     quote_page::{FurtherNetwork, Offer, QuotePage},
     redelivery::Redelivery,

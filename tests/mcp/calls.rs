@@ -185,10 +185,8 @@ async fn a_settlement_that_is_not_heard_of_is_gone_on_with() {
 async fn what_is_settled_first_is_told_where_the_tool_fails() {
     let rig = Rig::open().await;
     let service = rig.behind(&rig.layer().settle_first());
-    let replies = [
-        json!({ "result": { "isError": true, "content": [] } }),
-        json!({ "error": { "code": 1, "message": "no" } }),
-    ];
+    let replies =
+        [json!({ "result": { "isError": true, "content": [] } }), json!({ "error": { "code": 1, "message": "no" } })];
     for (index, reply) in replies.into_iter().enumerate() {
         let call = with_payment(search(), &sign(&offered(&service, &search()).await, [index as u8; 32]));
         rig.plays(move |message| {

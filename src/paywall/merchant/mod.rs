@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod chain;
 mod discovery;
+pub(crate) mod pass;
 mod replay;
 pub(crate) mod restored;
 #[cfg(feature = "mcp")]

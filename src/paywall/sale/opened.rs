@@ -152,6 +152,7 @@ impl<'a> Opened<'a> {
             }
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
+            Ok(ReserveOutcome::PurchaseConsumed) => ProblemCode::PaymentIdConflict.into(),
             // The lease may last long; the handler under it rarely does.
             Ok(ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
