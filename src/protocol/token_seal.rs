@@ -105,7 +105,13 @@ mod tests {
                 assert!(changed == token || seal.open::<16>(&changed).is_none(), "{changed}");
             }
         }
-        for changed in [format!("{token}A"), format!(" {token}"), token[..token.len() - 1].to_owned(), "x402p_".into(), String::new()] {
+        for changed in [
+            format!("{token}A"),
+            format!(" {token}"),
+            token[..token.len() - 1].to_owned(),
+            "x402p_".into(),
+            String::new(),
+        ] {
             assert!(seal.open::<16>(&changed).is_none(), "{changed}");
         }
     }

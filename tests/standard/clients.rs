@@ -42,21 +42,27 @@ pub struct Order<'a> {
     pub payer: Payer,
     /// The one network that the client knows; without one it knows all.
     pub network: Option<Network>,
+    /// What the client calls its purchase.
+    pub name: Option<&'a str>,
 }
 
 impl<'a> Order<'a> {
     /// One answer to this question, for the plain account.
     pub fn post(url: &'a str, body: Value) -> Self {
-        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, network: None }
+        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, network: None, name: None }
     }
 
     /// An answer that needs no question.
     pub fn get(url: &'a str) -> Self {
-        Self { url, method: "GET", body: None, payer: Payer::Plain, network: None }
+        Self { url, method: "GET", body: None, payer: Payer::Plain, network: None, name: None }
     }
 
     pub fn by(self, payer: Payer) -> Self {
         Self { payer, ..self }
+    }
+
+    pub fn named(self, name: &'a str) -> Self {
+        Self { name: Some(name), ..self }
     }
 
     pub fn on(self, network: Network) -> Self {
@@ -97,11 +103,13 @@ impl Client {
                     "--network",
                     &network,
                 ]);
+                command.args(order.name.into_iter().flat_map(|name| ["--name", name]));
             }
             Self::Httpx => {
                 command = Command::new(tools::python().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy.py"));
                 command.args([url, key, order.method, &body, "1", &account, &network]);
+                command.args(order.name);
             }
             Self::FetchV1 | Self::AxiosV1 => {
                 command = script("buy_v1.mjs").await;

@@ -31,6 +31,7 @@ mod faults;
 pub mod foreign;
 mod messages;
 mod mpp;
+mod named;
 mod networks;
 mod program;
 mod programs;

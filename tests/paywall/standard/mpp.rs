@@ -69,6 +69,11 @@ fn signed(challenge: &Value, form: usize) -> Value {
     })
 }
 
+/// A request with a credential for a new challenge.
+pub(super) async fn credential(service: &tower_x402::X402<impl Handler>) -> Request<Body> {
+    shown(&signed(&challenge(service).await, 1))
+}
+
 fn by_hash(challenge: &Value, transaction: TxHash) -> Value {
     json!({ "challenge": challenge, "payload": { "type": "hash", "hash": transaction } })
 }

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::json_lines::JsonLines;
 
 /// The program's own lines, whatever module they come from.
-pub(crate) const TARGET: &str = "datasets";
+pub(crate) const TARGET: &str = super::PROGRAM;
 
 /// `--log`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]

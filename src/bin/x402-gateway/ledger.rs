@@ -1,4 +1,4 @@
-//! `--ledger`: where it is recorded what was sold.
+//! The ledger that the flags or the configuration name.
 
 use std::{
     ffi::OsString,
@@ -7,7 +7,6 @@ use std::{
 
 use http::Uri;
 use tower_x402::{
-    MerchantBuilder,
     ledger::{
         AnyLedger, LedgerError, LedgerErrorKind, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger,
         SqliteLedger, sqlx::postgres::PgConnectOptions,
@@ -15,14 +14,14 @@ use tower_x402::{
     protocol::{ChainTime, Network},
 };
 
-use super::{run::Failure, secret::Secret};
+use super::{failure::Failure, secret::Secret};
 
 /// Where a seller who does not say records sales, in the folder that the program runs in.
 const DEFAULT_FILE: &str = "x402-ledger.db";
 
-const KINDS: &str = "--ledger is `memory`, `sqlite:PATH`, `postgres://…` or `redis://…`";
+const KINDS: &str = "the ledger is `memory`, `sqlite:PATH`, `postgres://…` or `redis://…`";
 const NO_FILE: &str =
-    "--ledger sqlite:PATH needs the path of a file, such as sqlite:x402-ledger.db; without one it is `memory`";
+    "the ledger sqlite:PATH needs the path of a file, such as sqlite:x402-ledger.db; without one it is `memory`";
 
 /// Where sales are recorded.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,16 +79,16 @@ impl LedgerArg {
         Some(name.into())
     }
 
-    /// Opens it, creates its tables where it has any, and gives it to a merchant.
+    /// Opens it, and creates its tables where it has any.
     ///
     /// # Errors
     /// A sentence without the URL.
-    pub(crate) async fn open(&self, merchant: MerchantBuilder, keep_book: bool) -> Result<MerchantBuilder, Failure> {
+    pub(crate) async fn open(&self, keep_book: bool) -> Result<AnyLedger, Failure> {
         Ok(match self {
-            Self::Memory => merchant.ledger(MemoryLedger::new()),
-            Self::Sqlite(path) => merchant.ledger(sqlite(path).await?),
-            Self::Postgres(url) => merchant.ledger(migrated(url).await?),
-            Self::Redis(url) => merchant.ledger(redis(url, keep_book).await?),
+            Self::Memory => MemoryLedger::new().into(),
+            Self::Sqlite(path) => sqlite(path).await?.into(),
+            Self::Postgres(url) => migrated(url).await?.into(),
+            Self::Redis(url) => redis(url, keep_book).await?.into(),
         })
     }
 
@@ -119,7 +118,7 @@ impl LedgerArg {
     /// One that is there already. Nothing is created, sold or forgotten.
     async fn present(&self) -> Result<AnyLedger, Failure> {
         Ok(match self {
-            Self::Memory => return Err(Failure::flags("name the ledger that is meant with --ledger")),
+            Self::Memory => return Err(Failure::flags("name the ledger that is meant, for instance with --ledger")),
             Self::Sqlite(path) if !path.is_file() => {
                 return Err(Failure::flags(format!("there is no ledger {}", path.display())));
             }
@@ -149,11 +148,11 @@ async fn sqlite(path: &Path) -> Result<SqliteLedger, Failure> {
 async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
     let is_url = url.parse::<PgConnectOptions>().is_ok();
     if !is_url {
-        return Err(Failure::flags("--ledger is no URL such as postgres://user:password@host:5432/database"));
+        return Err(Failure::flags("the ledger is no URL such as postgres://user:password@host:5432/database"));
     }
     PostgresLedger::connect(url).await.map_err(|error| {
         failed(error, || {
-            "the PostgreSQL of --ledger cannot be reached: see that it runs, and that host, database, user and password are right"
+            "the PostgreSQL of the ledger cannot be reached: see that it runs, and that host, database, user and password are right"
         })
     })
 }
@@ -161,18 +160,21 @@ async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
 async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
     let ledger = postgres(url).await?;
     ledger.migrate().await.map_err(|error| {
-        failed(error, || "the PostgreSQL of --ledger refuses the ledger's tables: see that its user may create tables")
+        failed(
+            error,
+            || "the PostgreSQL of the ledger refuses the ledger's tables: see that its user may create tables",
+        )
     })?;
     Ok(ledger)
 }
 
 async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
     RedisLedger::builder().keep_book(keep_book).connect(url).await.map_err(|error| match error.kind() {
-        LedgerErrorKind::Setting => Failure::flags(format!("--ledger: {error}")),
-        LedgerErrorKind::Unsafe => Failure::world(format!("the Redis of --ledger: {error}")),
+        LedgerErrorKind::Setting => Failure::flags(format!("the ledger: {error}")),
+        LedgerErrorKind::Unsafe => Failure::world(format!("the Redis of the ledger: {error}")),
         _ => failed(
             error,
-            || "the Redis of --ledger cannot be reached: see that it runs, and that host, user and password are right",
+            || "the Redis of the ledger cannot be reached: see that it runs, and that host, user and password are right",
         ),
     })
 }

@@ -5,12 +5,11 @@ use std::{
     path::Path,
 };
 
-use alloy::primitives::hex;
 use rand::{TryRngCore as _, rngs::OsRng};
 use tempfile::NamedTempFile;
 use tower_x402::protocol::SealingKeys;
 
-use super::{ledger::LedgerArg, run::Failure, secret_file};
+use super::{failure::Failure, ledger::LedgerArg, secret_file};
 
 pub(crate) const SHARED: &str = "replicas that share a ledger must share a key: make one with `openssl rand -hex 32`, and give it to each with --sealing-key";
 
@@ -35,7 +34,7 @@ pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
 }
 
 /// One key a line, the sealing one first; empty lines and those that begin with `#` say nothing.
-fn lines(text: &str) -> Result<SealingKeys, String> {
+pub(crate) fn lines(text: &str) -> Result<SealingKeys, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().map(str::trim).enumerate() {
         if line.is_empty() || line.starts_with('#') {
@@ -77,12 +76,12 @@ fn kept(file: &Path) -> Result<SealingKeys, Failure> {
 }
 
 /// Makes a key, whole or not at all, for the file's owner alone. Where another process was faster, its key stands.
-fn create(file: &Path) -> io::Result<()> {
+pub(crate) fn create(file: &Path) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut key = [0; 32];
     OsRng.try_fill_bytes(&mut key).map_err(io::Error::other)?;
     let mut draft = NamedTempFile::new_in(folder)?;
-    writeln!(draft, "{}", hex::encode(key))?;
+    writeln!(draft, "{}", const_hex::encode(key))?;
     draft.as_file().sync_all()?;
     match draft.persist_noclobber(file) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),

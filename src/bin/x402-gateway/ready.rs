@@ -3,8 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::response::IntoResponse;
-use http::{StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
@@ -32,12 +33,15 @@ impl Readiness {
     }
 
     /// 200, or 503 and a sentence.
-    pub(crate) async fn answer(self) -> impl IntoResponse {
+    pub(crate) async fn answer(self) -> Response<Full<Bytes>> {
         let (status, text) = match self.health().await {
             Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
             Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
         };
-        (status, [(header::CACHE_CONTROL, "no-store")], text)
+        let mut response = Response::new(text.into());
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     }
 
     async fn health(&self) -> Health {

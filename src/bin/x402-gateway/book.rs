@@ -1,4 +1,4 @@
-//! `datasets sales`, `refund` and `unredeemed`: the seller's book.
+//! `sales`, `refund` and `unredeemed`: the seller's book.
 
 use std::{
     io::{self, Write},
@@ -7,13 +7,12 @@ use std::{
 
 use clap::{Args as Flags, ValueEnum};
 use tower_x402::{
-    HealthError, Merchant, Unredeemed, UnredeemedReason,
+    Unredeemed, UnredeemedReason,
     ledger::{AnyLedger, RefundOutcome, SalesBook as _, SalesQuery, UtcDay},
-    protocol::{ChainTime, PaymentId, SealingKeys, TxHash},
-    verify::EvmVerifier,
+    protocol::{ChainTime, PaymentId, TxHash},
 };
 
-use super::{args::Args, merchant, rows, run::Failure};
+use super::{failure::Failure, rows};
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -90,13 +89,21 @@ impl Span {
     }
 }
 
+/// The seller whose book is asked for.
+pub(crate) trait Seller {
+    /// The book of its ledger.
+    async fn book(&self) -> Result<AnyLedger, Failure>;
+
+    /// What was paid to it in this time and bought nothing.
+    async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure>;
+}
+
 /// Writes what was sold.
 ///
 /// # Errors
 /// What is wrong with the flags or the ledger.
-pub(crate) async fn sales(args: &Args, asked: &Sales) -> Result<(), Failure> {
-    let ledger = args.ledger().map_err(Failure::flags)?;
-    let book = ledger.book(args.network()).await?;
+pub(crate) async fn sales(seller: &impl Seller, asked: &Sales) -> Result<(), Failure> {
+    let book = seller.book().await?;
     let query = SalesQuery::since(asked.span.start());
     let query = asked.span.end().into_iter().fold(query, SalesQuery::until);
     let query = asked.resource.iter().fold(query, |query, name| query.resource(name.as_str()));
@@ -119,13 +126,13 @@ pub(crate) async fn sales(args: &Args, asked: &Sales) -> Result<(), Failure> {
 /// # Errors
 /// What is wrong with the flags, the chain or the ledger; a payment that was given back by another transaction before, and one that may
 /// have been sold without a record of it.
-pub(crate) async fn refund(args: &Args, given: &RefundArgs) -> Result<(), Failure> {
+pub(crate) async fn refund(seller: &impl Seller, given: &RefundArgs) -> Result<(), Failure> {
     let RefundArgs { payment, transaction, .. } = *given;
-    let book = args.ledger().map_err(Failure::flags)?.book(args.network()).await?;
+    let book = seller.book().await?;
     let known = book.known(&[payment]).await.map_err(Failure::world)?;
     let is_known = known.first().is_some_and(|known| known.sold || known.refund.is_some());
     if !is_known && !given.not_sold {
-        bought_nothing(args, given).await?;
+        bought_nothing(seller, given).await?;
     }
     let outcome = book.note_refund(payment, transaction).await.map_err(Failure::world)?;
     let known = book.known(&[payment]).await.map_err(Failure::world)?;
@@ -144,10 +151,10 @@ pub(crate) async fn refund(args: &Args, given: &RefundArgs) -> Result<(), Failur
 }
 
 /// Makes sure that a payment which is not on record as sold was made, and is above the mark, where every sale is on record.
-async fn bought_nothing(args: &Args, given: &RefundArgs) -> Result<(), Failure> {
+async fn bought_nothing(seller: &impl Seller, given: &RefundArgs) -> Result<(), Failure> {
     let payment = given.payment;
     let since = given.since.map_or_else(|| SystemTime::now().checked_sub(WEEK).unwrap_or(UNIX_EPOCH), UtcDay::start);
-    let owed = owed(args, since, None).await?;
+    let owed = seller.owed(since, None).await?;
     match owed.iter().find(|owed| owed.payment == payment).map(|owed| owed.reason) {
         Some(UnredeemedReason::BelowMark) => Err(Failure::world(format!(
             "{payment} was mined below the ledger's mark: it may have been sold, and the record of it was lost. Look for it in the \
@@ -155,7 +162,7 @@ async fn bought_nothing(args: &Args, given: &RefundArgs) -> Result<(), Failure> 
         ))),
         Some(_) => Ok(()),
         None => Err(Failure::world(format!(
-            "{payment} is not on record as sold, nor on the chain since {}: name an earlier --since DAY, and the server's flags about \
+            "{payment} is not on record as sold, nor on the chain since {}: name an earlier --since DAY, and the server's settings about \
              payments",
             UtcDay::of(since)
         ))),
@@ -166,58 +173,13 @@ async fn bought_nothing(args: &Args, given: &RefundArgs) -> Result<(), Failure> 
 ///
 /// # Errors
 /// What is wrong with the flags, the chain or the ledger.
-pub(crate) async fn unredeemed(args: &Args, span: &Span) -> Result<(), Failure> {
-    let owed = owed(args, span.start(), span.end()).await?;
+pub(crate) async fn unredeemed(seller: &impl Seller, span: &Span) -> Result<(), Failure> {
+    let owed = seller.owed(span.start(), span.end()).await?;
     let mut out = rows::Writer::new(io::stdout().lock(), span.format());
     for owed in &owed {
         out.row(&rows::owed(owed)).map_err(unwritten)?;
     }
     out.finish(rows::OWED).map_err(unwritten)
-}
-
-async fn owed(args: &Args, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure> {
-    let asked = Asked::of(args).await?;
-    // So that what is below it is known to be. A default would be another service's.
-    if let Some(price) = &args.price {
-        let price = super::amount(&asked.merchant, price).map_err(Failure::flags)?;
-        drop(asked.merchant.charge("any", price).map_err(Failure::flags)?);
-    }
-    let owed = asked.merchant.unredeemed(&asked.verifier, &asked.book, chain_time(since), until.map(chain_time)).await;
-    owed.map_err(unhealthy)
-}
-
-/// A merchant that sells nothing, of the chain and the ledger that the flags name.
-pub(crate) struct Asked {
-    pub(crate) merchant: Merchant,
-    pub(crate) verifier: EvmVerifier,
-    book: AnyLedger,
-}
-
-impl Asked {
-    /// # Errors
-    /// What is wrong with the flags, the chain or the ledger.
-    pub(crate) async fn of(args: &Args) -> Result<Self, Failure> {
-        let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
-            return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
-        };
-        let book = args.ledger().map_err(Failure::flags)?.book(args.network()).await?;
-        let verifier = merchant::verifier(args, args.network()).await?;
-        // Nothing is quoted under this key.
-        let keys = SealingKeys::random().map_err(Failure::world)?;
-        let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);
-        let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
-        let builder = builder.ledger(book.clone()).start_lazily().max_payment_age(args.max_payment_age);
-        let merchant = builder.build().await.map_err(Failure::flags)?;
-        Ok(Self { merchant, verifier, book })
-    }
-}
-
-/// Which backend does not answer.
-pub(crate) fn unhealthy(error: HealthError) -> Failure {
-    match error {
-        HealthError::Verifier(error) => merchant::chain(error),
-        other => Failure::world(other),
-    }
 }
 
 pub(crate) fn chain_time(time: SystemTime) -> ChainTime {
