@@ -31,6 +31,8 @@ pub(crate) mod secret;
 #[path = "../buy/secret_file.rs"]
 pub(crate) mod secret_file;
 pub(crate) mod serve;
+#[cfg_attr(not(all(feature = "postgres", feature = "redis")), path = "no_servers.rs")]
+pub(crate) mod servers;
 pub(crate) mod settler;
 pub(crate) mod signals;
 pub(crate) mod stall;

@@ -8,14 +8,15 @@ use std::{
 use http::Uri;
 use tower_x402::{
     MerchantBuilder,
-    ledger::{
-        AnyLedger, LedgerError, LedgerErrorKind, Maintenance as _, MemoryLedger, PostgresLedger, RedisLedger,
-        SqliteLedger, sqlx::postgres::PgConnectOptions,
-    },
+    ledger::{AnyLedger, LedgerError, Maintenance as _, MemoryLedger, SqliteLedger},
     protocol::{ChainTime, Network},
 };
 
-use super::{run::Failure, secret::Secret};
+use super::{
+    run::Failure,
+    secret::Secret,
+    servers::{migrated, postgres, redis},
+};
 
 /// Where a seller who does not say records sales, in the folder that the program runs in.
 const DEFAULT_FILE: &str = "x402-ledger.db";
@@ -146,39 +147,8 @@ async fn sqlite(path: &Path) -> Result<SqliteLedger, Failure> {
     })
 }
 
-async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
-    let is_url = url.parse::<PgConnectOptions>().is_ok();
-    if !is_url {
-        return Err(Failure::flags("--ledger is no URL such as postgres://user:password@host:5432/database"));
-    }
-    PostgresLedger::connect(url).await.map_err(|error| {
-        failed(error, || {
-            "the PostgreSQL of --ledger cannot be reached: see that it runs, and that host, database, user and password are right"
-        })
-    })
-}
-
-async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
-    let ledger = postgres(url).await?;
-    ledger.migrate().await.map_err(|error| {
-        failed(error, || "the PostgreSQL of --ledger refuses the ledger's tables: see that its user may create tables")
-    })?;
-    Ok(ledger)
-}
-
-async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
-    RedisLedger::builder().keep_book(keep_book).connect(url).await.map_err(|error| match error.kind() {
-        LedgerErrorKind::Setting => Failure::flags(format!("--ledger: {error}")),
-        LedgerErrorKind::Unsafe => Failure::world(format!("the Redis of --ledger: {error}")),
-        _ => failed(
-            error,
-            || "the Redis of --ledger cannot be reached: see that it runs, and that host, user and password are right",
-        ),
-    })
-}
-
 /// Says what to do about a ledger that cannot be asked.
-fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
+pub(crate) fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
     if error.is_transient() { Failure::world(unavailable().to_string()) } else { Failure::world(error) }
 }
 
