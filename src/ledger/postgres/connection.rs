@@ -7,7 +7,6 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use futures_core::Stream as _;
 use sqlx::{AssertSqlSafe, Either, FromRow, PgConnection, PgPool, Postgres, pool::PoolConnection, postgres::PgRow};
 
 use super::super::{LedgerError, sql::failed};
