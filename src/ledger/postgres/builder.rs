@@ -174,6 +174,7 @@ impl PostgresLedgerBuilder {
             statements,
             last_sale: Arc::default(),
             shares,
+            turns: Arc::default(),
             answers,
             proven: Arc::new(Line::of(Kind::Proven)),
             unproven: Arc::new(Line::of(Kind::Unproven)),

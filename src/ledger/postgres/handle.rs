@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use sqlx::PgPool;
 
 use super::{
-    super::last_sale::LastSale,
+    super::{account::turns::Turns, last_sale::LastSale},
     commands::{Committed, Reserved},
     shares::Shares,
     space::AnswerSpace,
@@ -73,6 +73,7 @@ pub struct PostgresLedger {
     pub(super) statements: Arc<Statements>,
     pub(super) last_sale: Arc<LastSale>,
     pub(super) shares: Arc<Shares>,
+    pub(super) turns: Arc<Turns>,
     pub(super) answers: Arc<AnswerSpace>,
     pub(super) proven: Arc<Line<Reserved>>,
     pub(super) unproven: Arc<Line<Reserved>>,
